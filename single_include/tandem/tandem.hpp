@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <initializer_list>
@@ -140,8 +141,12 @@
 #endif
 
 #define TANDEM_VERSION_MAJOR 0
-#define TANDEM_VERSION_MINOR 1
+#define TANDEM_VERSION_MINOR 2
 #define TANDEM_VERSION_PATCH 0
+
+/// The version as one number, which only rises: 200 is 0.2.0, 10203 would be 1.2.3.
+#define TANDEM_VERSION \
+  (TANDEM_VERSION_MAJOR * 10000 + TANDEM_VERSION_MINOR * 100 + TANDEM_VERSION_PATCH)
 
 /// Marks what device code may call: nothing to a plain C++ compiler.
 #if defined(__CUDACC__)
@@ -507,14 +512,19 @@ enum class Fault : std::uint8_t {
   not_an_image,      ///< wants (C, H, W)
   not_a_vector,      ///< wants (N)
   window_too_large,  ///< kernel larger than the padded input
+  all_padding,       ///< a transposed convolution leaves out all of its output
   groups,            ///< channels are no multiple of the groups
   padding,           ///< a pool's padding exceeds half of its kernel
+  border,            ///< a mirrored or wrapped border is wider than the image
   concat_shapes,     ///< branches differ in height or width
+  multiply_shapes,   ///< branches differ in shape
   residual_shapes,   ///< body and shortcut differ in shape
+  join_shapes,       ///< the rule of a Join does not join these
   channels,          ///< a shortcut that would drop channels
   not_tokens,        ///< wants indices, (T)
   indices,           ///< a layer of numbers has indices as its input
   not_timed,         ///< wants a sequence, (T, C)
+  a_sequence,        ///< wants an image or a vector
   heads,             ///< a row is no multiple of the heads
   no_second_input,   ///< Input<1> of a network that has one
   unread,            ///< a value that no layer reads
@@ -640,7 +650,7 @@ namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there.
-enum class NodeKind : std::uint8_t { input, layer, concat, add, send, receive };
+enum class NodeKind : std::uint8_t { input, layer, concat, add, multiply, send, receive };
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
 struct Path {
@@ -657,8 +667,8 @@ struct Path {
   constexpr void pop() { --depth; }
 };
 
-/// One node: the input, one layer, the join of a Concat (concat) or of a Residual (add), or an end
-/// of a transfer.
+/// One node: the input, one layer, the join of a Concat (concat), of a Residual (add) or of a
+/// Multiply (multiply), or an end of a transfer.
 struct Node {
   NodeKind kind = NodeKind::input;
   LayerKind layer = LayerKind::other;
@@ -745,11 +755,13 @@ struct Graph {
   static constexpr int edges = Size.edges;
   static constexpr int parameters = Size.parameters;
 
-  Node node[Size.nodes] = {};
-  int source[Size.edges > 0 ? Size.edges : 1] =
+  Node node[static_cast<std::size_t>(Size.nodes)] = {};
+  int source[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
       {};  ///< of an edge: the node whose output it carries
-  int edge_origin[Size.edges > 0 ? Size.edges : 1] = {};  ///< its index in the network's graph
-  GraphParameter parameter[Size.parameters > 0 ? Size.parameters : 1] = {};
+  int edge_origin[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
+      {};  ///< its index in the network's graph
+  GraphParameter parameter[static_cast<std::size_t>(Size.parameters > 0 ? Size.parameters : 1)] =
+      {};
   int tops = 0;                 ///< top-level parts
   int result = Size.nodes - 1;  ///< the node that gives the network's output; -1: not here
   Fault fault = Fault::none;
@@ -807,7 +819,7 @@ constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
 /// A flag for each node of a graph.
 template <int Nodes>
 struct NodeFlags {
-  bool of[Nodes] = {};
+  bool of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// The same of all nodes.
@@ -849,6 +861,7 @@ struct StepState {
   double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
   /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
   double targets = -1.0;
+  double counted = -1.0;     ///< what metrics are means over; -1: all samples
   double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
 };
 
@@ -983,14 +996,16 @@ struct OpIsThere {
   static constexpr bool value = true;
   static_assert(has_op<L, Backend>,
                 "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, or specialise tandem::Op");
+                "static forward(call) and input_gradient(call) for Host, derive it from "
+                "ElementLayer for every backend, or specialise tandem::Op");
 };
 template <class L, class Backend>
 struct LossOpIsThere {
   static constexpr bool value = true;
   static_assert(has_op<L, Backend>,
                 "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample");
+                "value(output, target) and gradient(output, target, dy), both of one sample, and "
+                "of Rows where they are to run on Cuda");
 };
 template <class M, class Backend>
 struct MetricOpIsThere {
@@ -998,7 +1013,7 @@ struct MetricOpIsThere {
   static_assert(has_op<M, Backend>,
                 "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
                 "has no kernels for this backend; give it static value(output, target) of one "
-                "sample");
+                "sample, and of Rows where it is to run on Cuda");
 };
 
 /// In place of an op that there is not: takes what an op takes.
@@ -1025,6 +1040,7 @@ struct Op : detail::NoOp {
 /// The joins of a graph, which are no layers of the user's.
 struct ConcatJoin {};
 struct AddJoin {};
+struct MultiplyJoin {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>
@@ -1216,7 +1232,8 @@ namespace tandem {
 /// Some of the ranks of a program, in the order in which the group numbers them.
 struct RankSet {
   std::vector<int> ranks;  ///< among those of the program, each once
-  std::string name{};      ///< for messages: "stage 2", "boundary 1-2, forward"
+  std::string name{};      ///< for error messages: "stage 2", "boundary 1-2, forward"
+  bool sends = false;      ///< it sends messages only, which may wait long beside what computes
 };
 
 namespace detail {
@@ -2722,7 +2739,7 @@ TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first) const noe
 namespace tandem::detail {
 
 /// Where one message at a time lies between its sender and its receiver.
-struct Box {
+struct MailBox {
   enum class State { free, filling, full, draining };
 
   State state = State::free;
@@ -2764,9 +2781,9 @@ class Mail {
     wait_.check();
     Inside const inside{ranks_inside_};
     Line& line = line_of(rank, peer);
-    Box& box = line.box(line.sent);
+    MailBox& box = line.box(line.sent);
     wait_.wait(
-        lock, [&box] { return box.state == Box::State::free; }, Awaited{[&](WaitingRank& wait) {
+        lock, [&box] { return box.state == MailBox::State::free; }, Awaited{[&](WaitingRank& wait) {
           where.waits(wait, rank, call);
           wait.missing.push_back(
               {where.number(peer),
@@ -2775,7 +2792,7 @@ class Mail {
                    ", which waits to send the next one" + in_brackets(call.label) + where.within() +
                    where.last_seen(peer)});
         }});
-    run(lock, box, Box::State::filling, fill, Box::State::free, Box::State::full);
+    run(lock, box, MailBox::State::filling, fill, MailBox::State::free, MailBox::State::full);
     box.call = call;
     where.note(rank, call, ++line.sent);
   }
@@ -2788,9 +2805,9 @@ class Mail {
     wait_.check();
     Inside const inside{ranks_inside_};
     Line& line = line_of(peer, rank);
-    Box& box = line.box(line.received);
+    MailBox& box = line.box(line.received);
     wait_.wait(
-        lock, [&box] { return box.state == Box::State::full; }, Awaited{[&](WaitingRank& wait) {
+        lock, [&box] { return box.state == MailBox::State::full; }, Awaited{[&](WaitingRank& wait) {
           where.waits(wait, rank, call);
           wait.missing.push_back({where.number(peer),
                                   where.who(peer) + " did not send message #" +
@@ -2800,7 +2817,7 @@ class Mail {
         }});
     ++line.received;
     if (box.call.type != call.type || box.call.count != call.count) {
-      box.state = Box::State::free;
+      box.state = MailBox::State::free;
       wait_.notify();
       throw ContractError{where.prefix() + where.who(peer) + " sent message #" +
                           std::to_string(line.received) + in_brackets(box.call.label) + " of " +
@@ -2809,7 +2826,7 @@ class Mail {
                           " elements" + (box.call.count == call.count ? " of another type" : "") +
                           "; both ends must name the same"};
     }
-    run(lock, box, Box::State::draining, drain, Box::State::free, Box::State::free);
+    run(lock, box, MailBox::State::draining, drain, MailBox::State::free, MailBox::State::free);
     where.note(rank, call, line.received);
   }
 
@@ -2819,8 +2836,8 @@ class Mail {
   /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
   void clear() {
     for (Line& line : lines_) {
-      for (Box& box : line.boxes) {
-        box.state = Box::State::free;
+      for (MailBox& box : line.boxes) {
+        box.state = MailBox::State::free;
       }
       line.sent = line.received;
     }
@@ -2829,11 +2846,11 @@ class Mail {
  private:
   /// The boxes of a pair and direction.
   struct Line {
-    std::vector<Box> boxes;  // none before the first message
+    std::vector<MailBox> boxes;  // none before the first message
     std::uint64_t sent = 0;
     std::uint64_t received = 0;
 
-    Box& box(std::uint64_t number) { return boxes[number % boxes.size()]; }
+    MailBox& box(std::uint64_t number) { return boxes[number % boxes.size()]; }
   };
 
   /// Counts a rank for the length of a call; made and destroyed under the lock.
@@ -2850,8 +2867,8 @@ class Mail {
 
   /// work(box) without the lock.
   template <class Work>
-  void run(GroupWait::Lock& lock, Box& box, Box::State meanwhile, Work const& work,
-           Box::State failed, Box::State done) {
+  void run(GroupWait::Lock& lock, MailBox& box, MailBox::State meanwhile, Work const& work,
+           MailBox::State failed, MailBox::State done) {
     box.state = meanwhile;
     lock.unlock();
     try {
@@ -3427,7 +3444,7 @@ class ThreadsCommunicator {
                    .type = &detail::type_mark<Element, void>,
                    .count = count,
                    .queue = queue},
-                  [=](detail::Box& box) {
+                  [=](detail::MailBox& box) {
                     std::byte* const to = box.room(count * sizeof(T));
                     if (count > 0) {
                       std::memcpy(to, first, count * sizeof(T));
@@ -3453,7 +3470,7 @@ class ThreadsCommunicator {
                       .type = &detail::type_mark<T, void>,
                       .count = count,
                       .queue = queue},
-                     [=](detail::Box& box) {
+                     [=](detail::MailBox& box) {
                        if (count > 0) {
                          std::memcpy(first, box.bytes.get(), count * sizeof(T));
                        }
@@ -4030,7 +4047,8 @@ class Augmented {
 /// Training reads through all transforms, each random one with bits of (seed, epoch, sample) and
 /// its place in the chain; evaluation, the plain read, leaves the random ones out.
 ///
-/// Cost: that of the transforms, in place; no memory.
+/// Cost: that of the transforms, in place; where one makes samples smaller, memory for the largest
+///       of the chain for each read.
 template <class D, class... Ts>
   requires(PlainDataset<std::remove_cvref_t<D>> && (Transform<Ts> && ...))
 class Augmented<D, Ts...> {
@@ -4044,36 +4062,44 @@ class Augmented<D, Ts...> {
   static constexpr std::uint32_t draws =
       detail::draws_of<Base>() + static_cast<std::uint32_t>(sizeof...(Ts));
 
-  /// @throws ContractError  a transform does not fit the shape that it meets, shrinks it, or is
-  ///                        random and changes it
+  /// @throws ContractError  a transform does not fit the shape that it meets, or is random and
+  ///                        changes it
   explicit Augmented(D&& data, Ts... transforms)
       : data_{std::forward<D>(data)},
         transforms_{std::move(transforms)...},
-        shape_{base().shape()} {
-    std::apply([this](Ts const&... transform) { ((shape_ = checked(transform, shape_)), ...); },
-               transforms_);
+        shape_{base().shape()},
+        largest_{shape_.elements()} {
+    auto const next = [this](auto const& transform) {
+      shape_ = checked(transform, shape_);
+      largest_ = std::max(largest_, shape_.elements());
+    };
+    std::apply([&](Ts const&... transform) { (next(transform), ...); }, transforms_);
   }
 
   void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
-    base().read(index, input(x), y);
-    transform(x,
-              [](auto const& transform, std::span<float> values, Shape const& in, std::uint32_t) {
-                if constexpr (FixedTransform<decltype(transform)>) {
-                  transform.apply(values, in);
-                }
-              });
+    in_place(x, [&](std::span<float> room) {
+      base().read(index, input(room), y);
+      transform(room,
+                [](auto const& transform, std::span<float> values, Shape const& in, std::uint32_t) {
+                  if constexpr (FixedTransform<decltype(transform)>) {
+                    transform.apply(values, in);
+                  }
+                });
+    });
   }
 
   void read(std::int64_t index, std::span<float> x, std::span<Target> y,
             Randomness const& randomness) const {
-    read_sample(base(), index, input(x), y, randomness);
-    transform(x, [&](auto const& transform, std::span<float> values, Shape const& in,
-                     std::uint32_t which) {
-      if constexpr (RandomTransform<decltype(transform)>) {
-        transform.apply(values, in, randomness.draw(which));
-      } else {
-        transform.apply(values, in);
-      }
+    in_place(x, [&](std::span<float> room) {
+      read_sample(base(), index, input(room), y, randomness);
+      transform(room, [&](auto const& transform, std::span<float> values, Shape const& in,
+                          std::uint32_t which) {
+        if constexpr (RandomTransform<decltype(transform)>) {
+          transform.apply(values, in, randomness.draw(which));
+        } else {
+          transform.apply(values, in);
+        }
+      });
     });
   }
 
@@ -4086,8 +4112,7 @@ class Augmented<D, Ts...> {
   template <class T>
   static Shape checked(T const& transform, Shape const& in) {
     Shape const out = transform.output(in);
-    expects(out.elements() >= in.elements(),
-            "augment: a transform may not make a sample smaller, since it works in place");
+    expects(out.valid(), "augment: a transform leaves nothing of the sample");
     expects(FixedTransform<T> || out == in,
             "augment: a random transform may not change the shape, since evaluation leaves it out");
     return out;
@@ -4095,20 +4120,32 @@ class Augmented<D, Ts...> {
 
   [[nodiscard]] Base const& base() const noexcept { return data_; }
 
-  [[nodiscard]] std::span<float> input(std::span<float> x) const {
+  /// Calls @p fill with room for the largest sample of the chain, whose front becomes @p x.
+  template <class Fill>
+  void in_place(std::span<float> x, Fill const& fill) const {
     expects(static_cast<std::int64_t>(x.size()) == shape_.elements(),
             "Augmented::read: x takes shape().elements() numbers");
+    if (largest_ == shape_.elements()) {
+      return fill(x);
+    }
+    std::vector<float> room(static_cast<std::size_t>(largest_));
+    fill(std::span{room});
+    std::copy_n(room.begin(), x.size(), x.begin());
+  }
+
+  [[nodiscard]] std::span<float> input(std::span<float> x) const {
     return x.first(static_cast<std::size_t>(base().shape().elements()));
   }
 
-  /// Calls @p apply for each transform with its part of @p x, its input shape and its draw.
+  /// Calls @p apply for each transform with its room in @p x, its input shape and its draw.
   template <class Apply>
   void transform(std::span<float> x, Apply const& apply) const {
     Shape in = base().shape();
     std::uint32_t which = detail::draws_of<Base>();
     auto const one = [&](auto const& transform) {
       Shape const out = transform.output(in);
-      apply(transform, x.first(static_cast<std::size_t>(out.elements())), in, which++);
+      apply(transform, x.first(static_cast<std::size_t>(std::max(in.elements(), out.elements()))),
+            in, which++);
       in = out;
     };
     std::apply([&](Ts const&... each) { (one(each), ...); }, transforms_);
@@ -4117,6 +4154,7 @@ class Augmented<D, Ts...> {
   D data_;
   std::tuple<Ts...> transforms_;
   Shape shape_;
+  std::int64_t largest_;  // elements of the largest sample of the chain
 };
 
 /// The samples of @p data after @p transforms.
@@ -4494,7 +4532,7 @@ template <class D>
 // ---- tandem/data/loader.hpp
 
 /// @file
-/// Loader: the batches of one epoch, read ahead by a thread of its own.
+/// Loader: the batches of one epoch, read ahead by threads of its own.
 ///
 /// The batches depend on the dataset and the options only, never on timing. A Loader is made for an
 /// epoch and thrown away after it; it knows nothing of ranks, which take their parts of a batch.
@@ -4762,6 +4800,101 @@ void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& c
 
 }  // namespace tandem
 
+// ---- tandem/data/batch_progress.hpp
+
+/// @file
+/// BatchProgress: which batches of an epoch are read, being read, and to be read, by several
+/// threads.
+
+namespace tandem {
+
+/// The batches of an epoch in a ring: each is opened, its samples are claimed in pieces, in their
+/// order, and it is filled once all of them are finished and those before it are filled. Whoever
+/// calls holds the Loader's mutex.
+class BatchProgress {
+ public:
+  static constexpr std::size_t slots = 3;
+
+  /// Samples [begin, end) of the batch in a slot.
+  struct Piece {
+    std::size_t slot = 0;
+    int begin = 0;
+    int end = 0;
+  };
+
+  /// Of positions [first, end), in batches of @p batch that are read in about @p pieces.
+  BatchProgress(std::int64_t first, std::int64_t end, int batch, bool drop_last, int pieces)
+      : next_{first},
+        end_{end},
+        batch_{batch},
+        drop_last_{drop_last},
+        piece_{std::max(1, batch / pieces)} {}
+
+  // ---- the consumer
+
+  [[nodiscard]] bool is_filled() const { return filled_ > taken_; }
+  [[nodiscard]] std::size_t filled_slot() const { return taken_ % slots; }
+  void take() { ++taken_; }
+
+  // ---- a reader
+
+  [[nodiscard]] bool has_piece() const {
+    return opened_ > 0 && claimed_ < size_[(opened_ - 1) % slots];
+  }
+
+  /// Samples of the batch behind those that are opened; 0 at the end of the epoch.
+  [[nodiscard]] int next_size() const {
+    int const size = end_ - next_ < batch_ ? static_cast<int>(end_ - next_) : batch_;
+    return size < batch_ && drop_last_ ? 0 : size;
+  }
+  [[nodiscard]] std::int64_t next_position() const { return next_; }
+  [[nodiscard]] std::size_t next_slot() const { return opened_ % slots; }
+  /// Whether its slot is free.
+  [[nodiscard]] bool may_open() const { return opened_ - taken_ < slots; }
+
+  /// @pre all pieces are claimed, may_open()
+  void open() {
+    size_[opened_ % slots] = next_size();
+    finished_[opened_ % slots] = 0;
+    claimed_ = 0;
+    next_ += size_[opened_ % slots];
+    ++opened_;
+  }
+
+  /// @pre has_piece()
+  Piece claim() {
+    Piece piece{(opened_ - 1) % slots, claimed_, 0};
+    int const left = size_[piece.slot] - claimed_;
+    piece.end = claimed_ += std::min(left, piece_);
+    return piece;
+  }
+
+  /// Whether a batch is filled by it.
+  [[nodiscard]] bool finish(Piece const& piece) {
+    finished_[piece.slot] += piece.end - piece.begin;
+    std::size_t const before = filled_;
+    while (filled_ < opened_ && finished_[filled_ % slots] == size_[filled_ % slots]) {
+      ++filled_;
+    }
+    return filled_ != before;
+  }
+
+ private:
+  std::int64_t next_;  // position of the first sample that is in no opened batch
+  std::int64_t end_;
+  int batch_;
+  bool drop_last_;
+  int piece_;               // samples
+  std::size_t taken_ = 0;   // batches given back by the consumer
+  std::size_t filled_ = 0;  // batches since the start that are read, and all before them
+  std::size_t opened_ = 0;  // batches whose samples are known
+  int claimed_ = 0;         // samples of the last of them
+  int size_[slots] = {};
+  int finished_[slots] = {};
+};
+
+}  // namespace tandem
+
 // ---- tandem/data/batch_reader.hpp
 
 /// @file
@@ -4847,80 +4980,76 @@ class BatchReader {
     slot.second_lengths.resize(PairDataset<D> ? samples : 0);
   }
 
-  /// Reads slot.size samples, those at positions slot.first and behind of @p order.
+  /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
+  void prepare(Slot& slot, Order const& order) const {
+    if constexpr (PairDataset<D>) {
+      slot.time = longest(
+          slot, order, data_.shape()[0], [this](std::int64_t index) { return data_.length(index); },
+          slot.lengths);
+      slot.second_time = longest(
+          slot, order, data_.second_shape()[0],
+          [this](std::int64_t index) { return data_.second_length(index); }, slot.second_lengths);
+    } else {
+      slot.time = time_of(slot, order);
+    }
+  }
+
+  /// Reads samples [begin, end) of a slot that is prepared; several readers may, each its own.
   /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
   template <class GoesOn>
-  bool fill(Slot& slot, Order const& order, GoesOn const& goes_on) {
-    if constexpr (PairDataset<D>) {
-      return fill_pairs(slot, order, goes_on);
-    } else {
-      return fill_samples(slot, order, goes_on);
-    }
-  }
-
- private:
-  template <class GoesOn>
-  bool fill_samples(Slot& slot, Order const& order, GoesOn const& goes_on) {
-    std::int64_t const first = slot.first;
-    int const size = slot.size;
-    slot.time = time_of(slot, order);
-    Shape const shape = data_.shape();
-    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
-    auto const row = static_cast<std::size_t>(shape.row_elements());
-    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(size); ++i) {
-      std::int64_t const position = first + static_cast<std::int64_t>(i);
-      if (!goes_on(position)) {
-        return false;
-      }
-      std::int64_t const index = order[static_cast<std::size_t>(position)];
-      std::span<Scalar> const x{slot.x.data() + i * elements, elements};
-      std::span<Target> const y{slot.y.data() + i * targets, targets};
-      std::size_t own = elements;
-      std::size_t own_targets = targets;
-      if constexpr (SequenceDataset<D>) {
-        own = static_cast<std::size_t>(slot.lengths[i]) * row;
-        own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
-        std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
-        std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
-                  static_cast<Target>(-1));
-      }
-      if constexpr (std::is_same_v<Scalar, Input>) {
-        read(index, x.first(own), y.first(own_targets));
-      } else {
-        read(index, std::span{sample_}.first(own), y.first(own_targets));
-        for (std::size_t e = 0; e < own; ++e) {
-          x[e] = static_cast<Scalar>(sample_[e]);
-        }
-      }
-    }
-    return true;
-  }
-
-  template <class GoesOn>
-  bool fill_pairs(Slot& slot, Order const& order, GoesOn const& goes_on) {
-    auto const length = [this](std::int64_t index) { return data_.length(index); };
-    auto const second_length = [this](std::int64_t index) { return data_.second_length(index); };
-    slot.time = longest(slot, order, data_.shape()[0], length, slot.lengths);
-    slot.second_time =
-        longest(slot, order, data_.second_shape()[0], second_length, slot.second_lengths);
-    auto const time = static_cast<std::size_t>(slot.time);
-    auto const second_time = static_cast<std::size_t>(slot.second_time);
-    bool const timed = data_.targets() == data_.second_shape()[0];
-    std::size_t const targets = timed ? second_time : targets_;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
+  bool read(Slot& slot, Order const& order, int begin, int end, GoesOn const& goes_on) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       std::int64_t const position = slot.first + static_cast<std::int64_t>(i);
       if (!goes_on(position)) {
         return false;
       }
       std::int64_t const index = order[static_cast<std::size_t>(position)];
-      auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
-      auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
-      auto const y =
-          rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
-      data_.read(index, x, second, y);
+      if constexpr (PairDataset<D>) {
+        read_pair(slot, i, index);
+      } else {
+        read_sample_of(slot, i, index);
+      }
     }
     return true;
+  }
+
+ private:
+  void read_sample_of(Slot& slot, std::size_t i, std::int64_t index) {
+    Shape const shape = data_.shape();
+    auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
+    std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
+    std::span<Scalar> const x{slot.x.data() + i * elements, elements};
+    std::span<Target> const y{slot.y.data() + i * targets, targets};
+    std::size_t own = elements;
+    std::size_t own_targets = targets;
+    if constexpr (SequenceDataset<D>) {
+      own = static_cast<std::size_t>(slot.lengths[i]) *
+            static_cast<std::size_t>(shape.row_elements());
+      own_targets = is_timed() ? static_cast<std::size_t>(slot.lengths[i]) : targets;
+      std::fill(x.begin() + static_cast<std::ptrdiff_t>(own), x.end(), Scalar{0});
+      std::fill(y.begin() + static_cast<std::ptrdiff_t>(own_targets), y.end(),
+                static_cast<Target>(-1));
+    }
+    if constexpr (std::is_same_v<Scalar, Input>) {
+      read(index, x.first(own), y.first(own_targets));
+    } else {
+      read(index, std::span{sample_}.first(own), y.first(own_targets));
+      for (std::size_t e = 0; e < own; ++e) {
+        x[e] = static_cast<Scalar>(sample_[e]);
+      }
+    }
+  }
+
+  void read_pair(Slot& slot, std::size_t i, std::int64_t index) {
+    auto const time = static_cast<std::size_t>(slot.time);
+    auto const second_time = static_cast<std::size_t>(slot.second_time);
+    bool const timed = data_.targets() == data_.second_shape()[0];
+    std::size_t const targets = timed ? second_time : targets_;
+    auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
+    auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
+    auto const y =
+        rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
+    data_.read(index, x, second, y);
   }
 
   // The first @p count of sample i's rows; behind them stands @p padding.
@@ -4988,6 +5117,42 @@ class BatchReader {
 
 }  // namespace tandem
 
+// ---- tandem/data/loader_options.hpp
+
+/// @file
+/// LoaderOptions: which samples a Loader reads, in which order, and by how many threads.
+
+namespace tandem {
+
+struct LoaderOptions {
+  int batch = 1;
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  bool shuffle = true;     ///< else in the dataset's order
+  bool augment = true;     ///< else plain samples, as evaluation wants them
+  bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
+  std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
+  int threads = 1;         ///< that read and augment; the batches are the same for any number
+  StallLimit limit{};      ///< for the dataset to read one sample
+};
+
+/// @p options for a dataset of @p size samples.
+/// @throws ContractError  batch < 1, epoch outside [0, 2^32), first outside [0, size], or threads
+///                        outside [1, 256]
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] LoaderOptions checked(LoaderOptions const& options, std::int64_t size) {
+  expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
+  expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
+          "LoaderOptions: epoch must be in [0, 2^32)");
+  expects(options.first >= 0 && options.first <= size,
+          "LoaderOptions: first must be in [0, size of the dataset]");
+  expects(options.threads >= 1 && options.threads <= 256,
+          "LoaderOptions: threads must be from 1 to 256");
+  return options;
+}
+
+}  // namespace tandem
+
 // ---- tandem/data/order.hpp
 
 /// @file
@@ -5035,7 +5200,7 @@ constexpr void shuffled_order(std::span<std::int64_t> order, std::uint64_t seed,
 // ---- tandem/data/read_watch.hpp
 
 /// @file
-/// ReadWatch: which sample a Loader's thread is at, and the sentence for one that never comes.
+/// ReadWatch: which sample a thread of a Loader is at, and the sentence for one that never comes.
 
 namespace tandem {
 
@@ -5045,22 +5210,25 @@ class ReadWatch {
   /// @param position  in the epoch
   void at(std::int64_t position) { position_.store(position, std::memory_order_relaxed); }
 
-  /// What a wait with @p limit calls between two looks: reports a sample that makes the wait last
-  /// longer than that. @param order  indices of the dataset by position
-  [[nodiscard]] auto looker(StallLimit const& limit, std::span<std::int64_t const> order) const {
-    return [this, limit, order, seen = std::int64_t{-1}, since = Clock::time_point{},
-            last_look = Clock::time_point{}]() mutable {
-      Clock::time_point const now = Clock::now();
-      bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look, now));
-      if (std::int64_t const here = position_.load(std::memory_order_relaxed);
-          here != seen || stood_still) {
-        seen = here;
-        since = now;
-      } else if (limit.passed(now - since)) {
-        report(limit, order, seen, now - since);
-        since = now;
-      }
-    };
+  /// The thread reads nothing.
+  void idle() { position_.store(-1, std::memory_order_relaxed); }
+
+  /// The waiting thread begins to wait.
+  void begin() { last_look_ = {}; }
+
+  /// Between two waits: reports a sample that has made the wait last longer than @p limit.
+  /// @param order  indices of the dataset by position
+  void look(StallLimit const& limit, std::span<std::int64_t const> order) {
+    Clock::time_point const now = Clock::now();
+    bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
+    if (std::int64_t const here = position_.load(std::memory_order_relaxed);
+        here < 0 || here != seen_ || stood_still) {
+      seen_ = here;
+      since_ = now;
+    } else if (limit.passed(now - since_)) {
+      report(limit, order, seen_, now - since_);
+      since_ = now;
+    }
   }
 
  private:
@@ -5086,23 +5254,15 @@ class ReadWatch {
     detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
   }
 
-  std::atomic<std::int64_t> position_{0};
+  std::atomic<std::int64_t> position_{-1};
+  std::int64_t seen_ = -1;  // of the waiting thread, as what follows
+  Clock::time_point since_{};
+  Clock::time_point last_look_{};
 };
 
 }  // namespace tandem
 
 namespace tandem {
-
-struct LoaderOptions {
-  int batch = 1;
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-  bool shuffle = true;     ///< else in the dataset's order
-  bool augment = true;     ///< else plain samples, as evaluation wants them
-  bool drop_last = false;  ///< leave out a last batch of fewer samples than `batch`
-  std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
-  StallLimit limit{};      ///< for the dataset to read one sample
-};
 
 namespace detail {
 
@@ -5129,10 +5289,15 @@ class Loader {
 
 /// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
 ///
+/// The threads take pieces of the batch that is the next, in their order, and go on to the
+/// following one while others still read: where a sample stands in a batch says what is read, and
+/// nothing else. Of several errors the one at the first position is thrown.
+///
 /// Cost:   three batches of Scalar and Target (no larger than the dataset), an index for each
-///         sample of the dataset, and one thread; all by the constructor, nothing by next().
+///         sample of the dataset, and the threads; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
-/// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), or first outside [0, size()]
+/// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), first outside [0, size()], or
+///                        threads outside [1, 256]
 template <Dataset D, class Scalar>
 class Loader<D, Scalar> {
  public:
@@ -5141,32 +5306,25 @@ class Loader<D, Scalar> {
 
   /// Starts to read. @p data must live, unchanged, until the Loader is gone.
   Loader(D const& data, LoaderOptions options)
-      : options_{checked(options, data)},
-        reader_{data, options.augment, options.seed, options.epoch} {
+      : options_{checked(options, data.size())},
+        // Four pieces a thread: one that is slow keeps the others waiting for no longer.
+        progress_{options.first, data.size(), options.batch, options.drop_last,
+                  options.threads == 1 ? 1 : 4 * options.threads} {
+    for (int i = 0; i < options_.threads; ++i) {
+      workers_.push_back(std::make_unique<Worker>(data, options_));
+    }
     allocate(static_cast<std::size_t>(data.size()));
     if (options_.shuffle) {
       shuffled_order(order_, options_.seed, options_.epoch);
     } else {
       ascending_order(order_);
     }
-    try {
-      thread_ = std::thread{[this] { fill_ring(); }};
-    } catch (std::system_error const& error) {
-      throw detail::no_more_threads("a Loader reads ahead on a thread of its own", error);
-    }
+    start();
   }
   Loader(D const&&, LoaderOptions) = delete;
 
   /// Stops reading within one sample's time.
-  ~Loader() {
-    {
-      std::unique_lock lock{mutex_};
-      stop_ = true;
-      changed_.notify_all();
-      await(lock, [this] { return done_; });
-    }
-    thread_.join();
-  }
+  ~Loader() { stop(); }
 
   Loader(Loader const&) = delete;
   Loader& operator=(Loader const&) = delete;
@@ -5180,13 +5338,13 @@ class Loader<D, Scalar> {
     std::unique_lock lock{mutex_};
     if (lent_) {
       lent_ = false;
-      ++taken_;
+      progress_.take();
       changed_.notify_all();
     }
-    await(lock, [this] { return filled_ > taken_ || done_; });
+    await(lock, [this] { return progress_.is_filled() || working_ == 0; });
     batch = {};
-    if (filled_ > taken_) {
-      batch = ring_[taken_ % slots].batch();
+    if (progress_.is_filled()) {
+      batch = ring_[progress_.filled_slot()].batch();
       lent_ = true;
     } else if (error_ != nullptr) {
       std::rethrow_exception(error_);
@@ -5196,18 +5354,28 @@ class Loader<D, Scalar> {
 
  private:
   using Slot = BatchSlot<Scalar, Target>;
-  static constexpr std::size_t slots = 3;
+  static constexpr std::size_t slots = BatchProgress::slots;
+
+  /// A thread with what is its own.
+  struct Worker {
+    Worker(D const& data, LoaderOptions const& options)
+        : reader{data, options.augment, options.seed, options.epoch} {}
+
+    BatchReader<D, Scalar> reader;
+    ReadWatch watch;
+    std::thread thread;
+  };
 
   template <class = void>
   void allocate(std::size_t samples) {
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
     std::size_t const bytes =
-        samples * sizeof(std::int64_t) + slots * batch * reader_.sample_bytes();
+        samples * sizeof(std::int64_t) + slots * batch * workers_.front()->reader.sample_bytes();
     detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
     try {
       order_.resize(samples);
       for (Slot& slot : ring_) {
-        reader_.allocate(slot, batch);
+        workers_.front()->reader.allocate(slot, batch);
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
@@ -5215,84 +5383,138 @@ class Loader<D, Scalar> {
     }
   }
 
-  static LoaderOptions checked(LoaderOptions const& options, D const& data) {
-    expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
-    expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
-            "LoaderOptions: epoch must be in [0, 2^32)");
-    expects(options.first >= 0 && options.first <= data.size(),
-            "LoaderOptions: first must be in [0, size of the dataset]");
-    return options;
-  }
-
-  /// The thread: waits for a free slot, fills it without the lock, hands it over.
-  void fill_ring() noexcept {
-    std::int64_t const end = static_cast<std::int64_t>(order_.size());
-    std::int64_t first = options_.first;
-    bool more = true;
-    while (more) {
-      std::int64_t const left = end - first;
-      int const size = left < options_.batch ? static_cast<int>(left) : options_.batch;
-      more = size > 0 && (size == options_.batch || !options_.drop_last);
-      std::exception_ptr error;
-      if (more && wait_for_slot()) {
-        try {
-          more = fill(ring_[filled_ % slots], first, size);
-        } catch (...) {
-          error = std::current_exception();
-          more = false;
-        }
-      } else {
-        more = false;
+  template <class = void>
+  void start() {
+    for (std::unique_ptr<Worker> const& worker : workers_) {
+      try {
+        std::unique_lock const lock{mutex_};
+        worker->thread = std::thread{[this, own = worker.get()] { work(*own); }};
+        ++working_;
+      } catch (std::system_error const& error) {
+        stop();
+        throw detail::no_more_threads(
+            options_.threads == 1 ? std::string{"a Loader reads ahead on a thread of its own"}
+                                  : "a Loader reads ahead on " + std::to_string(options_.threads) +
+                                        " threads of its own (LoaderOptions::threads, "
+                                        "TrainerOptions::loader_threads)",
+            error);
       }
-      {
-        std::lock_guard const lock{mutex_};
-        filled_ += more ? 1 : 0;
-        done_ = !more;
-        error_ = error;
-      }
-      changed_.notify_all();
-      first += size;
     }
   }
 
-  /// Of the consumer's thread: waits for the other one.
+  void stop() {
+    {
+      std::unique_lock lock{mutex_};
+      stop_ = true;
+      changed_.notify_all();
+      await(lock, [this] { return working_ == 0; });
+    }
+    for (std::unique_ptr<Worker> const& worker : workers_) {
+      if (worker->thread.joinable()) {
+        worker->thread.join();
+      }
+    }
+  }
+
+  /// A thread: opens batches and reads pieces of them until there are no more.
+  void work(Worker& own) noexcept {
+    std::unique_lock lock{mutex_};
+    auto const is_over = [this] { return !progress_.has_piece() && progress_.next_size() == 0; };
+    while (true) {
+      changed_.wait(lock, [&] {
+        bool const has_work = progress_.has_piece() || progress_.may_open() || is_over();
+        return stop_ || error_ != nullptr || (!opening_ && has_work);
+      });
+      if (stop_ || error_ != nullptr || is_over()) {
+        break;
+      }
+      progress_.has_piece() ? read_piece(own, lock) : open_batch(own, lock);
+      own.watch.idle();
+    }
+    --working_;
+    changed_.notify_all();
+  }
+
+  /// With the lock but in the middle, as what follows.
+  void open_batch(Worker& own, std::unique_lock<std::mutex>& lock) {
+    Slot& slot = ring_[progress_.next_slot()];
+    slot.first = progress_.next_position();
+    slot.size = progress_.next_size();
+    opening_ = true;
+    bool const is_open = without(lock, slot.first, [&] {
+      own.watch.at(slot.first);
+      own.reader.prepare(slot, order_);
+      return true;
+    });
+    opening_ = false;
+    if (is_open) {
+      progress_.open();
+    }
+    changed_.notify_all();
+  }
+
+  void read_piece(Worker& own, std::unique_lock<std::mutex>& lock) {
+    BatchProgress::Piece const piece = progress_.claim();
+    Slot& slot = ring_[piece.slot];
+    bool const is_read = without(lock, slot.first + piece.begin, [&] {
+      return own.reader.read(slot, order_, piece.begin, piece.end, [&](std::int64_t position) {
+        own.watch.at(position);
+        return !stop_;
+      });
+    });
+    if (is_read && progress_.finish(piece)) {
+      changed_.notify_all();
+    }
+  }
+
+  /// Runs @p read without the lock; an error is noted as that of @p position, since pieces of lower
+  /// ones, whose errors come first, have been claimed before.
+  template <class Read>
+  bool without(std::unique_lock<std::mutex>& lock, std::int64_t position, Read const& read) {
+    lock.unlock();
+    std::exception_ptr error;
+    bool is_done = false;
+    try {
+      is_done = read();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error != nullptr && (error_ == nullptr || position < error_at_)) {
+      error_ = std::move(error);
+      error_at_ = position;
+      changed_.notify_all();
+    }
+    return is_done;
+  }
+
+  /// Of the consumer's thread: waits for the others.
   template <class Done>
   void await(std::unique_lock<std::mutex>& lock, Done const& done) {
-    auto look = watch_.looker(options_.limit, order_);
-    detail::wait_looking(lock, changed_, options_.limit, done, look);
-  }
-
-  bool wait_for_slot() {
-    std::unique_lock lock{mutex_};
-    changed_.wait(lock, [this] { return stop_ || filled_ - taken_ < slots; });
-    return !stop_;
-  }
-
-  /// False if told to stop.
-  bool fill(Slot& slot, std::int64_t first, int size) {
-    slot.first = first;
-    slot.size = size;
-    return reader_.fill(slot, order_, [this](std::int64_t position) {
-      watch_.at(position);
-      return !stop_;
+    for (std::unique_ptr<Worker> const& worker : workers_) {
+      worker->watch.begin();
+    }
+    detail::wait_looking(lock, changed_, options_.limit, done, [this] {
+      for (std::unique_ptr<Worker> const& worker : workers_) {
+        worker->watch.look(options_.limit, order_);
+      }
     });
   }
 
   LoaderOptions options_;
-  BatchReader<D, Scalar> reader_;
   std::vector<std::int64_t> order_;
   Slot ring_[slots];
 
-  std::mutex mutex_;  // guards what follows; `filled_` is written by the thread only
+  std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::size_t filled_ = 0;  // batches since the start
-  std::size_t taken_ = 0;   // batches given back by the consumer
+  BatchProgress progress_;
+  bool opening_ = false;  // a thread is about to open a batch
+  int working_ = 0;       // threads
   bool lent_ = false;
-  bool done_ = false;
   std::exception_ptr error_;
+  std::int64_t error_at_ = 0;       // position
   std::atomic<bool> stop_ = false;  // also read without the lock, between samples
-  ReadWatch watch_;
-  std::thread thread_;
+  std::vector<std::unique_ptr<Worker>> workers_;
 };
 
 template <class D>
@@ -5693,6 +5915,285 @@ class BasicIdxFolder {
 using IdxFolder = BasicIdxFolder<Inflate>;
 using Mnist = IdxFolder;
 using FashionMnist = IdxFolder;
+
+}  // namespace tandem
+
+// ---- tandem/data/soft_labels.hpp
+
+/// @file
+/// soft_labels(dataset, mixings...): a Dataset whose targets are shares of the classes, and whose
+/// samples may be mixtures of two.
+
+// ---- tandem/data/mix.hpp
+
+/// @file
+/// Mixup and CutMix: what makes one sample of two, whose labels become shares.
+
+namespace tandem {
+
+/// A value with alpha, the share's law being Beta(alpha, alpha); probability, that a sample is
+/// mixed at all; check(Shape), which throws ContractError where it cannot mix; and mix(x, other,
+/// shape, share, bits), which puts other into x and returns the share of x that is left.
+template <class M>
+concept Mixing = requires(M const& mixing, std::span<float> x, std::span<float const> other,
+                          Shape const& shape, double share, Random4 const& bits) {
+  { mixing.alpha } -> std::convertible_to<float>;
+  { mixing.probability } -> std::convertible_to<float>;
+  mixing.check(shape);
+  { mixing.mix(x, other, shape, share, bits) } -> std::same_as<double>;
+};
+
+namespace detail {
+
+template <class = void>  // compiled where it is called, not by every include
+void check_mixing(char const* sentence, float alpha, float probability) {
+  expects(is_finite(double{alpha}) && alpha >= 0.01F && alpha <= 100.0F && probability >= 0.0F &&
+              probability <= 1.0F,
+          sentence);
+}
+
+/// In (0, 1).
+inline double open_uniform(std::uint32_t word) { return (word + 0.5) * 0x1p-32; }
+
+/// The logarithm of a number whose law is Gamma(alpha): that of Gamma(alpha + 1) times
+/// U^(1 / alpha), which is 0 in double for a small alpha.
+/// @param draw  draw(attempt): 128 bits, others each time
+/// Source: Marsaglia, Tsang, ACM TOMS 26 (2000), page 363
+template <class Draw>
+double log_gamma_variate(double alpha, Draw const& draw) {
+  double const d = alpha + 2.0 / 3.0;
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    Random4 const bits = draw(attempt);
+    double const normal = std::sqrt(-2.0 * std::log(open_uniform(bits.word[0]))) *
+                          std::cos(2.0 * std::numbers::pi * open_uniform(bits.word[1]));
+    double const root = 1.0 + normal / std::sqrt(9.0 * d);
+    double const v = root * root * root;
+    if (v > 0.0 && std::log(open_uniform(bits.word[2])) <
+                       0.5 * normal * normal + d - d * v + d * std::log(v)) {
+      return std::log(d * v) + std::log(open_uniform(bits.word[3])) / alpha;
+    }
+  }
+}
+
+/// A number whose law is Beta(alpha, alpha), of draws which + 2^16 k, k > 0, of @p randomness.
+template <class = void>
+double beta_variate(double alpha, Randomness const& randomness, std::uint32_t which) {
+  auto const gamma = [&](std::uint32_t odd) {
+    return log_gamma_variate(alpha, [&](std::uint32_t attempt) {
+      return randomness.draw(which + ((2 * attempt + odd + 1) << 16));
+    });
+  };
+  double const one = gamma(0);
+  return 1.0 / (1.0 + std::exp(gamma(1) - one));
+}
+
+}  // namespace detail
+
+/// x = share x + (1 - share) other.
+/// Source: Zhang, Cisse, Dauphin, Lopez-Paz, arXiv:1710.09412
+struct Mixup {
+  float alpha = 0.2F;
+  float probability = 1.0F;
+
+  void check(Shape const& shape) const {
+    expects(shape.valid(), "Mixup: samples must have a shape");
+    detail::check_mixing("Mixup: give an alpha from 0.01 to 100 and a probability from 0 to 1",
+                         alpha, probability);
+  }
+  static double mix(std::span<float> x, std::span<float const> other, Shape const& /*shape*/,
+                    double share, Random4 const& /*bits*/) {
+    auto const own = static_cast<float>(share);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] = own * x[i] + (1.0F - own) * other[i];
+    }
+    return static_cast<double>(own);
+  }
+};
+
+/// A rectangle of x becomes that of other: (1 - share) of the area, but for what of it lies outside
+/// of the image; its centre is anywhere. The share is then that of the pixels that are left.
+/// Source: Yun, Han, Oh, Chun, Choe, Yoo, arXiv:1905.04899
+struct CutMix {
+  float alpha = 1.0F;
+  float probability = 1.0F;
+
+  void check(Shape const& shape) const {
+    expects(shape.rank == 3 && shape.valid(), "CutMix: the samples must be images (C, H, W)");
+    detail::check_mixing("CutMix: give an alpha from 0.01 to 100 and a probability from 0 to 1",
+                         alpha, probability);
+  }
+  static double mix(std::span<float> x, std::span<float const> other, Shape const& shape,
+                    double share, Random4 const& bits) {
+    int const height = shape[1];
+    int const width = shape[2];
+    double const side = std::sqrt(1.0 - share);
+    auto const range = [&](int extent, std::uint32_t word) {
+      int const half = static_cast<int>(extent * side) / 2;
+      int const centre = static_cast<int>(below(word, static_cast<std::uint32_t>(extent)));
+      return std::pair{std::max(centre - half, 0), std::min(centre + half, extent)};
+    };
+    auto const [top, bottom] = range(height, bits.word[0]);
+    auto const [left, right] = range(width, bits.word[1]);
+    for (int c = 0; c < shape[0]; ++c) {
+      for (int r = top; r < bottom; ++r) {
+        std::ptrdiff_t const row = (std::ptrdiff_t{c} * height + r) * width;
+        std::copy(other.begin() + row + left, other.begin() + row + right, x.begin() + row + left);
+      }
+    }
+    double const cut = static_cast<double>(bottom - top) * (right - left);
+    return 1.0 - cut / (static_cast<double>(height) * width);
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <class D>
+concept LabelledDataset = PlainDataset<D> && std::same_as<typename D::Target, std::int32_t> &&
+                          std::same_as < DataInput<D>,
+float > &&!SequenceDataset<D>;
+
+template <bool IsLabelled, bool AreMixings, bool KnowsClasses>
+struct SoftLabelsFit {
+  static constexpr bool value = true;
+  static_assert(IsLabelled,
+                "soft_labels(data, ...): data must be a dataset of images or vectors with a "
+                "std::int32_t label each");
+  static_assert(!IsLabelled || AreMixings,
+                "soft_labels(data, ...): what follows the data must be Mixup{} or CutMix{}, or a "
+                "Mixing of yours; transforms of one sample belong into augment(data, ...)");
+  static_assert(!IsLabelled || KnowsClasses,
+                "soft_labels(data, ...): this dataset does not say how many classes it has; write "
+                "soft_labels<10>(data, ...)");
+};
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <int Classes, class D, class... Ms>
+class SoftLabels {
+  using Base = std::remove_cvref_t<D>;
+  static_assert(detail::SoftLabelsFit<detail::LabelledDataset<Base>, (Mixing<Ms> && ...),
+                                      (Classes > 0 || ClassifiedDataset<Base>)>::value);
+
+ public:
+  using Target = float;
+  explicit SoftLabels(auto&&... /*arguments*/) {}
+  // A Dataset, so that a sentence is the only error.
+  void read(std::int64_t, std::span<float>, std::span<float>) const {}
+  [[nodiscard]] static std::int64_t size() { return 0; }
+  [[nodiscard]] static Shape shape() { return {}; }
+  [[nodiscard]] static int targets() { return 0; }
+};
+
+/// Made by soft_labels().
+///
+/// Training mixes sample i with a partner, any sample of the dataset, drawn with the share from
+/// (seed, epoch, i) as all augmentation is: so neither batches nor devices nor a resume change it.
+/// The partner is what it is itself in this epoch, augmented. Of several mixings a sample takes
+/// one, each as likely. Evaluation, the plain read, mixes nothing.
+///
+/// Cost: a sample that is mixed is two reads, and memory for the second while it is read.
+template <int Classes, class D, class... Ms>
+  requires(detail::LabelledDataset<std::remove_cvref_t<D>> && (Mixing<Ms> && ...) &&
+           (Classes > 0 || ClassifiedDataset<std::remove_cvref_t<D>>))
+class SoftLabels<Classes, D, Ms...> {
+ public:
+  using Base = std::remove_cvref_t<D>;
+  using Target = float;
+  static constexpr std::uint32_t draws = detail::draws_of<Base>() + 3;
+
+  /// @throws ContractError  a mixing does not fit the samples, or an option of it is out of range
+  explicit SoftLabels(D&& data, Ms... mixings)
+      : data_{std::forward<D>(data)}, mixings_{std::move(mixings)...} {
+    expects(base().targets() == 1, "soft_labels(data, ...): a sample must have one label");
+    std::apply([&](Ms const&... mixing) { (mixing.check(shape()), ...); }, mixings_);
+  }
+
+  void read(std::int64_t index, std::span<float> x, std::span<float> y) const {
+    std::int32_t label = -1;
+    base().read(index, x, {&label, 1});
+    put(y, index, label, 1.0F, true);
+  }
+
+  void read(std::int64_t index, std::span<float> x, std::span<float> y,
+            Randomness const& randomness) const {
+    std::int32_t label = -1;
+    read_sample(base(), index, x, {&label, 1}, randomness);
+    double share = 1.0;
+    std::int64_t partner = index;
+    std::int32_t second = label;
+    if constexpr (sizeof...(Ms) > 0) {
+      constexpr std::uint32_t which = detail::draws_of<Base>();
+      Random4 const bits = randomness.draw(which);
+      std::uint64_t const wide = (std::uint64_t{bits.word[0]} << 32) | bits.word[1];
+      partner = static_cast<std::int64_t>(wide % static_cast<std::uint64_t>(size()));
+      auto const chosen = below(bits.word[2], static_cast<std::uint32_t>(sizeof...(Ms)));
+      std::uint32_t number = 0;
+      auto const one = [&](auto const& mixing) {
+        if (number++ == chosen && uniform(bits.word[3]) < mixing.probability) {
+          std::vector<float> other(x.size());
+          read_sample(base(), partner, std::span{other}, {&second, 1},
+                      {randomness.seed, randomness.epoch, partner});
+          share = mixing.mix(x, other, shape(),
+                             detail::beta_variate(double{mixing.alpha}, randomness, which + 1),
+                             randomness.draw(which + 2));
+        }
+      };
+      std::apply([&](Ms const&... each) { (one(each), ...); }, mixings_);
+    }
+    auto const own = static_cast<float>(share);
+    put(y, index, label, own, true);
+    put(y, partner, second, 1.0F - own, false);
+  }
+
+  [[nodiscard]] std::int64_t size() const { return base().size(); }
+  [[nodiscard]] Shape shape() const { return base().shape(); }
+  [[nodiscard]] int targets() const { return classes(); }
+  [[nodiscard]] int classes() const {
+    if constexpr (Classes > 0) {
+      return Classes;
+    } else {
+      return base().classes();
+    }
+  }
+
+ private:
+  [[nodiscard]] Base const& base() const noexcept { return data_; }
+
+  /// @throws ContractError  the label is none of the classes
+  void put(std::span<float> y, std::int64_t index, std::int32_t label, float share,
+           bool first) const {
+    if (label < 0 || label >= classes()) {
+      throw ContractError{"soft_labels(data): label " + std::to_string(label) + " of sample " +
+                          std::to_string(index) + " of the dataset is out of range: it has " +
+                          std::to_string(classes()) + " classes"};
+    }
+    if (first) {
+      std::fill(y.begin(), y.end(), 0.0F);
+    }
+    y[static_cast<std::size_t>(label)] += share;
+  }
+
+  D data_;
+  std::tuple<Ms...> mixings_;
+};
+
+/// The samples of @p data with a share of each class for a target, as SoftCrossEntropy wants them:
+/// 1 of the label's, or those of the two labels of a mixture:
+///
+///   soft_labels(augment(mnist.train(), RandomCrop{2}), Mixup{.alpha = 0.2F}, CutMix{})
+///
+/// @tparam Classes  how many there are, where the dataset does not say
+/// A dataset that is an lvalue is referred to and must outlive the result; one that is an rvalue
+/// moves into it.
+template <int Classes = 0, class D, class... Ms>
+[[nodiscard]] auto soft_labels(D&& data, Ms... mixings) {
+  return SoftLabels<Classes, D, Ms...>{std::forward<D>(data), std::move(mixings)...};
+}
 
 }  // namespace tandem
 
@@ -6796,7 +7297,7 @@ struct MemoryPlan {
   std::vector<MemoryRegion> region;         ///< of a root
   std::vector<std::int64_t> value;          ///< of a root
   std::vector<int> stage;                   ///< of a root: whose *kept* region has it
-  std::vector<std::int64_t> saved;          ///< of a node, kept or recomputed
+  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
   std::vector<std::int64_t> node_gradient;  ///< of a node
   std::vector<std::int64_t> edge_gradient;  ///< of an edge
   std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
@@ -6823,6 +7324,13 @@ struct PlanTask {
 };
 
 namespace detail {
+
+/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
+constexpr MemoryRegion saved_region(Node const& node, int segment) {
+  return segment >= 0          ? MemoryRegion::recomputed
+         : node.needs_gradient ? MemoryRegion::kept
+                               : MemoryRegion::transient;
+}
 
 /// Places values, and what ops save.
 template <class = void>
@@ -6962,7 +7470,7 @@ class ValuePlanner {
     plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
     plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
-    FirstFit transient{graph_.nodes};
+    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
       for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
@@ -6985,8 +7493,10 @@ class ValuePlanner {
                                                             : reserve(where, size);
         }
         if (needs(n).saved_bytes > 0) {
-          plan_.saved[i] = reserve(segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept,
-                                   aligned(needs(n).saved_bytes));
+          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
+          std::int64_t const size = aligned(needs(n).saved_bytes);
+          plan_.saved[i] =
+              saved == MemoryRegion::transient ? transient.place(size, n, n) : reserve(saved, size);
         }
         Node const& node = graph_.node[n];
         bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
@@ -7719,9 +8229,8 @@ class OperandTables {
     return nullptr;
   }
   [[nodiscard]] std::byte* saved_of(int node, int stage, int table) const {
-    MemoryRegion const region = task_.segment != nullptr && task_.segment[node] >= 0
-                                    ? MemoryRegion::recomputed
-                                    : MemoryRegion::kept;
+    MemoryRegion const region = detail::saved_region(
+        graph_.node[node], task_.segment != nullptr ? task_.segment[node] : -1);
     return reinterpret_cast<std::byte*>(
         place(region, stage, table, plan_.saved[static_cast<std::size_t>(node)]));
   }
@@ -8274,8 +8783,9 @@ namespace tandem {
 template <int Devices, int Length>
 struct ActionTable {
   static constexpr int devices = Devices;
-  int length[Devices] = {};
-  Action action[Devices][Length > 0 ? Length : 1] = {};
+  int length[static_cast<std::size_t>(Devices)] = {};
+  Action action[static_cast<std::size_t>(Devices)]
+               [static_cast<std::size_t>(Length > 0 ? Length : 1)] = {};
 
   constexpr void add(int device, Action a) { action[device][length[device]++] = a; }
 };
@@ -8355,8 +8865,8 @@ struct StageMap {
   int devices = 1;
   int copies = 1;
   int links = 0;
-  std::int16_t device[Stages] = {};
-  StageEdge edge[Edges > 0 ? Edges : 1] = {};
+  std::int16_t device[static_cast<std::size_t>(Stages)] = {};
+  StageEdge edge[static_cast<std::size_t>(Edges > 0 ? Edges : 1)] = {};
 
   [[nodiscard]] constexpr int parts() const { return Stages / copies; }
 };
@@ -8525,7 +9035,7 @@ struct LocalStage {
 template <int Count>
 struct LocalStages {
   static constexpr int count = Count;
-  LocalStage stage[Count] = {};
+  LocalStage stage[static_cast<std::size_t>(Count)] = {};
 };
 
 /// Which of a device's stages has this number in the StageMap.
@@ -8849,6 +9359,36 @@ struct Overlapped {
 /// @file
 /// Timeline: when each action of a table begins and ends, and how long devices are idle.
 
+// ---- tandem/core/numbered.hpp
+
+/// @file
+/// Numbered: a list whose index is an int, as the numbers of nodes, devices and passes are.
+
+namespace tandem::detail {
+
+/// A std::vector that takes an int for an index, so that no place in a program that compiles with
+/// -Wsign-conversion needs a cast of its own.
+/// @pre    of operator[]: 0 <= i < size()
+template <class T>
+class Numbered : public std::vector<T> {
+  using Base = std::vector<T>;
+
+ public:
+  using Base::Base;
+  Numbered() = default;
+  Numbered(Base list) : Base(std::move(list)) {}
+
+  using Base::operator[];
+  typename Base::reference operator[](int i) {
+    return Base::operator[](static_cast<std::size_t>(i));
+  }
+  typename Base::const_reference operator[](int i) const {
+    return Base::operator[](static_cast<std::size_t>(i));
+  }
+};
+
+}  // namespace tandem::detail
+
 namespace tandem {
 
 /// Time in the unit that the costs are given in. Whole numbers, so that sums are exact.
@@ -8923,16 +9463,17 @@ template <int Devices, int Length>
 struct Timeline {
   bool finished = false;  ///< else some action waits forever, and the times of those are 0
   Ticks makespan = 0;     ///< when the last pass of all devices ends
-  DeviceTime device[Devices] = {};
-  Interval action[Devices][Length > 0 ? Length : 1] = {};
+  DeviceTime device[static_cast<std::size_t>(Devices)] = {};
+  Interval action[static_cast<std::size_t>(Devices)]
+                 [static_cast<std::size_t>(Length > 0 ? Length : 1)] = {};
 };
 
 /// For ActionRows.
 struct TimelineRows {
   bool finished = false;
   Ticks makespan = 0;
-  std::vector<DeviceTime> device;
-  std::vector<std::vector<Interval>> action;
+  detail::Numbered<DeviceTime> device;
+  detail::Numbered<detail::Numbered<Interval>> action;
 };
 
 }  // namespace tandem
@@ -9601,6 +10142,7 @@ enum class Flaw : std::uint8_t {
   foreign_tail,          ///< `action` is none of the step's sums, updates and exchanges
   reduced_out_of_order,  ///< `action` stands before `other`, an earlier bucket
   deadlock,              ///< `action` waits for `other`, which is behind what `other_rank` waits at
+  queues_shared,         ///< `action` waits forever, since streams share `count` hardware queues
 };
 
 struct Verdict {
@@ -10152,6 +10694,1579 @@ TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
 
 }  // namespace tandem
 
+// ---- tandem/engine/prepare/check_queues.hpp
+
+/// @file
+/// check_queues(): whether a step can end on devices whose streams share hardware queues.
+
+// ---- tandem/schedule/table/complete.hpp
+
+/// @file
+/// complete(): the whole row of every device; see complete_row.hpp.
+
+namespace tandem {
+
+/// A training step on @p table, whole: each bucket is reduced once, then each device has one
+/// update, behind the sums of losses and norm. A device that has the whole model begins to sum the
+/// losses behind its last forward pass; others when their rows end, since they would wait for
+/// messages.
+///
+/// Where @p rules keep two models each stage has an update of its own, as soon as it can, behind
+/// which the exchange of its weights begins; X awaits it at the end, or, overlapped, before U.
+///
+/// Cost: linear in the actions.
+/// @param table  lowered, and passes verify()
+template <class = void>  // compiled where it is called, not by every include
+ActionRows complete(ActionRows const& table, StageMapView const& map, StepRules const& rules = {}) {
+  ActionRows rows(table.size());
+  RowOrder const order = row_order(table, map, rules);
+  for (int d = 0; d < devices_of(table); ++d) {
+    auto sink = [&row = rows[static_cast<std::size_t>(d)]](Action const& action) {
+      row.push_back(action);
+    };
+    complete_row(table, map, rules, order, d, sink);
+  }
+  return rows;
+}
+
+/// The longest row of complete(table, map, rules).
+template <class Table>
+constexpr int completed_length(Table const& table, StageMapView const& map,
+                               StepRules const& rules = {}) {
+  int longest = 0;
+  RowOrder const order = row_order(table, map, rules);
+  for (int d = 0; d < devices_of(table); ++d) {
+    int length = 0;
+    auto sink = [&length](Action const&) { ++length; };
+    complete_row(table, map, rules, order, d, sink);
+    longest = length > longest ? length : longest;
+  }
+  return longest;
+}
+
+/// The same as a constant.
+/// @tparam Completed  completed_length() of the same arguments, or more
+template <int Completed, int Devices, int Length>
+constexpr auto complete(ActionTable<Devices, Length> const& table, StageMapView const& map,
+                        StepRules const& rules = {}) {
+  ActionTable<Devices, Completed> rows;
+  RowOrder const order = row_order(table, map, rules);
+  for (int d = 0; d < Devices; ++d) {
+    auto sink = [&rows, d](Action const& action) { rows.add(d, action); };
+    complete_row(table, map, rules, order, d, sink);
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/verify/hardware_queues.hpp
+
+/// @file
+/// verify_queues(): whether a step ends on GPUs whose streams share hardware queues, while a
+/// message and a collective occupy theirs until the other side has come.
+
+// ---- tandem/schedule/verify/queued_rows.hpp
+
+/// @file
+/// QueuedRows: what the ranks of a step queue on the streams of their GPUs.
+
+// ---- tandem/schedule/verify/step.hpp
+
+/// @file
+/// verify() of a whole step, as complete() writes it and ranks run it: passes, messages, and the
+/// tail of reductions, updates and exchanges.
+
+// ---- tandem/schedule/verify/tail.hpp
+
+/// @file
+/// TailRows: the rules of verify() for a step's tail, row by row: which sums, updates and exchanges
+/// there are, each once, behind what it reads.
+
+namespace tandem::detail {
+
+/// The actions of a row that a table of passes and messages does not have.
+constexpr bool is_tail(ActionKind kind) { return kind > ActionKind::receive_backward; }
+
+/// Judges the tail of one row. @pre its passes and messages, without it, pass verify()
+class TailOfRow {
+ public:
+  /// @param early  whether its gradients are on their way as its stages end
+  constexpr TailOfRow(ActionSpan row, StageMapView const& map, StepRules const& rules, int device,
+                      bool early)
+      : row_{row},
+        map_{map},
+        rules_{rules},
+        device_{device},
+        early_{early},
+        first_stage_{first_stage(map, device)},
+        ends_{row, map},
+        memory_{3 * map.stages},
+        updated_{memory_.data()},
+        exchanged_{updated_ + map.stages},
+        unreduced_{exchanged_ + map.stages} {
+    if (rules.sums_gradients(map)) {
+      rules.each_bucket(map, device, [this](int stage, int) {
+        ++buckets_;
+        known_ = known_ && stage >= 0 && stage < map_.stages && map_.device[stage] == device_;
+        if (known_) {
+          ++unreduced_[stage];
+        }
+      });
+    }
+  }
+
+  /// Whether the rules' buckets are of stages that the device has.
+  [[nodiscard]] constexpr bool knows_buckets() const { return known_; }
+
+  constexpr Verdict judge() {
+    for (at_ = 0; at_ < row_.size && verdict_; ++at_) {
+      Action const& action = row_.data[at_];
+      if (is_tail(action.kind)) {
+        judge(action);
+      }
+    }
+    if (verdict_) {
+      complete();
+    }
+    return verdict_;
+  }
+
+ private:
+  constexpr Action of(ActionKind kind, int stage, int index = 0) const {
+    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index};
+  }
+  constexpr Action of_device(ActionKind kind) const { return of(kind, first_stage_); }
+
+  constexpr void fail(Flaw flaw, Action action, Action other = {.index = -1}) {
+    verdict_ = {.flaw = flaw, .rank = device_, .position = at_, .action = action, .other = other};
+  }
+
+  constexpr bool stands_behind(Action const& wanted) const {
+    for (int i = at_ + 1; i < row_.size; ++i) {
+      if (row_.data[i] == wanted) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // False, and what is wrong noted, unless what the action needs was there.
+  constexpr bool needs(Action const& action, bool there, Action const& needed) {
+    if (!there) {
+      if (stands_behind(needed)) {
+        fail(Flaw::before_its_input, action, needed);
+      } else {
+        fail(Flaw::missing, needed, action);
+      }
+    }
+    return there;
+  }
+  constexpr bool needs_pass(Action const& action, int last) {
+    return last < at_ || needs(action, false, row_.data[last]);
+  }
+  constexpr bool needs_losses(Action const& action) {
+    return needs(action, awaited_ || !rules_.sums_losses(map_), of_device(ActionKind::await_loss));
+  }
+  // Of all its stages, or of one of them.
+  constexpr bool needs_buckets(Action const& action, int stage = -1) {
+    bool there = true;
+    for (int s = 0; s < map_.stages; ++s) {
+      there = there && ((stage >= 0 && s != stage) || unreduced_[s] == 0);
+    }
+    int wanted = -1;
+    if (!there) {
+      rules_.each_bucket(map_, device_, [&](int s, int bucket) {
+        if (wanted < 0 && bucket >= next_ && (stage < 0 || s == stage)) {
+          wanted = bucket;
+        }
+      });
+    }
+    return there || needs(action, false, bucket(wanted));
+  }
+
+  constexpr Action bucket(int index) const {
+    int stage = first_stage_;
+    rules_.each_bucket(map_, device_,
+                       [&](int s, int bucket) { stage = bucket == index ? s : stage; });
+    return of(ActionKind::reduce_gradient, stage, index);
+  }
+
+  constexpr int twin(int stage) const { return (stage + map_.parts()) % map_.stages; }
+
+  constexpr bool is_foreign(Action const& action) const {
+    bool const of_device = action.stage == first_stage_ && action.index == 0;
+    switch (action.kind) {
+      case ActionKind::reduce_gradient:
+        return action.index < 0 || action.index >= buckets_ || action != bucket(action.index);
+      case ActionKind::begin_loss:
+      case ActionKind::await_loss:
+        return !of_device || !rules_.sums_losses(map_);
+      case ActionKind::reduce_norm:
+        return !of_device || !rules_.sums_norm(map_);
+      case ActionKind::update:
+        return rules_.keeps_two() ? action.index != 0 : !of_device;
+      case ActionKind::exchange:
+        return action.index != 0 || !rules_.keeps_two();
+      default:
+        return true;
+    }
+  }
+
+  // Counts an action that stands once.
+  constexpr bool first_time(Action const& action, int& done) {
+    if (done++ > 0) {
+      fail(Flaw::doubled, action);
+      return false;
+    }
+    return true;
+  }
+
+  constexpr void judge(Action const& action) {
+    int const s = action.stage;
+    if (s < 0 || s >= map_.stages) {
+      fail(Flaw::unknown_stage, action);
+      verdict_.count = map_.stages;
+    } else if (map_.device[s] != device_) {
+      fail(Flaw::wrong_device, action);
+      verdict_.other_rank = map_.device[s];
+    } else if (action.version != 0 || is_foreign(action)) {
+      fail(Flaw::foreign_tail, action);
+    } else {
+      judge_known(action);
+    }
+  }
+
+  constexpr void judge_known(Action const& action) {
+    switch (action.kind) {
+      case ActionKind::reduce_gradient:
+        reduce(action);
+        break;
+      case ActionKind::begin_loss:
+        if (first_time(action, begun_)) {
+          needs_pass(action, ends_.last_forward());
+        }
+        break;
+      case ActionKind::await_loss:
+        if (first_time(action, awaited_)) {
+          needs(action, begun_ > 0, of_device(ActionKind::begin_loss));
+        }
+        break;
+      case ActionKind::reduce_norm:
+        if (first_time(action, norms_) && needs_pass(action, ends_.last())) {
+          needs_buckets(action);
+        }
+        break;
+      case ActionKind::update:
+        rules_.keeps_two() ? update_stage(action) : update(action);
+        break;
+      default:
+        exchange(action);
+    }
+  }
+
+  constexpr void reduce(Action const& action) {
+    if (action.index < next_) {
+      fail(Flaw::doubled, action);
+    } else if (action.index > next_) {
+      Action const earlier = bucket(next_);
+      stands_behind(earlier) ? fail(Flaw::reduced_out_of_order, action, earlier)
+                             : fail(Flaw::missing, earlier, action);
+    } else if (needs_pass(action, early_ ? ends_.last(action.stage) : ends_.last())) {
+      ++next_;
+      --unreduced_[action.stage];
+    }
+  }
+
+  constexpr void update(Action const& action) {
+    if (first_time(action, updates_) && needs_pass(action, ends_.last()) && needs_buckets(action) &&
+        needs_losses(action)) {
+      needs(action, norms_ > 0 || !rules_.sums_norm(map_), of_device(ActionKind::reduce_norm));
+    }
+  }
+
+  // Of one stage of one of two models.
+  constexpr void update_stage(Action const& action) {
+    int const s = action.stage;
+    if (first_time(action, updated_[s]) && needs_pass(action, ends_.last(s)) &&
+        needs_buckets(action, s) && needs_losses(action)) {
+      needs(action, exchanged_[s] > 0 || !rules_.averaging.overlapped, of(ActionKind::exchange, s));
+    }
+  }
+
+  constexpr void exchange(Action const& action) {
+    int const s = action.stage;
+    if (!first_time(action, exchanged_[s]) || !needs_pass(action, ends_.last(s)) ||
+        !needs_losses(action) || rules_.averaging.overlapped) {
+      return;
+    }
+    int const other = twin(s);
+    if (needs(action, updated_[s] > 0, of(ActionKind::update, s)) &&
+        map_.device[other] == device_) {
+      needs(action, updated_[other] > 0, of(ActionKind::update, other));
+    }
+  }
+
+  constexpr void complete() {
+    auto const there = [this](bool is, Action const& action) {
+      if (!is && verdict_) {
+        fail(Flaw::missing, action);
+      }
+    };
+    there(next_ == buckets_, bucket(next_));
+    bool const sums = rules_.sums_losses(map_);
+    there(begun_ > 0 || !sums, of_device(ActionKind::begin_loss));
+    there(awaited_ > 0 || !sums, of_device(ActionKind::await_loss));
+    there(norms_ > 0 || !rules_.sums_norm(map_), of_device(ActionKind::reduce_norm));
+    there(updates_ > 0 || rules_.keeps_two(), of_device(ActionKind::update));
+    for (int s = 0; s < map_.stages && rules_.keeps_two(); ++s) {
+      if (map_.device[s] == device_) {
+        there(updated_[s] > 0, of(ActionKind::update, s));
+        there(exchanged_[s] > 0, of(ActionKind::exchange, s));
+      }
+    }
+  }
+
+  ActionSpan row_;
+  StageMapView const& map_;
+  StepRules const& rules_;
+  int device_;
+  bool early_;
+  int first_stage_;
+  RowEnds ends_;
+  Scratch<int> memory_;
+  int* updated_;    // updates of each stage, where it has its own
+  int* exchanged_;  // … and exchanges
+  int* unreduced_;  // buckets of each stage
+  int buckets_ = 0;
+  bool known_ = true;
+  int next_ = 0;  // bucket
+  int begun_ = 0;
+  int awaited_ = 0;
+  int norms_ = 0;
+  int updates_ = 0;
+  int at_ = 0;
+  Verdict verdict_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/verify/verify.hpp
+
+/// @file
+/// verify(): whether an action table can be run, at compile time or at run time.
+///
+/// The rows are executed with counters in place of tensors: a device goes on as long as it can and
+/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Each kind of
+/// rules is a part of its own: Passes, Messages, and of tables with updates Updates.
+
+// ---- tandem/schedule/verify/messages.hpp
+
+/// @file
+/// Messages: the rules of verify() for messages, which a device may have to wait for, and the queue
+/// of the devices that can go on.
+
+// ---- tandem/schedule/verify/table_state.hpp
+
+/// @file
+/// TableState: what was done of an action table while it is verified, and what is wrong with it.
+///
+/// The rules share it: Passes, Messages and Updates each hold a reference to the one of their
+/// Verification, and count on in it.
+
+namespace tandem::detail {
+
+/// What became of an action.
+enum class Step : std::uint8_t { done, waiting, failed };
+
+/// Since a stage's actions of one kind stand in ascending order of microbatches, one counter of
+/// each kind says all that was done.
+template <class Table>
+struct TableState {
+  constexpr TableState(Table const& rows, StageMapView const& stages, int microbatches,
+                       int in_flight)
+      : table{rows},
+        map{stages},
+        share{microbatches / map.copies},
+        depth{in_flight},
+        edges{map},
+        memory_{7 * map.stages + map.devices},
+        forwarded{memory_.data()},
+        backed{forwarded + map.stages},
+        retired{backed + map.stages},
+        moved_{retired + map.stages},
+        position{moved_ + 4 * map.stages} {
+    for (int s = 0; s < map.stages; ++s) {
+      int const first = first_microbatch(s);
+      forwarded[s] = backed[s] = retired[s] = first;
+      for (int k = 0; k < 4; ++k) {
+        moved_[4 * s + k] = first;
+      }
+    }
+  }
+
+  constexpr int first_microbatch(int stage) const {
+    return map.copies == 1 ? 0 : stage / map.parts() * share;
+  }
+
+  /// The next microbatch that the stage sends or receives.
+  constexpr int& moved(ActionKind kind, int stage) {
+    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
+  }
+
+  /// What a device stands at. @pre its row has not ended
+  constexpr Action action_of(int device) const { return row_of(table, device)[position[device]]; }
+
+  constexpr Step fail(Flaw flaw, int device, Action action, Action other = {.index = -1}) {
+    verdict.flaw = flaw;
+    verdict.rank = device;
+    verdict.position = position[device];
+    verdict.action = action;
+    verdict.other = other;
+    verdict.depth = depth;
+    return Step::failed;
+  }
+
+  static constexpr Action same(Action action, ActionKind kind, int stage) {
+    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
+  }
+
+  /// Whether it is still to come in a row, of whatever version, which it takes on.
+  constexpr bool to_come(int device, Action& wanted) const {
+    ActionSpan const row = row_of(table, device);
+    for (int i = position[device]; i < row.size; ++i) {
+      if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
+          row[i].index == wanted.index) {
+        wanted.version = row[i].version;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The counter does not stand at the action's microbatch.
+  constexpr Step not_its_turn(int d, Action action, int next, ActionKind kind) {
+    if (action.index < next) {
+      return fail(Flaw::doubled, d, action);
+    }
+    Action earlier = same(action, kind, action.stage);
+    earlier.index = next;
+    if (!find_either(d, earlier)) {
+      return fail(Flaw::missing, d, earlier, action);
+    }
+    bool const ends = action.kind == ActionKind::backward || kind == ActionKind::weight_gradient;
+    return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
+  }
+
+  /// What the action needs, of the same microbatch, was not done before.
+  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
+    Action needed = same(action, kind, stage);
+    return find_either(d, needed) ? fail(Flaw::before_its_input, d, action, needed)
+                                  : fail(Flaw::missing, d, needed, action);
+  }
+
+ private:
+  // A backward may stand there in two parts, of which it then becomes the first.
+  constexpr bool find_either(int d, Action& wanted) const {
+    if (to_come(d, wanted)) {
+      return true;
+    }
+    Action split = wanted;
+    split.kind = ActionKind::input_gradient;
+    if (wanted.kind != ActionKind::backward || !to_come(d, split)) {
+      return false;
+    }
+    wanted = split;
+    return true;
+  }
+
+ public:
+  Table const& table;
+  StageMapView map;
+  int share;  ///< microbatches of a copy
+  int depth;
+  StageEdges edges;
+
+ private:
+  Scratch<int> memory_;
+
+ public:
+  int* forwarded;  ///< of each stage, the next microbatch to go forward
+  int* backed;     ///< … to go backward, by B or I
+  int* retired;    ///< … to end, by B or W
+
+ private:
+  int* moved_;  // … to send and receive, forward and backward
+
+ public:
+  int* position;  ///< of each device in its row
+  Verdict verdict;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+template <class Table>
+class Messages {
+ public:
+  constexpr Messages(TableState<Table>& state, int microbatches)
+      : at_{state},
+        channels_{state.map, microbatches, state.depth},
+        waits_{4 * state.map.devices, -1},
+        part_{waits_.data()},
+        waits_for_{part_ + state.map.devices},
+        offered_{waits_for_ + state.map.devices},
+        queue_{offered_ + state.map.devices} {
+    for (int d = 0; d < state.map.devices; ++d) {
+      queue_[queued_++] = d;
+    }
+  }
+
+  /// The next device that can go on, or -1.
+  constexpr int next() { return taken_ < queued_ ? queue_[taken_++ % at_.map.devices] : -1; }
+
+  /// The device cannot go on until it is woken by the same number: a channel, or one above all
+  /// channels, for what is no message.
+  constexpr Step wait(int d, int channel) {
+    waits_for_[d] = channel;
+    return Step::waiting;
+  }
+  constexpr void wake(int d, int channel) {
+    if (waits_for_[d] == channel) {
+      waits_for_[d] = -1;
+      queue_[queued_++ % at_.map.devices] = d;
+    }
+  }
+
+  constexpr Step send(int d, Action const& action, bool forward) {
+    int const s = action.stage;
+    int& moved = at_.moved(action.kind, s);
+    int& part = part_[d];
+    int& offered = offered_[d];
+    if (part < 0) {
+      if (moved != action.index) {
+        return at_.not_its_turn(d, action, moved, action.kind);
+      }
+      int const first = first_out(s, forward);
+      if (first < 0) {
+        return at_.fail(Flaw::nothing_to_send, d, action);
+      }
+      if ((forward ? at_.forwarded : at_.backed)[s] <= action.index) {
+        return at_.lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
+      }
+      part = first;
+    }
+    for (; part >= 0; part = next_out(part, forward)) {
+      int const channel = channels_.of(part, forward);
+      if (offered < 0) {
+        if (channels_.full(channel)) {
+          return wait(d, channel);
+        }
+        channels_.send(channel, part);
+        wake(far_end(part, forward), channel);
+        offered = at_.depth == 0 ? part : -1;
+      }
+      if (offered >= 0 && !channels_.empty(channel)) {
+        return wait(d, channel);
+      }
+      offered = -1;
+    }
+    moved = action.index + 1;
+    return Step::done;
+  }
+
+  constexpr Step receive(int d, Action const& action, bool forward) {
+    int& moved = at_.moved(action.kind, action.stage);
+    int& part = part_[d];
+    if (part < 0) {
+      if (moved != action.index) {
+        return at_.not_its_turn(d, action, moved, action.kind);
+      }
+      part = first_out(action.stage, !forward);
+      if (part < 0) {
+        return at_.fail(Flaw::nothing_to_receive, d, action);
+      }
+    }
+    for (; part >= 0; part = next_out(part, !forward)) {
+      int const channel = channels_.of(part, forward);
+      if (channels_.empty(channel)) {
+        return wait(d, channel);
+      }
+      if (channels_.next(channel) != part) {
+        return at_.fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
+      }
+      channels_.take(channel);
+      wake(far_end(part, !forward), channel);
+    }
+    moved = action.index + 1;
+    return Step::done;
+  }
+
+  /// What the action of a device that waits is waiting for.
+  constexpr Action awaited(int d) const {
+    Action const action = at_.action_of(d);
+    bool const forward =
+        action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
+    if (sends(action)) {
+      return next_message(channels_.of(part_[d], forward), false);
+    }
+    StageEdge const edge = at_.map.edge[part_[d]];
+    return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
+            .stage = forward ? edge.from : edge.to,
+            .index = action.index};
+  }
+
+  static constexpr bool sends(Action const& action) {
+    return action.kind == ActionKind::send_forward || action.kind == ActionKind::send_backward;
+  }
+
+ private:
+  constexpr int first_out(int stage, bool forward) const {
+    return forward ? at_.edges.crossing_out[stage] : at_.edges.crossing_in[stage];
+  }
+  constexpr int next_out(int edge, bool forward) const {
+    return forward ? at_.edges.next_out[edge] : at_.edges.next_in[edge];
+  }
+
+  // The device at the other end of an edge, seen from its lower stage or from its higher one.
+  constexpr int far_end(int edge, bool from_lower) const {
+    return at_.map.device[from_lower ? at_.map.edge[edge].to : at_.map.edge[edge].from];
+  }
+
+  // The action that sent, or that will receive, the next message in flight.
+  constexpr Action next_message(int channel, bool sender) const {
+    int const e = channels_.next(channel);
+    bool const forward = channel % 2 == 0;
+    StageEdge const edge = at_.map.edge[e];
+    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
+                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
+            .stage = forward == sender ? edge.from : edge.to,
+            .index = at_.first_microbatch(edge.from) + channels_.taken(e, forward)};
+  }
+
+  TableState<Table>& at_;
+  Channels channels_;
+  Scratch<int> waits_;
+  int* part_;       // of each device, the edge that its message waits at, or -1
+  int* waits_for_;  // … the channel that it waits for, or -1
+  int* offered_;    // at depth 0: the edge whose message lies there to be taken, or -1
+  int* queue_;      // a ring of the devices that can go on, each at most once
+  int queued_ = 0;  // all that ever were
+  int taken_ = 0;   // … that next() gave
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/verify/passes.hpp
+
+/// @file
+/// Passes: the rules of verify() for a device's passes, which wait for nothing: what a pass needs
+/// was done before in its own row, or the row is wrong.
+
+namespace tandem::detail {
+
+template <class Table>
+class Passes {
+ public:
+  constexpr explicit Passes(TableState<Table>& state) : at_{state} {}
+
+  constexpr Step forward(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.forwarded[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.forwarded[s], ActionKind::forward);
+    }
+    if (at_.edges.crossing_in[s] >= 0 &&
+        at_.moved(ActionKind::receive_forward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_forward, s);
+    }
+    for (int e = at_.edges.local_in[s]; e >= 0; e = at_.edges.next_in[e]) {
+      if (at_.forwarded[at_.map.edge[e].from] <= action.index) {
+        return at_.lacks(d, action, ActionKind::forward, at_.map.edge[e].from);
+      }
+    }
+    ++at_.forwarded[s];
+    return Step::done;
+  }
+
+  /// B, or I.
+  constexpr Step backward(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.backed[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.backed[s], action.kind);
+    }
+    if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
+    }
+    if (at_.forwarded[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::forward, s);
+    }
+    if (at_.edges.crossing_out[s] >= 0 &&
+        at_.moved(ActionKind::receive_backward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_backward, s);
+    }
+    for (int e = at_.edges.local_out[s]; e >= 0; e = at_.edges.next_out[e]) {
+      if (at_.backed[at_.map.edge[e].to] <= action.index) {
+        return at_.lacks(d, action, ActionKind::backward, at_.map.edge[e].to);
+      }
+    }
+    ++at_.backed[s];
+    if (action.kind == ActionKind::backward) {
+      ++at_.retired[s];
+    }
+    return Step::done;
+  }
+
+  constexpr Step weight_gradient(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
+    }
+    if (at_.backed[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::input_gradient, s);
+    }
+    ++at_.retired[s];
+    return Step::done;
+  }
+
+  /// All rows have ended: were all microbatches passed through all stages?
+  constexpr Step finish() {
+    for (int s = 0; s < at_.map.stages; ++s) {
+      int const end = at_.first_microbatch(s) + at_.share;
+      auto const stage = static_cast<std::int16_t>(s);
+      int const d = at_.map.device[s];
+      if (at_.forwarded[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::forward, 0, stage, at_.forwarded[s]});
+      }
+      if (at_.backed[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::backward, 0, stage, at_.backed[s]});
+      }
+      if (at_.retired[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::weight_gradient, 0, stage, at_.retired[s]});
+      }
+    }
+    return Step::done;
+  }
+
+ private:
+  TableState<Table>& at_;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+/// Of a table that has no updates: one of synchronous training, without what ends its step.
+template <class Table>
+class NoUpdates {
+ public:
+  static constexpr Flaw foreign = Flaw::foreign_action;
+
+  constexpr NoUpdates(TableState<Table>&, Messages<Table> const& messages) : messages_{messages} {}
+
+  constexpr bool admits(Action const& action) const {
+    return action.kind <= ActionKind::receive_backward && action.version == 0;
+  }
+  constexpr Step run(int, Action const&) const { return Step::done; }  // admits() refused it
+  constexpr Step read_weights(int, Action const&) const { return Step::done; }
+  constexpr Action awaited(int d) const { return messages_.awaited(d); }
+  constexpr Step finish() const { return Step::done; }
+
+ private:
+  Messages<Table> const& messages_;
+};
+
+/// @tparam Rules  what a table may have besides passes and messages: NoUpdates or Updates
+template <class Table, class Rules = NoUpdates<Table>>
+class Verification {
+ public:
+  template <class... Extra>
+  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
+                         Extra const&... extra)
+      : at_{table, map, microbatches, depth},
+        passes_{at_},
+        messages_{at_, microbatches},
+        rules_{at_, messages_, extra...} {}
+  Verification(Verification const&) = delete;  // its parts refer to each other
+  Verification& operator=(Verification const&) = delete;
+
+  constexpr Verdict run() {
+    for (int d = messages_.next(); d >= 0; d = messages_.next()) {
+      ActionSpan const row = row_of(at_.table, d);
+      for (int& at = at_.position[d]; at < row.size; ++at) {
+        Step const step = advance(d, row.data[at]);
+        if (step == Step::failed) {
+          return at_.verdict;
+        }
+        if (step == Step::waiting) {
+          break;
+        }
+      }
+    }
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (!has_ended(d)) {
+        return stuck();
+      }
+    }
+    if (passes_.finish() == Step::done) {
+      rules_.finish();
+    }
+    return at_.verdict;
+  }
+
+ private:
+  constexpr bool has_ended(int d) const { return at_.position[d] == row_of(at_.table, d).size; }
+
+  constexpr Step advance(int d, Action const& action) {
+    if (!rules_.admits(action)) {
+      return at_.fail(Rules::foreign, d, action);
+    }
+    int const s = action.stage;
+    if (s < 0 || s >= at_.map.stages) {
+      at_.verdict.count = at_.map.stages;
+      return at_.fail(Flaw::unknown_stage, d, action);
+    }
+    if (at_.map.device[s] != d) {
+      at_.verdict.other_rank = at_.map.device[s];
+      return at_.fail(Flaw::wrong_device, d, action);
+    }
+    if (action.kind >= ActionKind::update) {
+      return rules_.run(d, action);
+    }
+    int const first = at_.first_microbatch(s);
+    if (action.index < first || action.index >= first + at_.share) {
+      at_.verdict.first = first;
+      at_.verdict.count = at_.share;
+      return at_.fail(Flaw::unknown_microbatch, d, action);
+    }
+    switch (action.kind) {
+      case ActionKind::forward:
+        return with_weights(d, action, passes_.forward(d, action));
+      case ActionKind::weight_gradient:
+        return passes_.weight_gradient(d, action);
+      case ActionKind::send_forward:
+        return messages_.send(d, action, true);
+      case ActionKind::receive_forward:
+        return messages_.receive(d, action, true);
+      case ActionKind::send_backward:
+        return messages_.send(d, action, false);
+      case ActionKind::receive_backward:
+        return messages_.receive(d, action, false);
+      default:
+        return with_weights(d, action, passes_.backward(d, action));
+    }
+  }
+
+  constexpr Step with_weights(int d, Action const& action, Step pass) {
+    return pass == Step::done ? rules_.read_weights(d, action) : pass;
+  }
+
+  constexpr Verdict stuck() {
+    int at = 0;
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (has_ended(d)) {
+        continue;
+      }
+      at = d;
+      Action wanted = rules_.awaited(d);
+      int const peer = at_.map.device[wanted.stage];
+      if (!at_.to_come(peer, wanted)) {
+        Action const action = at_.action_of(d);
+        bool const sends = Messages<Table>::sends(action);
+        at_.fail(sends ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
+        at_.verdict.other_rank = peer;
+        return at_.verdict;
+      }
+    }
+    for (int d = 0; d < at_.map.devices; ++d) {  // each waits for another: on to those in a circle
+      at = at_.map.device[rules_.awaited(at).stage];
+    }
+    Action const wanted = rules_.awaited(at);
+    at_.fail(Flaw::deadlock, at, at_.action_of(at), wanted);
+    at_.verdict.other_rank = at_.map.device[wanted.stage];
+    at_.verdict.waiting = at_.action_of(at_.verdict.other_rank);
+    return at_.verdict;
+  }
+
+  TableState<Table> at_;
+  Passes<Table> passes_;
+  Messages<Table> messages_;
+  Rules rules_;
+};
+
+}  // namespace detail
+
+/// Whether every forward and backward (B, or I and W) of each stage stands once for each microbatch
+/// of its copy, on the stage's device, behind what it needs; whether messages are sent and received
+/// in one order, and none is left over; and whether no device waits forever. A stage's actions of
+/// one kind must stand in ascending order of microbatches.
+///
+/// Cost: about linear in the actions.
+/// @param table  lowered: passes and messages, no reductions and no update
+/// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
+///               together with its RECV
+/// @throws ContractError  microbatches < 1 or depth < 0
+template <class Table>
+constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
+                         int depth = 1) {
+  expects(microbatches >= 1 && depth >= 0,
+          "verify(table, map, microbatches, depth): give 1 microbatch or more, depth 0 or more");
+  if (!is_sound(map) || map.devices != devices_of(table)) {
+    return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
+  }
+  if (microbatches % map.copies != 0) {
+    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
+  }
+  return detail::Verification<Table>{table, map, microbatches, depth}.run();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The table without the tails of its rows: passes and messages.
+template <int Devices, int Length>
+constexpr auto without_tail(ActionTable<Devices, Length> const& table) {
+  ActionTable<Devices, Length> rows;
+  for (int d = 0; d < Devices; ++d) {
+    for (Action const& action : row_of(table, d)) {
+      if (!detail::is_tail(action.kind)) {
+        rows.add(d, action);
+      }
+    }
+  }
+  return rows;
+}
+template <class = void>  // compiled where it is called, not by every include
+ActionRows without_tail(ActionRows const& table) {
+  ActionRows rows(table.size());
+  for (std::size_t d = 0; d < table.size(); ++d) {
+    for (Action const& action : table[d]) {
+      if (!detail::is_tail(action.kind)) {
+        rows[d].push_back(action);
+      }
+    }
+  }
+  return rows;
+}
+
+namespace detail {
+
+/// Where in a row with its tail the i-th action of those without it stands; the end behind the
+/// last.
+constexpr int position_with_tail(ActionSpan row, int i) {
+  int at = 0;
+  for (; at < row.size && (is_tail(row.data[at].kind) || i-- > 0); ++at) {
+  }
+  return at;
+}
+
+}  // namespace detail
+
+/// verify() of a whole step: besides, whether each bucket of gradients is reduced once, behind the
+/// passes that make it and before its update; losses and norms are summed once, before they are
+/// read; each device, or of two models each stage, has one update; two models are exchanged once,
+/// behind the update or, if overlapped, before it; and whether no device waits forever when each
+/// collective blocks until all devices of its group are there.
+///
+/// Cost: about linear in the actions, and in the buckets squared.
+/// @param table  complete(): passes, messages and the tail
+/// @param rules  of the step; by their buckets, if they give any
+/// @throws ContractError  microbatches < 1, depth < 0 or rules.replicas < 1
+template <class Table>
+constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
+                         StepRules const& rules, int depth = 1) {
+  expects(rules.replicas >= 1, "verify(table, map, microbatches, rules): give 1 replica or more");
+  auto const passes = without_tail(table);
+  Verdict verdict = verify(passes, map, microbatches, depth);
+  if (!verdict) {
+    bool const placed = verdict.rank < devices_of(table);
+    verdict.position =
+        placed ? detail::position_with_tail(row_of(table, verdict.rank), verdict.position) : 0;
+    return verdict;
+  }
+  if (rules.keeps_two() && map.copies != 2) {
+    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = 2};
+  }
+  bool const reduces_early = row_order(passes, map, rules).reduces_early;
+  for (int d = 0; d < map.devices && verdict; ++d) {
+    bool const early = begins_gradients_early(map, rules, reduces_early, d);
+    detail::TailOfRow row{row_of(table, d), map, rules, d, early};
+    if (!row.knows_buckets()) {
+      return {.flaw = Flaw::unsound_rules, .rank = d};
+    }
+    verdict = row.judge();
+  }
+  return verdict
+             ? detail::StepRun<Table>{table, map, rules, reduces_early, microbatches, depth}.run()
+             : verdict;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Streams of a rank besides those of its links: compute, communication, copy.
+inline constexpr int common_streams = 3;
+
+namespace detail {
+
+/// What a rank's thread queues of a row, stream by stream, as Rank does.
+struct QueuedWork {
+  enum class Kind : std::uint8_t { local, send, receive, collective };
+
+  Kind kind = Kind::local;
+  int stream = 0;
+  int depends = -1;  ///< what must have ended first, of the same device, on another stream
+  int meets = -1;    ///< a message's channel, or a collective
+  int turn = 0;      ///< of a message in its channel
+  int place = 0;     ///< of its action in the row
+  bool there = false;
+  bool done = false;
+};
+
+/// Of every device, in the order in which its thread queues it.
+template <class Table>
+class QueuedRows {
+  using Kind = QueuedWork::Kind;
+
+ public:
+  constexpr QueuedRows(Table const& table, StageMapView const& map, StepRules const& rules)
+      : table_{table},
+        map_{map},
+        rules_{rules},
+        reduces_early_{row_order(without_tail(table), map, rules).reduces_early},
+        edges_{map},
+        most_{longest()},
+        work_{std::int64_t{most_} * map.devices},
+        size_{map.devices} {
+    for (int d = 0; d < map.devices; ++d) {
+      queue_row(d);
+    }
+  }
+
+  [[nodiscard]] constexpr int size(int d) const { return size_[d]; }
+  /// Of a device at most.
+  [[nodiscard]] constexpr int most() const { return most_; }
+  constexpr QueuedWork& work(int d, int i) { return work_[std::int64_t{d} * most_ + i]; }
+  [[nodiscard]] constexpr QueuedWork const& work(int d, int i) const {
+    return work_[std::int64_t{d} * most_ + i];
+  }
+
+  /// How many there are.
+  [[nodiscard]] constexpr std::int64_t collectives() const {
+    return 2 + std::int64_t{map_.parts()} * (most_ + 1);
+  }
+
+  /// How many devices come to one. Replicas queue the same: where one has come, all have.
+  [[nodiscard]] constexpr int members(int collective) const {
+    if (collective < 2) {
+      return map_.devices;
+    }
+    bool const averages = collective >= average(0);
+    if (rules_.keeps_two() && !averages) {
+      return 1;
+    }
+    int const part = averages ? collective - average(0) : (collective - 2) / most_;
+    int count = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      bool has = false;
+      for (int s = part; s < map_.stages; s += map_.parts()) {
+        has = has || map_.device[s] == d;
+      }
+      count += has ? 1 : 0;
+    }
+    return count;
+  }
+
+ private:
+  static constexpr int compute = 0;
+  static constexpr int communication = 1;
+
+  // Collectives: losses, norms, then each bucket of a part's gradients, then each part's average.
+  static constexpr int losses = 0;
+  static constexpr int norms = 1;
+  constexpr int gradients(int part, int bucket) const { return 2 + part * most_ + bucket; }
+  constexpr int average(int part) const { return 2 + map_.parts() * most_ + part; }
+
+  // More than a device ever queues: an action queues four at most, and each of its messages three.
+  constexpr int longest() const {
+    int most = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      int count = 4 * map_.stages;
+      for (Action const& action : row_of(table_, d)) {
+        count += 4;
+        for (int e = 0; is_message(action.kind) && e < map_.edges; ++e) {
+          bool const own = map_.edge[e].from == action.stage || map_.edge[e].to == action.stage;
+          count += own ? 3 : 0;
+        }
+      }
+      most = count > most ? count : most;
+    }
+    return most;
+  }
+
+  constexpr int add(int d, QueuedWork const& w) {
+    work(d, size_[d]) = w;
+    return size_[d]++;
+  }
+
+  constexpr void queue_row(int d) {
+    ActionSpan const row = row_of(table_, d);
+    RowEnds const ends{row, map_};
+    bool const early = begins_gradients_early(map_, rules_, reduces_early_, d);
+    Scratch<int> bucket{row.size + 1, -1};  // where its sum was queued
+    Scratch<int> sent{2 * std::int64_t{map_.links}, -1};
+    Scratch<int> turns{4 * std::int64_t{map_.links}};
+    Scratch<int> averages{map_.stages, -1};
+    int sums = -1;
+    int last = -1;  // of the compute stream
+    auto const compute_after = [&](int place, int depends) {
+      last = add(d, {.kind = Kind::local, .depends = depends, .place = place});
+    };
+    auto const begin = [&](int place, int collective) {
+      return add(d, {.kind = Kind::collective,
+                     .stream = communication,
+                     .depends = last,
+                     .meets = collective,
+                     .place = place});
+    };
+    auto const begin_buckets = [&](int place, int stage) {
+      int of_part = 0;
+      rules_.each_bucket(map_, d, [&](int of, int index) {
+        if (of == stage) {
+          bucket[index] = begin(place, gradients(stage % map_.parts(), of_part++));
+        }
+      });
+    };
+    for (int p = map_.parts() - 1; rules_.averaging.overlapped && p >= 0; --p) {
+      for (int s = p; s < map_.stages; s += map_.parts()) {
+        if (map_.device[s] == d) {
+          averages[s] = begin(0, average(p));
+        }
+      }
+    }
+    for (int i = 0; i < row.size; ++i) {
+      Action const& action = row.data[i];
+      switch (action.kind) {
+        case ActionKind::send_forward:
+        case ActionKind::receive_forward:
+        case ActionKind::send_backward:
+        case ActionKind::receive_backward:
+          each_message(action, [&](int edge, bool forward) {
+            int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
+            bool const sends = is_send(action.kind);
+            if (sends && sent[channel] >= 0) {
+              compute_after(i, sent[channel]);  // its memory is written again from here, at most
+            }
+            int const message = add(d, {.kind = sends ? Kind::send : Kind::receive,
+                                        .stream = common_streams + channel,
+                                        .depends = last,
+                                        .meets = channel,
+                                        .turn = turns[2 * channel + (sends ? 0 : 1)]++,
+                                        .place = i});
+            if (sends) {
+              sent[channel] = message;
+            } else {
+              compute_after(i, message);
+            }
+          });
+          break;
+        case ActionKind::reduce_gradient:
+          for (int p = map_.parts() - 1; !early && action.index == 0 && p >= 0; --p) {
+            for (int s = p; s < map_.stages; s += map_.parts()) {
+              if (map_.device[s] == d) {
+                begin_buckets(i, s);
+                break;  // of two copies on one device the first has the sum
+              }
+            }
+          }
+          compute_after(i, bucket[action.index]);
+          break;
+        case ActionKind::begin_loss:
+          sums = begin(i, losses);
+          break;
+        case ActionKind::await_loss:
+          compute_after(i, sums);
+          break;
+        case ActionKind::reduce_norm:
+          compute_after(i, begin(i, norms));
+          break;
+        case ActionKind::exchange:
+          compute_after(i, averages[action.stage]);
+          break;
+        case ActionKind::update:
+          compute_after(i, -1);
+          if (rules_.keeps_two() && !rules_.averaging.overlapped) {
+            averages[action.stage] = begin(i, average(action.stage % map_.parts()));
+          }
+          break;
+        default:
+          compute_after(i, -1);
+          if (early && rules_.sums_gradients(map_) && ends.last(action.stage) == i) {
+            begin_buckets(i, action.stage);
+          }
+      }
+    }
+  }
+
+  template <class F>
+  constexpr void each_message(Action const& action, F const& f) const {
+    bool const forward =
+        action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
+    bool const outwards = forward == is_send(action.kind);
+    int edge = (outwards ? edges_.crossing_out : edges_.crossing_in)[action.stage];
+    for (; edge >= 0; edge = (outwards ? edges_.next_out : edges_.next_in)[edge]) {
+      f(edge, forward);
+    }
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  StepRules const& rules_;
+  bool reduces_early_;
+  StageEdges edges_;
+  int most_;
+  Scratch<QueuedWork> work_;
+  Scratch<int> size_;
+};
+
+}  // namespace detail
+}  // namespace tandem
+
+namespace tandem {
+
+/// Streams that a device's rank makes: a link has one in each direction at each of its ends.
+///
+/// Where its GPU has as many hardware queues (CUDA_DEVICE_MAX_CONNECTIONS), no stream waits for
+/// another but by events.
+constexpr int streams_of(StageMapView const& map, int device) {
+  detail::Scratch<bool> link{map.links};
+  int streams = common_streams;
+  for (int e = 0; e < map.edges; ++e) {
+    StageEdge const& edge = map.edge[e];
+    bool const ends = map.device[edge.from] == device || map.device[edge.to] == device;
+    if (map.crosses(e) && ends && !link[edge.link]) {
+      link[edge.link] = true;
+      streams += 2;
+    }
+  }
+  return streams;
+}
+
+namespace detail {
+
+/// A queue hands out its work in the order in which it was queued, and waits at its first; so what
+/// can go on does not depend on the order in which it is looked at, and one run is a proof.
+template <class Table>
+class QueueRun {
+  using Kind = QueuedWork::Kind;
+
+ public:
+  constexpr QueueRun(Table const& table, StageMapView const& map, StepRules const& rules,
+                     int queues)
+      : table_{table},
+        map_{map},
+        queues_{queues},
+        rows_{table, map, rules},
+        next_{std::int64_t{rows_.most()} * map.devices},
+        head_{std::int64_t{queues} * map.devices, -1},
+        came_{4 * std::int64_t{map.links}},
+        met_{rows_.collectives()} {
+    for (int d = 0; d < map.devices; ++d) {
+      deal(d);
+    }
+  }
+
+  constexpr Verdict run() {
+    for (bool goes_on = true; goes_on;) {
+      goes_on = false;
+      for (int d = 0; d < map_.devices; ++d) {
+        for (int q = 0; q < queues_; ++q) {
+          goes_on = run_queue(d, q) || goes_on;
+        }
+      }
+    }
+    Verdict verdict;
+    for (int d = 0; d < map_.devices; ++d) {
+      for (int q = 0; q < queues_; ++q) {
+        // Of all that wait, a message or a collective says more than what waits for it.
+        if (int const at = head(d, q); at >= 0 && (verdict || rows_.work(d, at).there)) {
+          verdict = stuck(d, at);
+        }
+      }
+    }
+    return verdict;
+  }
+
+ private:
+  constexpr int& head(int d, int q) { return head_[std::int64_t{d} * queues_ + q]; }
+  constexpr int& next(int d, int i) { return next_[std::int64_t{d} * rows_.most() + i]; }
+
+  // Streams to hardware queues: in turn, as they are made.
+  constexpr void deal(int d) {
+    Scratch<int> number{common_streams + 2 * std::int64_t{map_.links}, -1};
+    for (int s = 0; s < common_streams; ++s) {
+      number[s] = s;
+    }
+    int streams = common_streams;
+    for (int e = 0; e < map_.edges; ++e) {
+      bool const own = map_.device[map_.edge[e].from] == d || map_.device[map_.edge[e].to] == d;
+      int const first = common_streams + 2 * map_.edge[e].link;
+      if (map_.crosses(e) && own && number[first] < 0) {
+        number[first] = streams++;
+        number[first + 1] = streams++;
+      }
+    }
+    Scratch<int> tail{queues_, -1};
+    for (int i = 0; i < rows_.size(d); ++i) {
+      int const queue = number[rows_.work(d, i).stream] % queues_;
+      (tail[queue] < 0 ? head(d, queue) : next(d, tail[queue])) = i;
+      next(d, i) = -1;
+      tail[queue] = i;
+    }
+  }
+
+  constexpr bool run_queue(int d, int queue) {
+    bool goes_on = false;
+    for (int& at = head(d, queue); at >= 0; at = next(d, at)) {
+      QueuedWork& mine = rows_.work(d, at);
+      if (mine.depends >= 0 && !rows_.work(d, mine.depends).done) {
+        break;
+      }
+      if (!mine.there) {
+        come(mine);
+        mine.there = true;
+        goes_on = true;
+      }
+      if (!is_complete(mine)) {
+        break;
+      }
+      mine.done = true;
+      goes_on = true;
+    }
+    return goes_on;
+  }
+
+  constexpr void come(QueuedWork const& mine) {
+    if (mine.kind == Kind::collective) {
+      ++met_[mine.meets];
+    } else if (mine.kind != Kind::local) {
+      ++came_[2 * mine.meets + (mine.kind == Kind::send ? 0 : 1)];
+    }
+  }
+  constexpr bool is_complete(QueuedWork const& mine) const {
+    switch (mine.kind) {
+      case Kind::local:
+        return true;
+      case Kind::collective:
+        return met_[mine.meets] >= rows_.members(mine.meets);
+      default:
+        return came_[2 * mine.meets] > mine.turn && came_[2 * mine.meets + 1] > mine.turn;
+    }
+  }
+
+  constexpr Verdict stuck(int d, int at) {
+    QueuedWork const& mine = rows_.work(d, at);
+    return {.flaw = Flaw::queues_shared,
+            .rank = d,
+            .position = mine.place,
+            .action = row_of(table_, d)[mine.place],
+            .count = queues_};
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  int queues_;
+  QueuedRows<Table> rows_;
+  Scratch<int> next_;  // in the same hardware queue
+  Scratch<int> head_;  // of each device's queues
+  Scratch<int> came_;  // to each channel: sends, then receives
+  Scratch<int> met_;   // to each collective
+};
+
+}  // namespace detail
+
+/// Whether a step ends on GPUs with @p queues hardware queues each, to which the streams of a rank
+/// are dealt in turn: a queue waits at its first piece of work, whatever stands behind it. A
+/// message occupies its queue until both ends have come, a collective until all ranks have.
+///
+/// With as many queues as streams_of() on every device, what passes verify() ends. What multi-
+/// processors such work occupies while it waits is not looked at: few enough, if all that may wait
+/// at once fit together.
+///
+/// Cost: linear in the actions, times the queues.
+/// @param table  complete(): passes, messages and the tail; @pre it passes verify()
+/// @throws ContractError  queues < 1
+template <class Table>
+constexpr Verdict verify_queues(Table const& table, StageMapView const& map, StepRules const& rules,
+                                int queues) {
+  expects(queues >= 1, "verify_queues(table, map, rules, queues): give 1 queue or more");
+  return detail::QueueRun<Table>{table, map, rules, queues}.run();
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/verify/sentence.hpp
+
+/// @file
+/// A Verdict as a sentence.
+
+namespace tandem {
+
+namespace detail {
+
+/// What a flaw is called; what stands in braces is a number or an action of the verdict.
+TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::none:
+      return "the action table is valid";
+    case Flaw::unsound_map:
+      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
+             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
+             "those of a link from one device to one other";
+    case Flaw::uneven_copies:
+      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
+             "multiple of the copies";
+    case Flaw::foreign_action:
+      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
+             "updates out of the table";
+    case Flaw::foreign_update:
+      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
+             "out, exchanges where no weights are averaged, and versions of anything but passes";
+    case Flaw::unknown_stage:
+      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
+    case Flaw::wrong_device:
+      return "{action} belongs to {peer}, which has its stage";
+    case Flaw::unknown_microbatch:
+      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
+    case Flaw::missing:
+      return "{action} is missing{before}";
+    case Flaw::doubled:
+      return "{action} stands there although it was done before";
+    case Flaw::out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
+             "order";
+    case Flaw::retired_out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must be retired in "
+             "ascending order";
+    case Flaw::before_its_input:
+      return "{action} stands before {other}, which it needs";
+    case Flaw::nothing_to_send:
+      return "{action} has nothing to send: no other device needs what it names";
+    case Flaw::nothing_to_receive:
+      return "{action} has nothing to receive: no other device makes what it names";
+    case Flaw::unmatched_send:
+      return "{action} waits for a free place, but {peer} has no {other} that would make one";
+    case Flaw::unmatched_receive:
+      return "{action} waits for a message, but {peer} has no {other} that would send it";
+    case Flaw::out_of_fifo_order:
+      return "{action} is not the next message of its link, which is that of {other}; receive in "
+             "the order of the sends";
+    case Flaw::wrong_version:
+      return "{action} must read version {count} of the weights; so the schedule says";
+    case Flaw::version_to_come:
+      return "{action} reads weights that are not there yet: its stage has had {updates}";
+    case Flaw::version_gone:
+      return "{action} reads weights that are overwritten: its stage has had {updates}";
+    case Flaw::exchanged_otherwise:
+      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
+             "one order";
+    case Flaw::unsound_rules:
+      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
+             "another "
+             "copy has not; give for each device the stages of its own";
+    case Flaw::foreign_tail:
+      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
+             "all a rank has, and the update of one model, with its lowest stage";
+    case Flaw::reduced_out_of_order:
+      return "{action} stands before {other}; await a rank's buckets in ascending order";
+    case Flaw::deadlock:
+      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
+             "in flight for each link and direction";
+    case Flaw::queues_shared:
+      return "{action} waits forever, since the streams of its GPU share {queues}; "
+             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
+  }
+  return "{action}";
+}
+
+inline std::string counted(int count, char const* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// What stands for @p name in a sentence.
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
+  if (name == "action" || name == "other" || name == "waiting") {
+    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
+  }
+  if (name == "before") {
+    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
+  }
+  if (name == "peer") {
+    return "rank " + std::to_string(v.other_rank);
+  }
+  if (name == "updates" || name == "depth" || name == "queues") {
+    return name == "depth" ? counted(v.depth, "message")
+                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
+  }
+  return std::to_string(name == "rank"      ? v.rank
+                        : name == "first"   ? v.first
+                        : name == "last"    ? v.first + v.count - 1
+                        : name == "count-1" ? v.count - 1
+                                            : v.count);
+}
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD std::string to_string(Verdict const& v) {
+  std::string_view rest = detail::sentence_of(v.flaw);
+  std::string sentence;
+  if (rest.substr(0, 8) == "{action}") {
+    sentence = "rank " + std::to_string(v.rank) + ": ";
+  }
+  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
+    auto const close = rest.find('}');
+    sentence.append(rest.substr(0, open));
+    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
+    rest.remove_prefix(close + 1);
+  }
+  return sentence.append(rest);
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Nothing where devices have no such queues, or a program has no links.
+///
+/// Cost: linear in the actions of all devices of a replica.
+/// @param imported  rows to run in place of the strategy's; or null
+/// @throws ContractError  a rank would wait forever; it says what to do
+template <class Program, class Device>
+TANDEM_COLD void check_queues([[maybe_unused]] ActionRows const* imported) {
+  if constexpr (requires { Device::hardware_queues(); }) {
+    if constexpr (Program::map.links > 0) {
+      StepRules const rules{.replicas = Program::batching.replicas,
+                            .averaging = Program::averaging,
+                            .ties = Program::ties.crosses()};
+      ActionRows const table = imported != nullptr ? *imported : rows_of(Program::table);
+      Verdict const verdict = verify_queues(complete(table, Program::map, rules), Program::map,
+                                            rules, Device::hardware_queues());
+      if (!verdict) {
+        throw ContractError{"the step would not end: " + to_string(verdict)};
+      }
+    }
+  }
+}
+
+}  // namespace tandem
+
 // ---- tandem/engine/rank/microbatch_passes.hpp
 
 /// @file
@@ -10517,7 +12632,7 @@ template <class Compare>
 #if defined(__AVX512F__)
   result = mask ? a : b;
 #else
-  result = ((WordVector)mask & a) | (~(WordVector)mask & b);
+  result = (reinterpret_cast<WordVector>(mask) & a) | (~reinterpret_cast<WordVector>(mask) & b);
 #endif
 }
 
@@ -10600,8 +12715,9 @@ struct Floats {
   [[gnu::always_inline]] friend Floats select(Mask const& mask, Floats const& a, Floats const& b) {
     Floats result;
     detail::WordVector words;
-    detail::select_to(words, mask.v, (detail::WordVector)a.v, (detail::WordVector)b.v);
-    result.v = (detail::FloatVector)words;
+    detail::select_to(words, mask.v, reinterpret_cast<detail::WordVector>(a.v),
+                      reinterpret_cast<detail::WordVector>(b.v));
+    result.v = reinterpret_cast<detail::FloatVector>(words);
     return result;
   }
   /// The square root of each, rounded as float's.
@@ -10644,11 +12760,12 @@ struct Floats {
   std::memcpy(&halves, p, sizeof halves);
   Floats result;
 #if defined(__AVX512BW__)  // the same numbers; g++ 12 takes five instructions to convert, one here
-  result.v = (detail::FloatVector)__builtin_shufflevector(
+  result.v = reinterpret_cast<detail::FloatVector>(__builtin_shufflevector(
       detail::HalfVector{}, halves, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24,
-      9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+      9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
 #else
-  result.v = (detail::FloatVector)(__builtin_convertvector(halves, detail::WordVector) << 16);
+  result.v = reinterpret_cast<detail::FloatVector>(
+      __builtin_convertvector(halves, detail::WordVector) << 16);
 #endif
   return result;
 }
@@ -10662,7 +12779,7 @@ struct Floats {
   detail::HalfVector halves;
   asm("vcvtneps2bf16 %1, %0" : "=v"(halves) : "v"(value.v));
 #else
-  auto const words = (detail::WordVector)value.v;
+  auto const words = reinterpret_cast<detail::WordVector>(value.v);
   detail::WordVector const upper = words >> 16;
   detail::WordVector rounded = (words + 0x7FFFU + (upper & 1U)) >> 16;
   detail::select_to(rounded, (value == value).v, rounded, upper | 0x40U);
@@ -11341,6 +13458,17 @@ template <class T, class Function>
 
 namespace tandem::host {
 
+namespace detail {
+
+/// Whether next() takes vectors, as that of an optimizer of numbers only does not.
+template <class Update, class T>
+concept UpdatesVectors = requires(Update const& update, Wide<T> const& v,
+                                  Wide<T> (&state)[std::extent_v<decltype(Update::run.state)>]) {
+  update.next(v, v, state);
+};
+
+}  // namespace detail
+
 /// Each parameter of update.run becomes what update.next() says of it, its gradient and its states.
 ///
 /// Cost:  reads n parameters and gradients, writes n parameters, and reads and writes n of each
@@ -11349,25 +13477,33 @@ namespace tandem::host {
 template <class T, class Update>
 TANDEM_NOINLINE void update(Team& team, std::int64_t n, Update const& update) {
 #if defined(__CUDACC__)  // which takes no vectors in functions that are for devices, too
-  team.parallel_for(n, [update](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      update(i);
-    }
-  });
+  constexpr bool in_vectors = false;
 #else
-  for_wide<T>(team, n, [update](std::int64_t i, auto some) {
-    auto const& run = update.run;
-    Wide<T> state[2] = {run.state[0] != nullptr ? some.load(run.state[0] + i) : wide<T>(0),
-                        run.state[1] != nullptr ? some.load(run.state[1] + i) : wide<T>(0)};
-    some.store(run.parameter + i, update.next(some.load(run.parameter + i),
-                                              Wide<T>{some.load(run.gradient + i)}, state));
-    for (int s = 0; s < 2; ++s) {
-      if (run.state[s] != nullptr) {
-        some.store(run.state[s] + i, state[s]);
-      }
-    }
-  });
+  constexpr bool in_vectors = detail::UpdatesVectors<Update, T>;
 #endif
+  if constexpr (in_vectors) {
+    for_wide<T>(team, n, [update](std::int64_t i, auto some) {
+      auto const& run = update.run;
+      constexpr int states = std::extent_v<decltype(Update::run.state)>;
+      Wide<T> state[static_cast<std::size_t>(states)];
+      for (int s = 0; s < states; ++s) {
+        state[s] = run.state[s] != nullptr ? some.load(run.state[s] + i) : wide<T>(0);
+      }
+      some.store(run.parameter + i, update.next(some.load(run.parameter + i),
+                                                Wide<T>{some.load(run.gradient + i)}, state));
+      for (int s = 0; s < states; ++s) {
+        if (run.state[s] != nullptr) {
+          some.store(run.state[s] + i, state[s]);
+        }
+      }
+    });
+  } else {
+    team.parallel_for(n, [update](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        update(i);
+      }
+    });
+  }
 }
 
 }  // namespace tandem::host
@@ -11774,15 +13910,17 @@ inline constexpr int parameter_alignment = 16;
 
 template <int Nodes, int Parameters>
 struct ParameterLayout {
-  std::int64_t offset[Parameters > 0 ? Parameters : 1] =
+  std::int64_t offset[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
       {};                     ///< of a graph's parameter, in elements
   std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
   std::int64_t elements = 0;  ///< all of them
   int buckets = 0;
-  std::int64_t bucket_begin[Nodes + 1] =
-      {};                           ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
-  int bucket_stage[Nodes] = {};     ///< whose parameters the bucket has: of one stage only
-  std::int16_t closes[Nodes] = {};  ///< bucket that is whole after this node's backward, or -1
+  std::int64_t bucket_begin[static_cast<std::size_t>(Nodes + 1)] =
+      {};  ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  int bucket_stage[static_cast<std::size_t>(Nodes)] =
+      {};  ///< whose parameters the bucket has: of one stage only
+  std::int16_t closes[static_cast<std::size_t>(Nodes)] =
+      {};  ///< bucket that is whole after this node's backward, or -1
 };
 
 /// Elements [begin, end) of the flat arrays.
@@ -11818,7 +13956,7 @@ constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& l
 /// other copy's same parameters.
 template <int Nodes>
 struct TwinOf {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// The copies are cut alike, so they have as many buckets each, in the same order.
@@ -12583,9 +14721,10 @@ struct TieDevices {
 template <int Count>
 struct Ties {
   static constexpr int count = Count;
-  int copies = 1;                                ///< of the model
-  int owner[Count > 0 ? Count : 1] = {};         ///< of each, its index in the network's graph
-  TieDevices of[2][Count > 0 ? Count : 1] = {};  ///< of each copy and tie
+  int copies = 1;  ///< of the model
+  int owner[static_cast<std::size_t>(Count > 0 ? Count : 1)] =
+      {};  ///< of each, its index in the network's graph
+  TieDevices of[2][static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};  ///< of each copy and tie
 
   /// Whether a parameter is on more than one device.
   [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }
@@ -12706,8 +14845,8 @@ class RankGroups {
         int const to = rank_of(line, edge.to);
         std::string const name =
             "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
-        groups.push_back({.ranks = {from, to}, .name = name + ", forward"});
-        groups.push_back({.ranks = {to, from}, .name = name + ", backward"});
+        groups.push_back({.ranks = {from, to}, .name = name + ", forward", .sends = true});
+        groups.push_back({.ranks = {to, from}, .name = name + ", backward", .sends = true});
       }
     }
     for (int line = 0; line < lines(); ++line) {
@@ -13423,8 +15562,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   }();
   // Which of the network's inputs each of these edges carries, and to which stage.
   struct EdgeInputs {
-    int of[input_edges > 0 ? input_edges : 1] = {};
-    int stage[input_edges > 0 ? input_edges : 1] = {};
+    int of[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
+    int stage[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
   };
   static constexpr EdgeInputs inputs = [] {
     EdgeInputs list;
@@ -13504,11 +15643,13 @@ namespace tandem {
 /// none.
 template <int Nodes>
 struct OpGroups {
-  int first[Nodes] = {};  ///< of a node: the first one whose op has the same type; -1: it has no op
-  int place[Nodes] = {};  ///< of a node: how many of these stand before it
-  int count = 0;          ///< groups
-  int list[Nodes] = {};   ///< of a group: its first node
-  int size[Nodes] = {};   ///< of a group
+  int first[static_cast<std::size_t>(Nodes)] =
+      {};  ///< of a node: the first one whose op has the same type; -1: it has no op
+  int place[static_cast<std::size_t>(Nodes)] =
+      {};                                          ///< of a node: how many of these stand before it
+  int count = 0;                                   ///< groups
+  int list[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: its first node
+  int size[static_cast<std::size_t>(Nodes)] = {};  ///< of a group
 };
 
 template <GraphSize Size>
@@ -13547,7 +15688,7 @@ inline constexpr auto op_groups = group_ops(Program::graph);
 /// For each node of a graph, how many gradients its output gets.
 template <int Nodes>
 struct UseCounts {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 template <GraphSize Size>
@@ -13575,13 +15716,13 @@ struct NodeRun {
 template <int Most>
 struct NodeRuns {
   int count = 0;
-  NodeRun run[Most > 0 ? Most : 1] = {};
+  NodeRun run[static_cast<std::size_t>(Most > 0 ? Most : 1)] = {};
 };
 
 /// A number for each node of a device: alike where its passes are the same code.
 template <int Nodes>
 struct NodeKeys {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 template <class Program>
@@ -13694,8 +15835,8 @@ TANDEM_INLINE void each_node_back(F const& f) {
 // ---- tandem/graph/network.hpp
 
 /// @file
-/// The words of a network type: Sequential, Concat, Residual, Repeat, Frozen, and Network, which
-/// adds the input.
+/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, and
+/// Network, which adds the input.
 ///
 /// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
 /// network a short name of its own, which keeps symbols and compiler messages short; do the same
@@ -13740,6 +15881,14 @@ struct ConcatIsSound {
   static constexpr bool value = true;
   static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
                 "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct MultiplyIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
                 "Concat, Residual or Frozen of such parts");
 };
 
@@ -13792,6 +15941,18 @@ template <class... Branches>
   requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
 struct Concat<Branches...> : detail::Composite {};
 
+/// The branches on one input, their outputs multiplied element by element: a gate, as in
+/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
+/// Every branch must give the same shape. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Multiply : detail::Composite {
+  static_assert(detail::MultiplyIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Multiply<Branches...> : detail::Composite {};
+
 /// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
 template <class Body, class Shortcut = Sequential<>>
 struct Residual : detail::Composite {
@@ -13801,6 +15962,43 @@ struct Residual : detail::Composite {
 template <class Body, class Shortcut>
   requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
 struct Residual<Body, Shortcut> : detail::Composite {};
+
+/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
+/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
+/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
+template <class R>
+concept JoinRule = requires(std::span<Shape const> in) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::output(in) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Rule, class... Branches>
+struct JoinIsSound {
+  static constexpr bool value = true;
+  static_assert(JoinRule<Rule>,
+                "Join<Rule, Branches...>: Rule must be a type with `name` and "
+                "`output(std::span<Shape const>)`; derive it from ElementJoin");
+  static_assert(
+      !JoinRule<Rule> || ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
+      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
+      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
+};
+
+}  // namespace detail
+
+/// The branches on one input, their outputs joined by Rule; the empty Sequential is the identity.
+/// Parameters of branch i are named "i.…".
+/// The primary template is the error path.
+template <class Rule, class... Branches>
+struct Join : detail::Composite {
+  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
+};
+
+template <class Rule, class... Branches>
+  requires(JoinRule<Rule>&& detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Join<Rule, Branches...> : detail::Composite {};
 
 /// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
 /// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
@@ -13920,6 +16118,15 @@ struct Flatten {
   static auto of(Concat<Branches...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
   }
+  template <class... Branches>
+  static auto of(Multiply<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <JoinRule Rule, class... Branches>
+  static auto of(Join<Rule, Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
+           TypeList<typename Canonical<Rule>::type>{};
+  }
   template <class Body, class Shortcut>
   static auto of(Residual<Body, Shortcut> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){} +
@@ -13987,6 +16194,10 @@ struct SelectOp<NodeKind::concat, Net, Backend, LeafIndex> {
 template <class Net, class Backend, int LeafIndex>
 struct SelectOp<NodeKind::add, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::multiply, Net, Backend, LeafIndex> {
+  using type = Op<MultiplyJoin, Backend>;
 };
 
 /// Of a node that computes.
@@ -14167,6 +16378,718 @@ class OpTable {
 
 }  // namespace tandem
 
+// ---- tandem/ops/metrics.hpp
+
+/// @file
+/// MetricOpsOf: the ops of a trainer's metric, or of its several metrics, as one.
+
+// ---- tandem/layers/metrics.hpp
+
+/// @file
+/// Metrics<...>: several metrics of one trainer.
+
+// ---- tandem/core/metric_values.hpp
+
+/// @file
+/// MetricValues: what the metrics of a trainer came to, by name.
+
+namespace tandem {
+
+/// Metrics of one trainer.
+inline constexpr int most_metrics = 8;
+
+/// A value of a metric, or a sum of it, and what it is called.
+struct NamedMetric {
+  std::string_view name;
+  double value;
+};
+
+/// What each metric of a trainer came to: a mean over the samples that count.
+///
+///   for (auto [name, value] : result.metrics) { … }
+///   result.metrics["top-5 accuracy"]
+struct MetricValues {
+  double value[most_metrics] = {};
+  std::string_view const* names = nullptr;  ///< as many as size()
+  int count = 0;
+
+  class Iterator {
+   public:
+    constexpr Iterator(MetricValues const& all, int at) : all_{&all}, at_{at} {}
+    constexpr NamedMetric operator*() const { return {all_->names[at_], all_->value[at_]}; }
+    constexpr Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const { return at_ != other.at_; }
+
+   private:
+    MetricValues const* all_;
+    int at_;
+  };
+
+  [[nodiscard]] constexpr int size() const { return count; }
+  [[nodiscard]] constexpr Iterator begin() const { return {*this, 0}; }
+  [[nodiscard]] constexpr Iterator end() const { return {*this, count}; }
+
+  /// Where @p name stands; -1: nowhere.
+  [[nodiscard]] constexpr int find(std::string_view name) const {
+    for (int i = 0; i < count; ++i) {
+      if (names[i] == name) {
+        return i;
+      }
+    }
+    return -1;
+  }
+  /// @throws ContractError  the trainer has no metric of this name; the message says which it has
+  [[nodiscard]] double operator[](std::string_view name) const {
+    int const at = find(name);
+    if (at < 0) {
+      refuse(name);
+    }
+    return value[at];
+  }
+
+ private:
+  template <class = void>  // compiled where it is called, not by every include
+  [[noreturn]] void refuse(std::string_view name) const {
+    std::string have;
+    for (int i = 0; i < count; ++i) {
+      have += (i > 0 ? ", '" : "'") + std::string{names[i]} + "'";
+    }
+    throw ContractError{"metrics[name]: this trainer has no metric '" + std::string{name} +
+                        "', it has " + (have.empty() ? "none" : have)};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/loss.hpp
+
+/// @file
+/// Losses and metrics: types beside the network, not layers of it.
+///
+/// A loss says what a target is and how many of them a sample has; its op gives the loss and the
+/// gradient of the network's output. The gradient is divided by the global batch once; everything
+/// after that is a sum. A metric counts something of the outputs; the engine sums it over samples.
+
+// ---- tandem/layers/cross_entropy.hpp
+
+/// @file
+/// SoftmaxCrossEntropy and SoftCrossEntropy: the losses of classifiers, and their options.
+
+namespace tandem {
+
+/// The targets of a global batch on the host, (samples, time); a label a sample has no time.
+struct TargetRows {
+  std::int32_t const* target = nullptr;
+  int time = 0;
+};
+
+/// An option of SoftmaxCrossEntropy: samples with this label count for nothing.
+template <int Label = -1>
+struct IgnoreIndex {
+  static constexpr int ignore_index = Label;
+};
+
+namespace detail {
+
+template <class O>
+concept SmoothsLabels = requires {
+  { O::value } -> std::convertible_to<double>;
+};
+template <class O>
+concept WeighsClasses = requires {
+  { O::class_weights[0] } -> std::convertible_to<double>;
+};
+template <class O>
+concept IgnoresLabel = requires {
+  { O::ignore_index } -> std::convertible_to<int>;
+};
+
+template <bool AreOptions, int Smoothings, int Weights, int Ignored>
+struct CrossEntropyOptionsFit {
+  static constexpr bool value = true;
+  static_assert(AreOptions,
+                "SoftmaxCrossEntropy<Options...>: its options are Percent<10> or another type with "
+                "static constexpr double value (label smoothing), IgnoreIndex<-1>, and a type with "
+                "static constexpr double class_weights[]");
+  static_assert(Smoothings <= 1 && Weights <= 1 && Ignored <= 1,
+                "SoftmaxCrossEntropy<Options...>: give each option once");
+};
+
+template <class O>
+constexpr bool weights_are_sound() {
+  double most = 0.0;
+  for (auto const weight : O::class_weights) {
+    if (!(weight >= 0.0) || !(weight <= 1e30)) {
+      return false;
+    }
+    most = most < weight ? weight : most;
+  }
+  return most > 0.0;
+}
+template <bool Sound>
+struct ClassWeightsAreSound {
+  static constexpr bool value = true;
+  static_assert(Sound,
+                "SoftmaxCrossEntropy<Options...>: class_weights must be finite numbers of 0 or "
+                "more, one of them above 0");
+};
+
+template <bool Ignores>
+struct SoftLabelsAreNoIndex {
+  static constexpr bool value = true;
+  static_assert(!Ignores,
+                "SoftCrossEntropy<Options...>: soft labels are no index that could be ignored; "
+                "leave IgnoreIndex out");
+};
+
+/// A number for each class.
+template <int Count>
+struct ClassTable {
+  double of[static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};
+};
+
+/// The values of a list of options, 0 where it has none of a kind.
+template <class... Options>
+struct CrossEntropyOptions {
+  static_assert(CrossEntropyOptionsFit<
+                ((SmoothsLabels<Options> || WeighsClasses<Options> || IgnoresLabel<Options>)&&...),
+                (0 + ... + int{SmoothsLabels<Options>}), (0 + ... + int{WeighsClasses<Options>}),
+                (0 + ... + int{IgnoresLabel<Options>})>::value);
+
+  static constexpr double smoothing = [] {
+    double all = 0.0;
+    [[maybe_unused]] auto const add = [&]<class O>(O const* /*option*/) {
+      if constexpr (SmoothsLabels<O>) {
+        all += static_cast<double>(O::value);
+      }
+    };
+    (add(static_cast<Options const*>(nullptr)), ...);
+    return all;
+  }();
+  /// How many classes have a weight; 0: all have 1.
+  static constexpr int weights = [] {
+    int all = 0;
+    [[maybe_unused]] auto const add = [&]<class O>(O const* /*option*/) {
+      if constexpr (WeighsClasses<O>) {
+        static_assert(ClassWeightsAreSound<weights_are_sound<O>()>::value);
+        all += static_cast<int>(std::size(O::class_weights));
+      }
+    };
+    (add(static_cast<Options const*>(nullptr)), ...);
+    return all;
+  }();
+  static constexpr bool ignores = (false || ... || IgnoresLabel<Options>);
+  /// Only where there is one.
+  static constexpr int ignored = [] {
+    int label = 0;
+    [[maybe_unused]] auto const take = [&]<class O>(O const* /*option*/) {
+      if constexpr (IgnoresLabel<O>) {
+        label = O::ignore_index;
+      }
+    };
+    (take(static_cast<Options const*>(nullptr)), ...);
+    return label;
+  }();
+
+  /// Also where a device reads it.
+  TANDEM_HOST_DEVICE static double class_weight(int label) {
+    if constexpr (weights == 0) {
+      return 1.0;
+    } else {
+      static constexpr ClassTable<weights> table = class_table();
+      return table.of[label];
+    }
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr ClassTable<weights> class_table() {
+    ClassTable<weights> table;
+    (take_weights<Options>(table), ...);
+    return table;
+  }
+  template <class O>
+  TANDEM_HOST_DEVICE static constexpr void take_weights(ClassTable<weights>& table) {
+    if constexpr (WeighsClasses<O>) {
+      for (int c = 0; c < weights; ++c) {
+        table.of[c] = static_cast<double>(O::class_weights[c]);
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// -Σ_c w_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, the sum over the
+/// batch divided by that of the labels' weights w: PyTorch's cross_entropy.
+///
+///   struct Rare {
+///     static constexpr double class_weights[] = {1.0, 1.0, 4.0};
+///   };
+///   SoftmaxCrossEntropy<Percent<10>, Rare, IgnoreIndex<-100>>
+///
+/// Shapes: output (B, C); one std::int32_t label in [0, C) a sample, or that of IgnoreIndex: such a
+///         sample has the loss 0 and no gradient, and neither the mean nor a metric counts it. A
+///         batch that has no other has the loss 0, where PyTorch's is NaN.
+template <class... Options>
+struct SoftmaxCrossEntropy : detail::CrossEntropyOptions<Options...> {
+  using Values = detail::CrossEntropyOptions<Options...>;
+  using Target = std::int32_t;
+  static constexpr bool labels = true;
+  static constexpr std::string_view name = "SoftmaxCrossEntropy";
+  /// Whether the mean is over all samples, each with the same weight.
+  static constexpr bool plain = Values::weights == 0 && !Values::ignores;
+  static constexpr int targets(Shape) { return 1; }
+
+  /// What the loss of samples [first, first + size) is a mean of.
+  static double weight(TargetRows rows, int first, int size) requires(!plain) {
+    double sum = 0.0;
+    for (std::int64_t s = first; s < std::int64_t{first} + size; ++s) {
+      sum += counts(rows.target[s]) ? Values::class_weight(rows.target[s]) : 0.0;
+    }
+    return sum;
+  }
+  /// How many of them a metric counts.
+  static double counted(TargetRows rows, int first, int size) requires(!plain) {
+    int count = 0;
+    for (std::int64_t s = first; s < std::int64_t{first} + size; ++s) {
+      count += counts(rows.target[s]) ? 1 : 0;
+    }
+    return count;
+  }
+
+ private:
+  static bool counts(std::int32_t label) { return !Values::ignores || label != Values::ignored; }
+};
+
+/// The same of soft labels: q = (1 - smoothing) target + smoothing / C, divided by the samples, as
+/// PyTorch's cross_entropy of probabilities. soft_labels(data) makes such targets.
+///
+/// Shapes: output (B, C); C floats a sample, 0 or more, whose sum is 1.
+template <class... Options>
+struct SoftCrossEntropy : detail::CrossEntropyOptions<Options...> {
+  using Values = detail::CrossEntropyOptions<Options...>;
+  static_assert(detail::SoftLabelsAreNoIndex<Values::ignores>::value);
+  using Target = float;
+  static constexpr bool soft_labels = true;
+  static constexpr bool plain = false;
+  static constexpr std::string_view name = "SoftCrossEntropy";
+  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
+};
+
+/// Whether a loss takes each output for the score of a class.
+template <class L>
+concept CrossEntropy = requires {
+  { L::plain } -> std::convertible_to<bool>;
+  { L::class_weight(0) } -> std::same_as<double>;
+};
+
+/// Whether a loss is a mean over something else than samples, which depends on the targets.
+template <class L>
+concept WeighsTargets = requires {
+  { L::weight(TargetRows{}, 0, 0) } -> std::same_as<double>;
+};
+
+/// Whether a sample counts, by its first target.
+template <class L, class Target>
+TANDEM_HOST_DEVICE constexpr bool sample_counts(Target target) {
+  if constexpr (requires { requires L::ignores; }) {
+    return target != L::ignored;
+  } else {
+    return true;
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/layers/element_loss.hpp
+
+/// @file
+/// Losses that are a mean over the elements of the output, each given by two functions of one
+/// output and its target.
+///
+/// A program's own is such a type, too, on every backend:
+///
+///   struct LogCosh : MeanOverElements {
+///     static constexpr std::string_view name = "LogCosh";
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R loss(R y, R t) { return std::log(std::cosh(y - t)); }
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R gradient(R y, R t) { return std::tanh(y - t); }
+///   };
+
+namespace tandem {
+
+/// What these losses share. Shapes: output (B, …); as many float targets a sample as the output has
+/// elements, as users order them.
+struct MeanOverElements {
+  using Target = float;
+  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
+};
+
+/// `loss(y, t)`, which is summed in double, and `gradient(y, t)`, its derivative by y, in the
+/// precision of the kernel: static, and TANDEM_HOST_DEVICE for Cuda.
+template <class L>
+concept ElementLoss = std::derived_from<L, MeanOverElements> && requires(float y, double z) {
+  { L::loss(z, z) } -> std::same_as<double>;
+  { L::gradient(y, y) } -> std::same_as<float>;
+  { L::gradient(z, z) } -> std::same_as<double>;
+};
+
+/// (y - t)²
+struct MeanSquaredError : MeanOverElements {
+  static constexpr std::string_view name = "MeanSquaredError";
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R loss(R y, R t) {
+    return (y - t) * (y - t);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
+    return R{2} * (y - t);
+  }
+};
+
+/// |y - t|, whose derivative at 0 is taken to be 0.
+struct MeanAbsoluteError : MeanOverElements {
+  static constexpr std::string_view name = "MeanAbsoluteError";
+  template <class R>
+  TANDEM_HOST_DEVICE static R loss(R y, R t) {
+    return std::fabs(y - t);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
+    R const off = y - t;
+    return off > R{0} ? R{1} : off < R{0} ? R{-1} : off * R{0};  // NaN stays
+  }
+};
+
+/// (y - t)² / 2 where |y - t| <= delta, and delta (|y - t| - delta / 2) beyond.
+/// @tparam Delta  a std::ratio above 0: Huber<std::ratio<1, 2>>
+template <class Delta = std::ratio<1>>
+struct Huber : MeanOverElements {
+  static_assert(Delta::num > 0, "Huber<Delta>: give a std::ratio above 0");
+  static constexpr std::string_view name = "Huber";
+  template <class R>
+  TANDEM_HOST_DEVICE static R loss(R y, R t) {
+    constexpr R bound = static_cast<R>(Delta::num) / static_cast<R>(Delta::den);
+    R const off = std::fabs(y - t);
+    return off <= bound ? R{0.5} * off * off : bound * (off - R{0.5} * bound);
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
+    constexpr R bound = static_cast<R>(Delta::num) / static_cast<R>(Delta::den);
+    R const off = y - t;
+    return off > bound ? bound : off < -bound ? -bound : off;
+  }
+};
+
+/// -t log s - (1 - t) log(1 - s), s = 1 / (1 + exp(-y)): of outputs before the sigmoid, which it is
+/// exact for however large they are, and targets from 0 to 1.
+struct BinaryCrossEntropy : MeanOverElements {
+  static constexpr std::string_view name = "BinaryCrossEntropy";
+  template <class R>
+  TANDEM_HOST_DEVICE static R loss(R y, R t) {
+    return (y > R{0} ? y * (R{1} - t) : -y * t) + std::log1p(std::exp(-std::fabs(y)));
+  }
+  template <class R>
+  TANDEM_HOST_DEVICE static R gradient(R y, R t) {
+    R const small = std::exp(-std::fabs(y));
+    return (y >= R{0} ? R{1} : small) / (R{1} + small) - t;
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// A loss: `Target`, the type of one target; `targets(Shape output)`, how many a sample.
+template <class L>
+concept Loss = requires(Shape out) {
+  typename L::Target;
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::targets(out) } -> std::same_as<int>;
+};
+
+/// A metric: `name`, and whether it fits a loss is decided where its op is found.
+template <class M>
+concept Metric = requires {
+  { M::name } -> std::convertible_to<std::string_view>;
+};
+
+template <class... Ms>
+struct Metrics;  // layers/metrics.hpp
+
+namespace detail {
+
+/// Outputs that a metric takes to be right, the largest number where it is several metrics; 0: it
+/// counts otherwise.
+template <class M>
+inline constexpr int k_of = [] {
+  if constexpr (requires { M::k; }) {
+    return M::k;
+  } else {
+    return 0;
+  }
+}();
+template <class... Ms>
+inline constexpr int k_of<Metrics<Ms...>> = std::max({0, k_of<Ms>...});
+
+/// Whether a metric looks the label up.
+template <class M>
+inline constexpr bool looks_up = k_of<M> > 0;
+
+/// The characters of "top-5 accuracy".
+template <int K>
+struct TopKName {
+  char text[32] = {};
+  int size = 0;
+
+  constexpr TopKName() {
+    put("top-");
+    int power = 1;
+    while (K / power >= 10) {
+      power *= 10;
+    }
+    for (; power > 0; power /= 10) {
+      text[size++] = static_cast<char>('0' + K / power % 10);
+    }
+    put(" accuracy");
+  }
+
+ private:
+  constexpr void put(std::string_view part) {
+    for (char const c : part) {
+      text[size++] = c;
+    }
+  }
+};
+template <int K>
+inline constexpr TopKName<K> top_k_name{};
+
+}  // namespace detail
+
+/// Whether targets are indices of outputs, which the trainer then checks: a loss that sets
+/// `static constexpr bool labels = true`, or a metric that looks the label up, as TopK does.
+template <class L, class M>
+inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
+                                           (requires { L::labels; } || detail::looks_up<M>);
+
+/// The shape of a sample's targets: as many as the loss says, a row of time each where it has
+/// `static constexpr bool timed = true`.
+template <Loss L>
+constexpr Shape targets_shape(Shape output) {
+  if constexpr (requires { requires L::timed; }) {
+    Shape shape = output.timed ? tokens_shape(output[0]) : vector_shape(1);
+    shape.clock = output.clock;
+    return shape;
+  } else {
+    return vector_shape(L::targets(output));
+  }
+}
+
+/// The loss of a network whose last layer gives a loss a row, as Vocabulary does: their sum,
+/// divided by the targets of the global batch that are not -1, however they lie on samples and
+/// devices.
+///
+/// Shapes: one std::int32_t target a row of time, -1 for none; the criterion's output (B, T, 3): a
+///         row's loss, what rounding took of it, and 1 where the largest output was the target's.
+struct PerToken {
+  using Target = std::int32_t;
+  static constexpr bool timed = true;
+  static constexpr std::string_view name = "PerToken";
+  static constexpr int targets(Shape out) { return out.timed ? out[0] : 1; }
+  /// What the loss of samples [first, first + size) is a mean of.
+  static double weight(TargetRows rows, int first, int size) {
+    std::int64_t count = 0;
+    for (std::int64_t i = std::int64_t{first} * rows.time, end = i + std::int64_t{size} * rows.time;
+         i < end; ++i) {
+      count += rows.target[i] >= 0 ? 1 : 0;
+    }
+    return static_cast<double>(count);
+  }
+};
+
+/// The same sum, divided by the samples of the global batch: a loss a sentence, as GNMT has it.
+struct PerSample : PerToken {
+  static constexpr std::string_view name = "PerSample";
+  static double weight(TargetRows /*rows*/, int /*first*/, int size) {
+    return static_cast<double>(size);
+  }
+};
+
+/// Whether the criterion at the end of a network makes this loss.
+template <class L>
+inline constexpr bool is_of_criterion = std::derived_from<L, PerToken>;
+
+/// Whether a sample has one label, or shares of all: what an accuracy may count.
+template <class L>
+inline constexpr bool has_labels =
+    !is_of_criterion<L> &&
+    (std::same_as<typename L::Target, std::int32_t> || requires { L::soft_labels; });
+
+/// Whether a sample's target is one of as many classes as there are outputs.
+template <class L>
+inline constexpr bool is_classifier = has_labels<L> &&
+                                      (
+                                          requires { L::labels; } || requires { L::soft_labels; });
+
+/// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.
+template <int K>
+struct TopK {
+  static_assert(K >= 1, "TopK<K>: give a positive number");
+  static constexpr std::string_view name{detail::top_k_name<K>.text,
+                                         static_cast<std::size_t>(detail::top_k_name<K>.size)};
+  static constexpr int k = K;
+};
+
+/// Share of samples whose largest output is at the label.
+struct Accuracy : TopK<1> {
+  static constexpr std::string_view name = "accuracy";
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Fields that a line of a log has besides: of its names, a metric may have none.
+inline constexpr std::string_view reserved_names[8] = {
+    "kind", "step", "epoch", "samples", "loss", "learning_rate", "gradient_norm", "seconds"};
+
+constexpr bool is_reserved(std::string_view name) {
+  for (std::string_view const other : reserved_names) {
+    if (name == other) {
+      return true;
+    }
+  }
+  return name.empty();
+}
+
+/// Whether no two of @p count names are equal.
+constexpr bool names_differ(std::string_view const* name, int count) {
+  for (int i = 0; i < count; ++i) {
+    for (int other = 0; other < i; ++other) {
+      if (name[i] == name[other]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+template <bool AreMetrics, int Count, bool NamesDiffer, bool NamesAreFree>
+struct MetricsFit {
+  static constexpr bool value = true;
+  static_assert(AreMetrics,
+                "Metrics<M...>: each is a metric, such as Accuracy or TopK<5>: a type that has "
+                "static constexpr std::string_view name");
+  static_assert(Count >= 1 && Count <= most_metrics, "Metrics<M...>: give one to eight metrics");
+  static_assert(!AreMetrics || NamesDiffer,
+                "Metrics<M...>: two metrics have the same name; give each a name of its own");
+  static_assert(!AreMetrics || NamesAreFree,
+                "Metrics<M...>: a metric's name may be neither empty nor that of another field of "
+                "a log, such as loss or step; give it one of its own");
+};
+
+}  // namespace detail
+
+/// Several metrics at once, each under its own name: Trainer<Net, S, Host, SoftmaxCrossEntropy<>,
+/// Metrics<Accuracy, TopK<5>>>. The first is the `metric` of reports and results.
+template <class... Ms>
+struct Metrics {
+  static_assert(
+      detail::MetricsFit<(Metric<Ms> && ...), static_cast<int>(sizeof...(Ms)), true, true>::value);
+  static constexpr std::string_view name = "metrics";
+  using refused = void;  // nothing more is said of it
+};
+template <Metric... Ms>
+  requires(sizeof...(Ms) >= 1 && sizeof...(Ms) <= most_metrics)
+struct Metrics<Ms...> {
+  static constexpr std::string_view name = "metrics";
+  static constexpr int count = static_cast<int>(sizeof...(Ms));
+  static constexpr std::string_view names[sizeof...(Ms)] = {std::string_view{Ms::name}...};
+  static_assert(detail::MetricsFit<true, count, detail::names_differ(names, count),
+                                   !(detail::is_reserved(Ms::name) || ...)>::value);
+};
+
+/// The names of a trainer's metrics, in order; none where there is no metric, whose name is "".
+template <class M>
+struct MetricNames {
+  static constexpr std::string_view list[1] = {std::string_view{M::name}};
+  static constexpr int count = std::string_view{M::name}.empty() ? 0 : 1;
+};
+template <Metric... Ms>
+  requires requires { Metrics<Ms...>::count; }
+struct MetricNames<Metrics<Ms...>> {
+  static constexpr auto const& list = Metrics<Ms...>::names;
+  static constexpr int count = Metrics<Ms...>::count;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Each metric's op in turn, on whatever backend it is of.
+template <class List, class L, class Backend>
+class MetricOps;
+template <class... Ms, class L, class Backend>
+class MetricOps<Metrics<Ms...>, L, Backend> {
+ public:
+  explicit MetricOps(Shape output) : ops_{MetricOp<Ms, L, Backend>{output}...} {}
+
+  /// They take turns with the same scratch memory.
+  [[nodiscard]] std::int64_t scratch_bytes(int batch) const {
+    std::int64_t most = 0;
+    auto const ask = [&](auto const& op) {
+      if constexpr (requires { op.scratch_bytes(batch); }) {
+        most = std::max<std::int64_t>(most, op.scratch_bytes(batch));
+      }
+    };
+    std::apply([&](auto const&... op) { (ask(op), ...); }, ops_);
+    return most;
+  }
+
+  /// @param sums  one for each metric
+  template <class P, class T, class Target>
+  void count(P const& pass, T const* output, Target const* targets, double* sums) {
+    std::apply([&](auto&... op) { (op.count(pass, output, targets, sums++), ...); }, ops_);
+  }
+
+ private:
+  std::tuple<MetricOp<Ms, L, Backend>...> ops_;
+};
+
+namespace detail {
+
+template <class M, class L, class Backend>
+struct MetricOpsType {
+  using type = MetricOp<M, L, Backend>;
+};
+template <class M, class L, class Backend>
+  requires requires { typename M::refused; }
+struct MetricOpsType<M, L, Backend> {
+  using type = NoOp;
+};
+template <Metric... Ms, class L, class Backend>
+  requires requires { Metrics<Ms...>::count; }
+struct MetricOpsType<Metrics<Ms...>, L, Backend> {
+  using type = MetricOps<Metrics<Ms...>, L, Backend>;
+};
+
+}  // namespace detail
+
+template <class M, class L, class Backend>
+using MetricOpsOf = typename detail::MetricOpsType<M, L, Backend>::type;
+
+/// Sums that a microbatch has for its metrics: one at least, which a metric of no name writes, too.
+template <class M>
+inline constexpr int metric_sums = std::max(1, MetricNames<M>::count);
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// The ops of all nodes, of the loss and of the metric, for microbatches of one largest size.
@@ -14204,7 +17127,7 @@ class PreparedOps {
   }
 
   LossOp<LossType, Backend> loss;
-  MetricOp<MetricType, LossType, Backend> metric;
+  MetricOpsOf<MetricType, LossType, Backend> metric;
 
  private:
   OpTable<Program, Backend> nodes_;
@@ -14222,11 +17145,440 @@ class PreparedOps {
 // ---- tandem/optim/optimizer.hpp
 
 /// @file
-/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs.
+/// Sgd, Adam, AdamW: settings as values, and the element-wise functors that every backend runs;
+/// Optimizer: any of them, or an own one.
 ///
 /// A functor updates element i of one flat run of parameters; backends call it for every i, or its
 /// next() for several elements at once, and may construct it on the device. The arithmetic and its
 /// order are PyTorch's.
+
+// ---- tandem/optim/element_update.hpp
+
+/// @file
+/// What element-wise updates are made of: a run of parameters, a step's settings, the gradient as
+/// it is taken, and choosing between two numbers, lane by lane where they are vectors.
+
+namespace tandem {
+
+/// @p a where @p condition is true, @p b elsewhere: of numbers, and lane by lane of the vectors
+/// that Host updates in. A comparison, a > b or a <= b, is such a condition.
+template <class Condition, class V>
+TANDEM_HOST_DEVICE constexpr V select(Condition const& condition, V const& a, V const& b) {
+  if constexpr (std::is_same_v<Condition, bool>) {
+    return condition ? a : b;
+  } else {
+    return select(condition, a, b);  // the vectors' own
+  }
+}
+
+/// One flat run of parameters with its gradients and optimizer states.
+/// @tparam States  places for states, 1 or more; null where there is none
+template <class T, int States = 2>
+struct ParameterRun {
+  T* parameter = nullptr;
+  T const* gradient = nullptr;
+  T* state[static_cast<std::size_t>(States)] = {};
+
+  static constexpr int states = States;
+};
+
+/// What changes from step to step and from group to group.
+struct UpdateSettings {
+  double learning_rate = 0.0;
+  double weight_decay = 0.0;
+  double gradient_scale = 1.0;  ///< of clipping
+  std::int64_t step = 1;        ///< counted from 1
+  double clip_value = 0.0;      ///< largest size of a gradient, behind its scale; 0: any
+};
+
+/// A gradient as an update takes it: scaled, then clipped by value.
+template <class T>
+struct TakenGradient {
+  T scale, largest;
+
+  TANDEM_HOST_DEVICE explicit TakenGradient(UpdateSettings const& s)
+      : scale{static_cast<T>(s.gradient_scale)}, largest{static_cast<T>(s.clip_value)} {}
+
+  template <class V>
+  TANDEM_HOST_DEVICE V operator()(V const& gradient) const {
+    V const g = gradient * V{scale};
+    if (!(largest > T{0})) {  // the same of all elements
+      return g;
+    }
+    V const above = V{largest};
+    V const below = V{-largest};
+    return select(g > above, above, select(below > g, below, g));  // a NaN stays
+  }
+};
+
+namespace detail {
+
+/// Element @p i of @p run becomes what update.next() says of it.
+template <class Update, class T, int States>
+TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T, States> const& run,
+                                       std::int64_t i) {
+  T state[static_cast<std::size_t>(States)];
+  for (int s = 0; s < States; ++s) {
+    state[s] = run.state[s] != nullptr ? run.state[s][i] : T{0};
+  }
+  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
+  for (int s = 0; s < States; ++s) {
+    if (run.state[s] != nullptr) {
+      run.state[s][i] = state[s];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
+///
+/// As all functors of updates it has next(p, g, state), the parameter after a step with gradient g,
+/// which also moves the element's optimizer states, V being T or a vector of T; and operator()(i),
+/// which does so to element i.
+template <class T, int States = 2>
+struct AverageUpdate {
+  ParameterRun<T, States> run;
+  T rate;
+
+  template <class V>
+  TANDEM_HOST_DEVICE V next(V const& p, V const& average,
+                            V (&/*state*/)[static_cast<std::size_t>(States)]) const {
+    return V{T{1} - rate} * p + V{rate} * average;
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/optim/own_optimizer.hpp
+
+/// @file
+/// OwnOptimizer: an optimizer of any type, which only the kernels of its update know; and the
+/// functors of these.
+///
+/// A program compiles the updates of those that it uses, by own_optimizer<Backend>() of
+/// tandem/ops/bound_optimizer.hpp.
+
+// ---- tandem/optim/element_optimizer.hpp
+
+/// @file
+/// ElementOptimizer: what an optimizer of any type must have, RMSprop, Adagrad, Lion and a
+/// program's own; TensorOptimizer: likewise where a whole parameter has a factor of its own, Lamb.
+
+namespace tandem {
+
+/// States that an optimizer may have.
+inline constexpr int most_states = 8;
+
+namespace detail {
+
+template <class O>
+constexpr int count_of_states() {
+  if constexpr (requires { O::state_names; }) {
+    return static_cast<int>(std::size(O::state_names));
+  } else {
+    return 0;
+  }
+}
+
+template <class O>
+inline constexpr bool is_stateless = count_of_states<O>() == 0;
+/// Places for states in a functor: at least one, since C++ has no array of none.
+template <class O>
+inline constexpr int places_of = is_stateless<O> ? 1 : count_of_states<O>();
+
+struct NothingPrepared {};
+
+template <class O>
+TANDEM_HOST_DEVICE auto prepared(O const& optimizer, UpdateSettings const& settings) {
+  if constexpr (requires { optimizer.prepare(settings); }) {
+    return optimizer.prepare(settings);
+  } else {
+    return NothingPrepared{};
+  }
+}
+template <class O>
+using PreparedOf = decltype(prepared(std::declval<O const&>(), UpdateSettings{}));
+
+}  // namespace detail
+
+/// What an element's update is told of its step.
+template <class T, class Prepared = detail::NothingPrepared>
+struct ElementSettings {
+  T learning_rate;        ///< by schedule and group
+  T weight_decay;         ///< of the group, or else the optimizer's; 0 where that has none
+  std::int64_t step = 1;  ///< counted from 1
+  Prepared prepared;      ///< what the optimizer's prepare() gave for this step
+};
+
+template <class O, class T>
+using SettingsFor = ElementSettings<T, detail::PreparedOf<O>>;
+
+// One ability each, so that a sentence can say which is missing.
+template <class O>
+concept HasOptimizerName = requires {
+  { O::name } -> std::convertible_to<std::string_view>;
+};
+template <class O>
+concept HasLearningRate = requires(O const& o) {
+  { o.learning_rate } -> std::convertible_to<double>;
+};
+template <class O>
+concept CopiesAsBytes = std::is_trivially_copyable_v<O>;
+
+namespace detail {
+
+template <class O>
+constexpr bool names_its_states() {
+  constexpr int count = count_of_states<O>();
+  if constexpr (count > 0 && count <= most_states) {
+    for (int i = 0; i < count; ++i) {
+      std::string_view const name{O::state_names[i]};
+      bool good = !name.empty() && name.find('.') == std::string_view::npos;
+      for (int j = 0; j < i; ++j) {
+        good = good && name != std::string_view{O::state_names[j]};
+      }
+      if (!good) {
+        return false;
+      }
+    }
+  }
+  return count <= most_states;
+}
+
+template <class O, class V>
+using StatesOf = V (&)[places_of<O>];
+template <class O, class V>
+using ConstStatesOf = V const (&)[places_of<O>];
+
+}  // namespace detail
+
+/// At most most_states of them, each with a name of its own, without a dot.
+template <class O>
+concept NamesStates = detail::names_its_states<O>();
+
+/// next(p, g, state, settings): the parameter after a step with gradient g; it moves the states. An
+/// optimizer without states has next(p, g, settings).
+template <class O, class V, class T = V>
+concept UpdatesElements = (detail::is_stateless<O> &&
+                           requires(O const& o, V const& p, SettingsFor<O, T> const& settings) {
+                             { o.next(p, p, settings) } -> std::same_as<V>;
+                           }) ||
+                          (!detail::is_stateless<O> &&
+                           requires(O const& o, V const& p, detail::StatesOf<O, V> state,
+                                    SettingsFor<O, T> const& settings) {
+                             { o.next(p, p, state, settings) } -> std::same_as<V>;
+                           });
+
+/// move(p, g, state, settings) moves the states; direction(p, state, settings) is where the
+/// parameter goes then, times learning rate and ratio(|p|, |direction|) of the whole parameter.
+template <class O, class V, class T = V>
+concept DirectsElements = requires(O const& o, V const& p, detail::StatesOf<O, V> state,
+                                   detail::ConstStatesOf<O, V> moved,
+                                   SettingsFor<O, T> const& settings) {
+  o.move(p, p, state, settings);
+  { o.direction(p, moved, settings) } -> std::same_as<V>;
+  { o.ratio(1.0, 1.0) } -> std::convertible_to<double>;
+};
+
+/// What every optimizer of a program's own has, of float and of double:
+///
+///   struct SignOfMomentum {
+///     float learning_rate = 1e-3F;
+///     float momentum = 0.9F;
+///     static constexpr std::string_view name = "SignOfMomentum";
+///     static constexpr std::string_view state_names[] = {"momentum_buffer"};
+///     template <class V>
+///     TANDEM_HOST_DEVICE V next(V p, V g, V (&state)[1], auto const& settings) const {
+///       V const zero{0};
+///       state[0] = V{momentum} * state[0] + g;
+///       V const step{settings.learning_rate};
+///       return p - select(state[0] > zero, step, select(zero > state[0], zero - step, zero));
+///     }
+///   };
+///
+/// V is float or double, or on Host, compiled by g++ or clang, 16 floats at once, for which there
+/// are a + b, a - b, a * b, a / b, sqrt (`using std::sqrt;`), a > b, a <= b, a == b and select(). A
+/// next() of `template <std::floating_point V>` is called number by number everywhere. It may have,
+/// too:
+///   float weight_decay        what groups may replace; the update gets it by its settings
+///   bool keeps(int state)     whether these settings need that state; without it all
+///   float initial(int state)  what its elements begin with; without it 0
+///   void check()              throws a ContractError if a setting is out of range
+///   auto prepare(UpdateSettings const&)  what is the same for all elements of a step but dear,
+///                             such as a power; settings.prepared in next(); for devices, too
+template <class O>
+concept ElementOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAsBytes<O> &&
+    NamesStates<O> && UpdatesElements<O, float> && UpdatesElements<O, double>;
+
+/// The same with move(), direction() and ratio() in place of next(): of a whole parameter's norms.
+template <class O>
+concept TensorOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAsBytes<O> &&
+    NamesStates<O> && DirectsElements<O, float> && DirectsElements<O, double>;
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What the engine asks of an optimizer whose type only its update knows.
+struct AnyOptimizer {
+  struct State {
+    std::string name;
+    double initial = 0.0;
+    int place = 0;  ///< among the states of the type, of which not all need be kept
+  };
+
+  AnyOptimizer() = default;
+  AnyOptimizer(AnyOptimizer const&) = delete;
+  AnyOptimizer& operator=(AnyOptimizer const&) = delete;
+  virtual ~AnyOptimizer() = default;
+
+  std::string name{};
+  std::vector<State> states{};
+  bool decays = false;     ///< it has a weight_decay
+  bool by_tensor = false;  ///< TensorOptimizer
+};
+
+/// One of any type; copies share it.
+struct OwnOptimizer {
+  float learning_rate = 0.0F;
+  float weight_decay = 0.0F;
+  std::shared_ptr<AnyOptimizer const> type{};
+
+  [[nodiscard]] int states() const { return static_cast<int>(type->states.size()); }
+  [[nodiscard]] std::string const& state_name(int state) const {
+    return type->states[static_cast<std::size_t>(state)].name;
+  }
+};
+
+/// Fills in what is known of @p optimizer.
+/// @throws ContractError  its check() says so
+template <class O>
+TANDEM_COLD void describe_optimizer(O const& optimizer, AnyOptimizer& any) {
+  if constexpr (requires { optimizer.check(); }) {
+    optimizer.check();
+  }
+  any.name = std::string{std::string_view{O::name}};
+  any.decays = requires { optimizer.weight_decay; };
+  any.by_tensor = TensorOptimizer<O>;
+  for (int s = 0; s < detail::count_of_states<O>(); ++s) {
+    AnyOptimizer::State state{.name = {}, .place = s};
+    bool kept = true;
+    if constexpr (requires { optimizer.keeps(s); }) {
+      kept = optimizer.keeps(s);
+    }
+    if constexpr (requires { optimizer.initial(s); }) {
+      state.initial = static_cast<double>(optimizer.initial(s));
+    }
+    if constexpr (detail::count_of_states<O>() > 0) {
+      state.name = std::string{std::string_view{O::state_names[s]}};
+    }
+    if (kept) {
+      any.states.push_back(std::move(state));
+    }
+  }
+}
+
+/// The functor of an own optimizer: as AverageUpdate, made of what prepare() gave.
+template <class O, class T>
+struct OwnUpdate {
+  static constexpr int states = detail::places_of<O>;
+
+  ParameterRun<T, states> run;
+  O optimizer;
+  SettingsFor<O, T> settings;
+  TakenGradient<T> taken;
+
+  TANDEM_HOST_DEVICE OwnUpdate(O const& o, UpdateSettings const& s, ParameterRun<T, states> r)
+      : run{r},
+        optimizer{o},
+        settings{static_cast<T>(s.learning_rate), static_cast<T>(s.weight_decay), s.step,
+                 detail::prepared(o, s)},
+        taken{s} {}
+
+  template <class V>
+    requires UpdatesElements<O, V, T> TANDEM_HOST_DEVICE V
+    next(V const& p, V const& gradient, V (&state)[static_cast<std::size_t>(states)])
+  const {
+    if constexpr (detail::is_stateless<O>) {
+      return optimizer.next(p, taken(gradient), settings);
+    } else {
+      return optimizer.next(p, taken(gradient), state, settings);
+    }
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+/// The same of a TensorOptimizer. First move() of all elements of a parameter, then, with the rate
+/// that comes of both norms, next() of them, which takes no gradient.
+template <class O, class T>
+struct TensorUpdate {
+  static constexpr int states = detail::places_of<O>;
+
+  ParameterRun<T, states> run;
+  O optimizer;
+  SettingsFor<O, T> settings;
+  TakenGradient<T> taken;
+  T rate{};
+
+  TANDEM_HOST_DEVICE TensorUpdate(O const& o, UpdateSettings const& s, ParameterRun<T, states> r)
+      : run{r},
+        optimizer{o},
+        settings{static_cast<T>(s.learning_rate), static_cast<T>(s.weight_decay), s.step,
+                 detail::prepared(o, s)},
+        taken{s} {}
+
+  /// Moves the states of element @p i and adds to the square sums of parameter and direction.
+  TANDEM_HOST_DEVICE void move(std::int64_t i, double& of_parameter, double& of_direction) const {
+    T state[static_cast<std::size_t>(states)];
+    for (int s = 0; s < states; ++s) {
+      state[s] = run.state[s] != nullptr ? run.state[s][i] : T{0};
+    }
+    T const p = run.parameter[i];
+    optimizer.move(p, taken(run.gradient[i]), state, settings);
+    for (int s = 0; s < states; ++s) {
+      if (run.state[s] != nullptr) {
+        run.state[s][i] = state[s];
+      }
+    }
+    T const(&moved)[static_cast<std::size_t>(states)] = state;
+    double const u = static_cast<double>(optimizer.direction(p, moved, settings));
+    of_parameter += static_cast<double>(p) * static_cast<double>(p);
+    of_direction += u * u;
+  }
+  TANDEM_HOST_DEVICE void take_norms(double of_parameter, double of_direction) {
+    rate = static_cast<T>(static_cast<double>(settings.learning_rate) *
+                          optimizer.ratio(std::sqrt(of_parameter), std::sqrt(of_direction)));
+  }
+  template <class V>
+    requires DirectsElements<O, V, T> TANDEM_HOST_DEVICE V
+    next(V const& p, V const& /*gradient*/, V (&state)[static_cast<std::size_t>(states)])
+  const {
+    V const(&moved)[static_cast<std::size_t>(states)] = state;
+    return p - V{rate} * optimizer.direction(p, moved, settings);
+  }
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    detail::update_element(*this, run, i);
+  }
+};
+
+template <class T, ElementOptimizer O>
+TANDEM_HOST_DEVICE OwnUpdate<O, T> make_update(O const& o, UpdateSettings const& s,
+                                               ParameterRun<T, detail::places_of<O>> run) {
+  return {o, s, run};
+}
+template <class T, TensorOptimizer O>
+TANDEM_HOST_DEVICE TensorUpdate<O, T> make_update(O const& o, UpdateSettings const& s,
+                                                  ParameterRun<T, detail::places_of<O>> run) {
+  return {o, s, run};
+}
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -14269,12 +17621,59 @@ struct AdamW {
   static constexpr char const* state_name(int state) { return Adam::state_name(state); }
 };
 
-using Optimizer = std::variant<Sgd, Adam, AdamW>;
+namespace detail {
 
-/// "Sgd", "Adam" or "AdamW".
-inline std::string optimizer_name(Optimizer const& optimizer) {
+template <class O>
+inline constexpr bool is_alternative = false;
+template <>
+inline constexpr bool is_alternative<Sgd> = true;
+template <>
+inline constexpr bool is_alternative<Adam> = true;
+template <>
+inline constexpr bool is_alternative<AdamW> = true;
+template <>
+inline constexpr bool is_alternative<OwnOptimizer> = true;
+
+}  // namespace detail
+
+/// An optimizer as a value: one of those whose updates every trainer has, or an OwnOptimizer, which
+/// has brought its own.
+struct Optimizer : std::variant<Sgd, Adam, AdamW, OwnOptimizer> {
+  using variant::variant;
+
+  /// The sentence for any other.
+  template <class O>
+    requires(std::is_class_v<O>&& HasLearningRate<O> && !detail::is_alternative<O>)
+  Optimizer(O const& /*optimizer*/) {
+    static_assert(sizeof(O) == 0,
+                  "TrainerOptions: only Sgd, Adam and AdamW stand in .optimizer as they are; "
+                  "give this one behind the options, Trainer<...> trainer{{.batch = 128}, "
+                  "Lion{...}}, or write .optimizer = own_optimizer<Host>(Lion{...})");
+  }
+};
+
+/// "Sgd", "Adam", "AdamW", or as an own one says.
+template <class = void>  // compiled where it is called, not by every include
+std::string optimizer_name(Optimizer const& optimizer) {
+  if (auto const* const own = std::get_if<OwnOptimizer>(&optimizer)) {
+    return own->type->name;
+  }
   static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
   return names[optimizer.index()];
+}
+
+/// Whether it must see each parameter by itself, and whole.
+template <class = void>
+bool is_by_tensor(Optimizer const& optimizer) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr && own->type->by_tensor;
+}
+
+/// What the elements of a state are before the first step.
+template <class = void>
+double initial_state(Optimizer const& optimizer, std::size_t state) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr ? own->type->states[state].initial : 0.0;
 }
 
 template <class = void>  // compiled where it is called, not by every include
@@ -14302,47 +17701,12 @@ std::vector<std::string> state_names(Optimizer const& optimizer) {
       optimizer);
 }
 
-/// One flat run of parameters with its gradients and optimizer states.
-template <class T>
-struct ParameterRun {
-  T* parameter = nullptr;
-  T const* gradient = nullptr;
-  T* state[2] = {};
-};
-
-/// What changes from step to step and from group to group.
-struct UpdateSettings {
-  double learning_rate = 0.0;
-  double weight_decay = 0.0;
-  double gradient_scale = 1.0;  ///< of clipping
-  std::int64_t step = 1;        ///< counted from 1
-};
-
-namespace detail {
-
-/// Element @p i of @p run becomes what update.next() says of it.
-template <class Update, class T>
-TANDEM_HOST_DEVICE void update_element(Update const& update, ParameterRun<T> const& run,
-                                       std::int64_t i) {
-  T state[2] = {run.state[0] != nullptr ? run.state[0][i] : T{0},
-                run.state[1] != nullptr ? run.state[1][i] : T{0}};
-  run.parameter[i] = update.next(run.parameter[i], run.gradient[i], state);
-  for (int s = 0; s < 2; ++s) {
-    if (run.state[s] != nullptr) {
-      run.state[s][i] = state[s];
-    }
-  }
-}
-
-}  // namespace detail
-
-/// The functors below have next(p, g, state): the parameter after a step with gradient g, which
-/// also moves the element's optimizer states, V being T or a vector of T; and operator()(i), which
-/// does so to element i.
+/// The functors below are as AverageUpdate.
 template <class T>
 struct SgdUpdate {
   ParameterRun<T> run;
-  T learning_rate, momentum, weight_decay, scale;
+  T learning_rate, momentum, weight_decay;
+  TakenGradient<T> taken;
   bool nesterov;
 
   TANDEM_HOST_DEVICE SgdUpdate(Sgd const& o, UpdateSettings const& s, ParameterRun<T> r)
@@ -14350,12 +17714,12 @@ struct SgdUpdate {
         learning_rate{static_cast<T>(s.learning_rate)},
         momentum{static_cast<T>(o.momentum)},
         weight_decay{static_cast<T>(s.weight_decay)},
-        scale{static_cast<T>(s.gradient_scale)},
+        taken{s},
         nesterov{o.nesterov} {}
 
   template <class V>
   TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[2]) const {
-    V g = gradient * V{scale} + V{weight_decay} * p;
+    V g = taken(gradient) + V{weight_decay} * p;
     if (run.state[0] != nullptr) {
       V const v = V{momentum} * state[0] + g;
       state[0] = v;
@@ -14371,7 +17735,8 @@ struct SgdUpdate {
 template <class T>
 struct AdamUpdate {
   ParameterRun<T> run;
-  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink, scale;
+  T step_size, beta1, beta2, epsilon, root_correction, l2, shrink;
+  TakenGradient<T> taken;
 
   template <class O>
   TANDEM_HOST_DEVICE AdamUpdate(O const& o, UpdateSettings const& s, ParameterRun<T> r,
@@ -14386,33 +17751,18 @@ struct AdamUpdate {
             1.0 / std::sqrt(1.0 - std::pow(double{o.beta2}, static_cast<double>(s.step))))},
         l2{decoupled ? T{0} : static_cast<T>(s.weight_decay)},
         shrink{decoupled ? static_cast<T>(1.0 - s.learning_rate * s.weight_decay) : T{1}},
-        scale{static_cast<T>(s.gradient_scale)} {}
+        taken{s} {}
 
   template <class V>
   TANDEM_HOST_DEVICE V next(V const& before, V const& gradient, V (&state)[2]) const {
     V const p = before * V{shrink};
-    V const g = gradient * V{scale} + V{l2} * p;
+    V const g = taken(gradient) + V{l2} * p;
     V const m = V{beta1} * state[0] + V{T{1} - beta1} * g;
     V const v = V{beta2} * state[1] + V{T{1} - beta2} * g * g;
     state[0] = m;
     state[1] = v;
     using std::sqrt;
     return p - V{step_size} * m / (sqrt(v) * V{root_correction} + V{epsilon});
-  }
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    detail::update_element(*this, run, i);
-  }
-};
-
-/// A statistic's running average: p = (1 - rate) p + rate (average over the step's microbatches).
-template <class T>
-struct AverageUpdate {
-  ParameterRun<T> run;
-  T rate;
-
-  template <class V>
-  TANDEM_HOST_DEVICE V next(V const& p, V const& average, V (&/*state*/)[2]) const {
-    return V{T{1} - rate} * p + V{rate} * average;
   }
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     detail::update_element(*this, run, i);
@@ -14461,6 +17811,8 @@ struct ParameterGroup {
   /// norm that TrainerOptions::clip_norm bounds; 0: with the others.
   double clip_norm = 0.0;
   float gradient_scale = 1.0F;  ///< what gradients are multiplied by, before any norm
+  /// Largest size of each gradient, behind scale and norm; 0: TrainerOptions::clip_value.
+  double clip_value = 0.0;
 };
 
 /// A run of neighbouring parameters that are updated alike.
@@ -14477,12 +17829,13 @@ struct UpdateRun {
   bool frozen = false;
   int clip_set = 0;  ///< of ClipSets
   float gradient_scale = 1.0F;
+  double clip_value = 0.0;  ///< 0: none
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen && clip_set == other.clip_set &&
-           gradient_scale == other.gradient_scale;
+           gradient_scale == other.gradient_scale && clip_value == other.clip_value;
   }
 };
 
@@ -14568,10 +17921,11 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// The trained parameters of a device as runs, one each, in the order of its layout.
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
+/// @param clip_value  of parameters whose group says none
 template <class = void>
 TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
-                                                  int parts) {
+                                                  int parts, double clip_value = 0.0) {
   std::vector<UpdateRun> runs;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
@@ -14586,7 +17940,8 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
                     .stage = node.stage,
                     .counted = node.stage < parts && graph.parameter[p].shared < 0,
                     .role = parameter.role,
-                    .rate = parameter.rate};
+                    .rate = parameter.rate,
+                    .clip_value = clip_value};
       if (int const g = group_of(graph, p, groups); g >= 0) {
         ParameterGroup const& group = groups[static_cast<std::size_t>(g)];
         run.learning_rate_scale = group.learning_rate_scale;
@@ -14594,6 +17949,7 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
         run.frozen = group.frozen;
         run.clip_set = clip_set_of(groups, g);
         run.gradient_scale = group.gradient_scale;
+        run.clip_value = group.clip_value > 0.0 ? group.clip_value : clip_value;
       }
       runs.push_back(run);
     }
@@ -14679,6 +18035,7 @@ struct RankOptions {
   DeviceSpec device{};
   Optimizer optimizer{};
   std::vector<ParameterGroup> groups{};
+  double clip_value = 0.0;
   WeightAverage average{};
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
@@ -14784,12 +18141,14 @@ using StepBatchOf = StepBatch<typename Backend::Master, typename LossType::Targe
 /// Sums over the global batch, the same on every rank.
 struct StepResult {
   double loss = 0.0;    ///< mean over the samples
-  double metric = 0.0;  ///< mean over the samples
+  double metric = 0.0;  ///< mean over the samples that count; the first of several metrics
   /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off.
   double gradient_norm = 0.0;
   int non_finite = -1;  ///< first microbatch whose loss is not finite; the update is skipped
   int samples = 0;
-  double weight = 0.0;  ///< what loss and metric are means over: the samples, or their targets
+  double weight = 0.0;   ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;  ///< what metrics are means over, likewise
+  MetricValues metrics{};
 };
 
 }  // namespace tandem
@@ -14820,8 +18179,8 @@ namespace detail {
 /// For each node, how many edges carry its output, and the node that the last of them leads to.
 template <GraphSize Size>
 struct Readers {
-  int count[Size.nodes] = {};
-  int last[Size.nodes] = {};
+  int count[static_cast<std::size_t>(Size.nodes)] = {};
+  int last[static_cast<std::size_t>(Size.nodes)] = {};
 
   constexpr explicit Readers(Graph<Size> const& graph) {
     for (int n = 0; n < Size.nodes; ++n) {
@@ -15278,30 +18637,39 @@ class Feed {
 // ---- tandem/engine/step/sums.hpp
 
 /// @file
-/// StepSums: the loss and the metric of every microbatch of a global batch, in double.
+/// StepSums: the loss and the metrics of every microbatch of a global batch, in double.
 ///
 /// A rank writes the slots of its own microbatches; a sum over the ranks, zeros elsewhere, gives
 /// every rank all of them without rounding, so that the totals have the same bits on any number.
 
 namespace tandem {
 
-/// The means over result.weight, and the first microbatch whose loss is not finite; @p sums are
-/// pairs of loss and metric.
+/// The mean losses over result.weight and metrics over result.counted, and the first microbatch
+/// whose loss is not finite.
+/// @param sums  of each microbatch its loss and @p metrics metrics
 template <class = void>  // compiled where it is called, not by every include
-void finish_sums(std::span<double const> sums, StepResult& result) {
-  double loss = 0.0;
-  double metric = 0.0;
-  for (std::size_t i = 0; i < sums.size(); i += 2) {
-    loss += sums[i];
-    metric += sums[i + 1];
+void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
+  std::size_t const each = 1 + static_cast<std::size_t>(metrics);
+  auto const sum = [&](std::size_t which) {
+    double all = 0.0;
+    for (std::size_t i = which; i < sums.size(); i += each) {
+      all += sums[i];
+    }
+    return all;
+  };
+  auto const mean = [](double all, double over) {  // of no targets: 0
+    return all / (over > 0.0 ? over : 1.0);
+  };
+  double const loss = sum(0);
+  result.loss = mean(loss, result.weight);
+  for (int m = 0; m < metrics; ++m) {
+    result.metrics.value[m] = mean(sum(1 + static_cast<std::size_t>(m)), result.counted);
   }
-  double const divisor = result.weight > 0.0 ? result.weight : 1.0;  // of no targets: 0
-  result.loss = loss / divisor;
-  result.metric = metric / divisor;
+  result.metric = result.metrics.value[0];
   if (!is_finite(loss)) {
     std::size_t first = 0;  // also where only the sum of finite losses overflows
-    for (std::size_t i = sums.size(); i > 0; i -= 2) {
-      first = is_finite(sums[i - 2]) ? first : i / 2 - 1;
+    for (std::size_t i = sums.size(); i > 0; i -= each) {
+      first = is_finite(sums[i - each]) ? first : i / each - 1;
     }
     result.non_finite = static_cast<int>(first);
   }
@@ -15313,14 +18681,18 @@ class StepSums {
  public:
   using Device = typename Backend::Device;
 
+  /// @param metrics  sums that each microbatch has besides its loss
   template <class = void>
-  StepSums(Device& /*device*/, int microbatches)
-      : sums_(2 * static_cast<std::size_t>(microbatches)) {}
+  StepSums(Device& /*device*/, int microbatches, int metrics = 1)
+      : metrics_{metrics},
+        sums_((1 + static_cast<std::size_t>(metrics)) * static_cast<std::size_t>(microbatches)) {}
 
   void clear(Device& /*device*/) { std::fill(sums_.begin(), sums_.end(), 0.0); }
 
   /// Zeros for one microbatch.
-  void clear(Device& /*device*/, int microbatch) { *loss(microbatch) = *metric(microbatch) = 0.0; }
+  void clear(Device& /*device*/, int microbatch) {
+    std::fill_n(loss(microbatch), 1 + metrics_, 0.0);
+  }
 
   /// Zeros, or for a no a loss that leaves no sum finite.
   void vote(Device& device, bool yes) {
@@ -15329,9 +18701,20 @@ class StepSums {
   }
 
   [[nodiscard]] double* loss(int microbatch) {
-    return &sums_[2 * static_cast<std::size_t>(microbatch)];
+    return &sums_[(1 + static_cast<std::size_t>(metrics_)) * static_cast<std::size_t>(microbatch)];
   }
+  /// The first of its metrics.
   [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
+
+  /// The metrics of microbatch 0, and none of a loss.
+  void put(Device& device, std::span<double const> metrics) {
+    clear(device);
+    std::copy(metrics.begin(), metrics.end(), metric(0));
+  }
+  /// @pre the device has done what is queued
+  void get(Device& /*device*/, std::span<double> metrics) {
+    std::copy_n(metric(0), metrics.size(), metrics.begin());
+  }
 
   /// What is to be summed over the ranks.
   [[nodiscard]] std::span<double> all() { return sums_; }
@@ -15344,10 +18727,12 @@ class StepSums {
   void finish(Device& /*device*/, StepState const* state, int samples, StepResult* result) const {
     result->samples = samples;
     result->weight = state->targets >= 0.0 ? state->targets : samples;
-    finish_sums(sums_, *result);
+    result->counted = state->counted >= 0.0 ? state->counted : samples;
+    finish_sums(sums_, metrics_, *result);
   }
 
  private:
+  int metrics_;
   std::vector<double> sums_;
 };
 
@@ -15438,7 +18823,7 @@ struct RankParts {
               tracer,
               options.largest_microbatch},
         ties{device, options.rank, connect, tracer},
-        sums{device, plan.batching.all_microbatches()} {
+        sums{device, plan.batching.all_microbatches(), metric_sums<MetricType>} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
   }
@@ -16286,9 +19671,11 @@ struct StepSlot {
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
-    if constexpr (reads_targets) {
-      all.targets = key.targets ? feed.targets(own) : nullptr;
+    if constexpr (WeighsTargets<Loss>) {
       all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
+    }
+    if constexpr (is_criterion) {
+      all.targets = key.targets ? feed.targets(own) : nullptr;
       all.scores = feed.scores(own);
     }
     return all;
@@ -16302,7 +19689,7 @@ struct StepSlot {
 
  private:
   static constexpr auto const& network = Whole::network;
-  static constexpr bool reads_targets = network.output().criterion;
+  static constexpr bool is_criterion = network.output().criterion;
 
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);
@@ -16312,20 +19699,25 @@ struct StepSlot {
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
   [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
-    if constexpr (reads_targets) {
+    if constexpr (WeighsTargets<Loss>) {
       if (batch.targets != nullptr) {
+        TargetRows const rows{batch.targets, key.time[network.output().out]};
         double counts[2] = {};
-        microbatches.each_of_all([&](int copy, int first, int size) {
-          counts[copy] +=
-              Loss::weight({batch.targets, key.time[network.output().out]}, first, size);
-        });
-        double const all = counts[0] + counts[1];
-        bool const apart = Whole::averaging.keeps_two();
-        for (int copy = 0; copy < 2; ++copy) {
-          double const count = apart ? counts[copy] : all;
-          state.row_scale[copy] = count > 0.0 ? 1.0 / count : 0.0;
+        if constexpr (Whole::averaging.keeps_two()) {
+          microbatches.each_of_all([&](int copy, int first, int size) {
+            counts[copy] += Loss::weight(rows, first, size);
+          });
+          state.targets = counts[0] + counts[1];
+        } else {  // in the order of the samples, which no strategy changes
+          state.targets = counts[0] = counts[1] = Loss::weight(rows, 0, batch.size);
         }
-        state.targets = all;
+        for (int copy = 0; copy < 2; ++copy) {
+          state.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
+        }
+        state.counted = state.targets;
+        if constexpr (requires { Loss::counted(rows, 0, 0); }) {
+          state.counted = Loss::counted(rows, 0, batch.size);
+        }
       }
     }
     return state;
@@ -16734,6 +20126,9 @@ class SteppedRank : public RankInterface<BatchType> {
   virtual std::vector<TraceEvent> traced() = 0;
   /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
   virtual void vote(bool yes) = 0;
+  /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
+  /// the sums are exact.
+  virtual void add_up(std::span<double> numbers) = 0;
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;
@@ -17169,6 +20564,183 @@ class StepAverage {
 /// @file
 /// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
 
+// ---- tandem/ops/bound_optimizer.hpp
+
+/// @file
+/// own_optimizer<Backend>(): an OwnOptimizer with the kernels of its update, for one backend.
+///
+/// Only here do an optimizer's type and a backend meet, so a program compiles the updates of the
+/// optimizers that it names, and pays a virtual call for each run of parameters.
+
+namespace tandem {
+
+/// What Update calls of an optimizer whose type it does not know. The primary template is for
+/// devices that share the host's memory.
+template <class Backend>
+struct BoundOptimizer : AnyOptimizer {
+  using Device = typename Backend::Device;
+  using T = typename Backend::Master;
+
+  /// One step of @p n weights; of a whole parameter where the optimizer is by tensor.
+  /// @param run  its states in the order of AnyOptimizer::states
+  virtual void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
+                      UpdateSettings const& settings) const = 0;
+};
+
+namespace detail {
+
+/// The states of @p all, which are those kept, each in its place among the type's.
+template <int Places, class T>
+ParameterRun<T, Places> run_of_type(AnyOptimizer const& any,
+                                    ParameterRun<T, most_states> const& all) {
+  ParameterRun<T, Places> run{.parameter = all.parameter, .gradient = all.gradient};
+  for (std::size_t s = 0; s < any.states.size(); ++s) {
+    run.state[any.states[s].place] = all.state[s];
+  }
+  return run;
+}
+
+/// One of `parts` parts of a parameter: its states are moved, its square sums written.
+template <class Update>
+struct MovePart {
+  static constexpr std::int64_t parts = 256;
+
+  Update update;
+  std::int64_t n;
+  double* of_parameter;  // (parts)
+  double* of_direction;
+
+  void operator()(std::int64_t part) const {
+    std::int64_t const length = (n + parts - 1) / parts;  // no bit depends on threads
+    double p = 0.0;
+    double u = 0.0;
+    for (std::int64_t i = part * length; i < n && i < (part + 1) * length; ++i) {
+      update.move(i, p, u);
+    }
+    of_parameter[part] = p;
+    of_direction[part] = u;
+  }
+};
+
+template <class Backend, class O>
+struct BoundTo final : BoundOptimizer<Backend> {
+  using typename BoundOptimizer<Backend>::Device;
+  using typename BoundOptimizer<Backend>::T;
+
+  explicit BoundTo(O const& o) : optimizer{o} { describe_optimizer(o, *this); }
+
+  void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
+              UpdateSettings const& settings) const override {
+    auto update = make_update<T>(optimizer, settings, run_of_type<places_of<O>>(*this, run));
+    if constexpr (TensorOptimizer<O>) {
+      using Part = MovePart<decltype(update)>;
+      double p[Part::parts];
+      double u[Part::parts];
+      Verbs<Backend>::each(device, Part::parts, Part{update, n, p, u});
+      for (std::int64_t i = 1; i < Part::parts; ++i) {
+        p[0] += p[i];
+        u[0] += u[i];
+      }
+      update.take_norms(p[0], u[0]);
+    }
+    Verbs<Backend>::each(device, n, update);
+  }
+
+  O optimizer;
+};
+
+/// Each ability comes as a bool, which compilers explain in one line, as they do not a concept.
+template <bool HasName, bool HasRate, bool CopiesAsBytes, bool NamesStates, bool Updates>
+struct OptimizerParts {
+  static constexpr bool value = true;
+  static_assert(HasName,
+                "an optimizer's type has `static constexpr std::string_view name`, by which "
+                "checkpoints know it; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+  static_assert(!HasName || HasRate,
+                "an optimizer's type has a member `float learning_rate`, which schedules and "
+                "groups scale; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+  static_assert(!HasName || !HasRate || CopiesAsBytes,
+                "an optimizer is copied to devices as bytes: let its members be numbers, no "
+                "strings or vectors, and leave out constructors of copies and destructors");
+  static_assert(!HasName || !HasRate || !CopiesAsBytes || NamesStates,
+                "an optimizer's `static constexpr std::string_view state_names[]` are at most 8, "
+                "none empty or with a dot, no two alike: checkpoints have states by these names");
+  static_assert(!HasName || !HasRate || !CopiesAsBytes || !NamesStates || Updates,
+                "an optimizer's type has `template <class V> V next(V p, V g, V (&state)[N], auto "
+                "const& settings) const` for float and double, N being the number of its "
+                "state_names; without states next(p, g, settings); see ElementOptimizer of "
+                "tandem/optim/element_optimizer.hpp");
+};
+template <class O>
+using OptimizerFits = OptimizerParts<HasOptimizerName<O>, HasLearningRate<O>, CopiesAsBytes<O>,
+                                     NamesStates<O>, ElementOptimizer<O> || TensorOptimizer<O>>;
+
+}  // namespace detail
+
+/// @p optimizer for .optimizer of TrainerOptions, with its update on @p Backend. A trainer that is
+/// given it behind the options does so by itself.
+/// @throws ContractError  one of its settings is out of range
+template <class Backend, class O>
+OwnOptimizer own_optimizer(O const& optimizer) {
+  static_assert(detail::OptimizerFits<O>::value);
+  OwnOptimizer own;
+  if constexpr (ElementOptimizer<O> || TensorOptimizer<O>) {
+    own.learning_rate = static_cast<float>(optimizer.learning_rate);
+    if constexpr (requires { optimizer.weight_decay; }) {
+      own.weight_decay = static_cast<float>(optimizer.weight_decay);
+    }
+    own.type = std::make_shared<detail::BoundTo<Backend, O>>(optimizer);
+  }
+  return own;
+}
+
+namespace detail {
+
+/// Any optimizer for trainers on Backend.
+template <class Backend, class O>
+Optimizer optimizer_for(O const& optimizer) {
+  if constexpr (std::is_same_v<O, Optimizer> || is_alternative<O>) {
+    return optimizer;
+  } else {
+    return own_optimizer<Backend>(optimizer);
+  }
+}
+
+}  // namespace detail
+
+/// The update of @p own on Backend.
+/// @throws ContractError  it was made for another
+template <class Backend>
+BoundOptimizer<Backend> const& bound_to(OwnOptimizer const& own) {
+  auto const* const bound = dynamic_cast<BoundOptimizer<Backend> const*>(own.type.get());
+  expects(bound != nullptr,
+          "TrainerOptions: .optimizer was made for another backend than the trainer's; write "
+          "own_optimizer<B>(...) with the trainer's B, or give it behind the options: "
+          "Trainer<...> trainer{{.batch = 128}, Lion{...}}");
+  return *bound;
+}
+
+/// One step of @p n weights by any optimizer.
+/// @param run     where they begin
+/// @param states  array s of its states begins at states(s)
+template <class Backend, class O, class P, class States>
+void update_weights(typename Backend::Device& device, O const& optimizer, P* parameter,
+                    P const* gradient, States const& states, std::int64_t n,
+                    UpdateSettings const& settings) {
+  constexpr bool own = std::is_same_v<O, OwnOptimizer>;
+  ParameterRun<P, own ? most_states : 2> run{.parameter = parameter, .gradient = gradient};
+  for (int s = 0; s < optimizer.states(); ++s) {
+    run.state[s] = states(s);
+  }
+  if constexpr (own) {
+    bound_to<Backend>(optimizer).update(device, run, n, settings);
+  } else {
+    Verbs<Backend>::each(device, n, make_update<P>(optimizer, settings, run));
+  }
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Stands for every stage of a device.
@@ -17191,7 +20763,7 @@ class Update {
                      std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
-        runs_{merged(parameters_)},
+        runs_{is_by_tensor(optimizer_) ? parameters_ : merged(parameters_)},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
@@ -17262,21 +20834,22 @@ class Update {
     if (r.frozen) {
       return;
     }
-    ParameterRun<T> run{.parameter = memory.parameters() + r.begin,
-                        .gradient = memory.gradients() + r.begin};
+    T* const parameters = memory.parameters() + r.begin;
+    T const* const gradients = memory.gradients() + r.begin;
     if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<T>{run, static_cast<T>(r.rate)});
+      Verbs<Backend>::each(device, r.end - r.begin,
+                           AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
       return;
-    }
-    for (int s = 0; s < optimizer.states(); ++s) {
-      run.state[s] = memory.state(s) + r.begin;
     }
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1};
-    Verbs<Backend>::each(device, r.end - r.begin, make_update<T>(optimizer, settings, run));
+        .step = state.step + 1,
+        .clip_value = r.clip_value};
+    update_weights<Backend>(
+        device, optimizer, parameters, gradients, [&](int s) { return memory.state(s) + r.begin; },
+        r.end - r.begin, settings);
   }
 
   Optimizer optimizer_;
@@ -17308,7 +20881,7 @@ class DeviceUpdate {
                 parts.memory,
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts()),
+                               Whole::map.parts(), options.clip_value),
                 Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups)} {}
 
@@ -17524,6 +21097,7 @@ class Rank final
         runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
+    check_queues<Whole, typename Backend::Device>(options.rows);
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }
@@ -17580,6 +21154,18 @@ class Rank final
     parts_.gradients.await_sums(parts_.device);
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
+  }
+  void add_up(std::span<double> numbers) override {
+    StepSums<typename Parts::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
+    begin({}, {}, false);
+    sums.put(parts_.device, numbers);
+    parts_.gradients.reduce_sums(parts_.device, sums.all(), {"counts"});
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.clear(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
+    slot_.feed.end(parts_.device);
+    collect();  // waits as a step does
+    sums.get(parts_.device, numbers);
   }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
@@ -17757,14 +21343,27 @@ struct NetworkIsSound {
       Why != Fault::window_too_large,
       "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
       "fewer strides before it");
-  static_assert(Why != Fault::groups,
-                "Conv2d: input and output channels must be multiples of Groups");
+  static_assert(Why != Fault::all_padding,
+                "ConvTranspose2d: Padding leaves out all of the output; use less");
+  static_assert(
+      Why != Fault::groups,
+      "the channels must be a multiple of the groups: a convolution's input and output, and "
+      "a GroupNorm's input");
   static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
+  static_assert(Why != Fault::border,
+                "Pad2d: the padding of Reflect must be smaller than the image's height and width, "
+                "that of Circular at most as large; pad less, or use Replicate");
   static_assert(Why != Fault::concat_shapes,
                 "Concat: every branch must give the same height and width");
+  static_assert(Why != Fault::multiply_shapes,
+                "Multiply: every branch must give the same shape; end a gate with as many channels "
+                "as what it is for");
   static_assert(Why != Fault::residual_shapes,
                 "Residual: body and shortcut must give the same shape; put a 1x1 Conv2d with the "
                 "body's stride and channels on the shortcut");
+  static_assert(Why != Fault::join_shapes,
+                "Join: its rule does not join outputs of these shapes; an ElementJoin wants two of "
+                "the same");
   static_assert(Why != Fault::channels,
                 "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
                 "has");
@@ -17776,6 +21375,8 @@ struct NetworkIsSound {
   static_assert(Why != Fault::not_timed,
                 "this layer wants a sequence (T, C): begin the network with Tokens<T, V> and an "
                 "Embedding");
+  static_assert(Why != Fault::a_sequence,
+                "GroupNorm wants an image or a vector: LayerNorm and RmsNorm are for sequences");
   static_assert(Why != Fault::heads,
                 "the channels of a row must be a multiple of its heads: Attention<Heads, "
                 "KeyHeads<K>> wants (Heads + 2 K) D of them, and Heads a multiple of K");
@@ -18024,16 +21625,50 @@ struct GraphBuilder {
   }
   static constexpr bool is_repeat(void const*) { return false; }
 
+  // A branch of a join: its parameters are named "index.…".
+  template <class Part>
+  constexpr int walk_branch(int input, int index, Part const* part) {
+    path.push(index);
+    int const node = walk(input, part);
+    path.pop();
+    return node;
+  }
+
+  template <std::size_t Count>
+  constexpr int add_join(Node join, int const (&ends)[Count]) {
+    int const first = edges;
+    int const node = add(join, {ends[0]});
+    for (std::size_t i = 1; i < Count; ++i) {
+      graph.edge_origin[edges] = edges;
+      graph.source[edges++] = ends[i];
+      graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
+    }
+    graph.node[node].edges = edges - first;
+    return node;
+  }
+
+  template <class... Branches>
+  constexpr int walk(int input, Multiply<Branches...> const*) {
+    int index = 0;
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
+    Node join{.kind = NodeKind::multiply, .in = shape(ends[0]), .out = shape(ends[0])};
+    join.name = "Multiply";
+    join.kept = Kept::of(true, false);
+    for (int const end : ends) {
+      if (!shape(end).valid() || !join.out.valid()) {
+        join.out = {};
+      } else if (shape(end) != join.in) {
+        fail(Fault::multiply_shapes, join.in[0], shape(end)[0]);
+        join.out = {};
+      }
+    }
+    return add_join(join, ends);
+  }
+
   template <class... Branches>
   constexpr int walk(int input, Concat<Branches...> const*) {
     int index = 0;
-    auto const branch = [&]<class Part>(Part const* part) {
-      path.push(index++);
-      int const node = walk(input, part);
-      path.pop();
-      return node;
-    };
-    int const ends[] = {branch(static_cast<Branches const*>(nullptr))...};
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
     Node join{.kind = NodeKind::concat, .in = shape(ends[0]), .out = shape(ends[0])};
     join.name = "Concat";
     for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
@@ -18048,15 +21683,40 @@ struct GraphBuilder {
         join.out.extent[axis] += other[axis];
       }
     }
-    int const first = edges;
-    int const node = add(join, {ends[0]});
-    for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
-      graph.edge_origin[edges] = edges;
-      graph.source[edges++] = ends[i];
-      graph.node[node].needs_gradient |= graph.node[ends[i]].needs_gradient;
+    return add_join(join, ends);
+  }
+
+  // A node of the kind of a layer, whose leaf is the rule.
+  template <JoinRule Rule, class... Branches>
+  constexpr int walk(int input, Join<Rule, Branches...> const*) {
+    constexpr int count = static_cast<int>(sizeof...(Branches));
+    int index = 0;
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
+    Shape in[sizeof...(Branches)] = {};
+    bool valid = true;
+    for (int i = 0; i < count; ++i) {
+      Node const& end = graph.node[ends[i]];
+      in[i] = end.out;
+      valid = valid && end.out.valid();
+      if (end.kind == NodeKind::input && end.limit > 0) {
+        fail(Fault::indices, 0, 0);
+      }
     }
-    graph.node[node].edges = edges - first;
-    return node;
+    Node join{.kind = NodeKind::layer, .leaf = leaves++, .in = in[0]};
+    join.name = Rule::name;
+    join.identity = &identity_of<Rule>;
+    join.first_parameter = parameters;
+    if (ended) {
+      fail(Fault::not_last, 0, 0);
+    }
+    if (valid) {
+      join.out = Rule::output(std::span<Shape const>{in, static_cast<std::size_t>(count)});
+      if (!join.out.valid()) {
+        fail(Fault::join_shapes, in[0][0], in[count - 1][0]);
+      }
+      join.kept = kept_of<Rule>(in[0]);
+    }
+    return add_join(join, ends);
   }
 
   // Images along their channels, vectors, and sequences of the same rows.
@@ -18118,6 +21778,14 @@ struct CountParts {
   }
   template <class... Branches>
   static constexpr GraphSize of(Concat<Branches...> const*) {
+    return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
+  }
+  template <class... Branches>
+  static constexpr GraphSize of(Multiply<Branches...> const*) {
+    return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
+  }
+  template <JoinRule Rule, class... Branches>
+  static constexpr GraphSize of(Join<Rule, Branches...> const*) {
     return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
   }
   template <class Body, class Shortcut>
@@ -18444,22 +22112,31 @@ struct Extent2d {
   friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
 };
 
-/// A window of `kernel` cells that moves by `stride` over an image padded by `padding` on each
-/// side.
+/// A window of `kernel` cells, `dilation` apart, that moves by `stride` over an image padded by
+/// `padding` on each side.
 struct Window {
   Extent2d kernel{};
   Extent2d stride{};
   Extent2d padding{0, 0};
+  Extent2d dilation{};
+
+  /// Rows and columns from its first cell to its last.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d reach() const {
+    return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
+  }
 
   /// Number of positions over @p in, rounded down as PyTorch does; 0 or less: does not fit.
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d positions(Extent2d in) const {
-    int const rows = in.height + 2 * padding.height - kernel.height;
-    int const columns = in.width + 2 * padding.width - kernel.width;
+    int const rows = in.height + 2 * padding.height - reach().height;
+    int const columns = in.width + 2 * padding.width - reach().width;
     return {rows < 0 ? 0 : rows / stride.height + 1, columns < 0 ? 0 : columns / stride.width + 1};
   }
 
   friend constexpr bool operator==(Window const&, Window const&) = default;
 };
+
+/// What stands where an image is padded.
+enum class PaddingMode : std::uint8_t { zeros, reflect, replicate, circular };
 
 /// A window over each of `channels` maps: what pooling needs to know.
 struct PoolGeometry {
@@ -18529,6 +22206,22 @@ struct Padding {
   static_assert(Height >= 0 && Width >= 0, "Padding<Height, Width>: give numbers of 0 or more");
 };
 
+/// Rows and columns from one cell of a convolution's kernel to the next.
+template <int Height, int Width = Height>
+struct Dilation {
+  static constexpr Extent2d dilation{detail::at_least(1, Height), detail::at_least(1, Width)};
+  static_assert(Height >= 1 && Width >= 1, "Dilation<Height, Width>: give positive numbers");
+};
+
+/// Rows and columns that a transposed convolution adds behind its last: of those sizes that give
+/// one size when a stride divides them, the larger.
+template <int Height, int Width = Height>
+struct OutputPadding {
+  static constexpr Extent2d output_padding{detail::at_least(0, Height), detail::at_least(0, Width)};
+  static_assert(Height >= 0 && Width >= 0,
+                "OutputPadding<Height, Width>: give numbers of 0 or more");
+};
+
 /// Channels in this many independent groups.
 template <int Count>
 struct Groups {
@@ -18596,6 +22289,8 @@ constexpr void apply_option(LayerOptions& options) {
     options.stride_given = true;
   } else if constexpr (requires { Option::padding; }) {
     options.window.padding = Option::padding;
+  } else if constexpr (requires { Option::dilation; }) {
+    options.window.dilation = Option::dilation;
   } else if constexpr (requires { Option::groups; }) {
     options.groups = Option::groups;
   } else if constexpr (requires { Option::bias; }) {
@@ -18635,11 +22330,24 @@ concept WindowOption = requires {
 || requires { Option::stride; }
 || requires { Option::padding; };
 
+namespace detail {
+
+// No part of the concept, of which a compiler prints each term.
 template <class Option>
-concept ConvolutionOption = WindowOption<Option> || requires {
-  Option::groups;
-} || requires {
-  Option::bias;
+inline constexpr bool convolves = requires {
+  Option::dilation;
+}
+|| requires { Option::groups; }
+|| requires { Option::bias; };
+
+}  // namespace detail
+
+template <class Option>
+concept ConvolutionOption = WindowOption<Option> || detail::convolves<Option>;
+
+template <class Option>
+concept TransposedConvolutionOption = ConvolutionOption<Option> || requires {
+  Option::output_padding;
 };
 
 template <class Option>
@@ -18729,15 +22437,18 @@ struct Conv2dIsSound {
   static constexpr bool value = true;
   static_assert(Out >= 1, "Conv2d<Out, Options...>: give a positive number of output channels");
   static_assert((ConvolutionOption<Options> && ...),
-                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Groups and NoBias");
+                "Conv2d<Out, Options...>: options are Kernel, Stride, Padding, Dilation, Groups "
+                "and NoBias");
 };
 
 }  // namespace detail
 
-/// y = x ⋆ weight + bias, over images. Options: Kernel, Stride, Padding, Groups, NoBias.
+/// y = x ⋆ weight + bias, over images. Options: Kernel, Stride, Padding,
+/// Dilation, Groups, NoBias.
 ///
 /// Shapes: x (B, In, H, W), weight (Out, In / Groups, kernel height, kernel width), bias (Out);
-///         y (B, Out, H', W') with H' = floor((H + 2 padding - kernel) / stride) + 1.
+///         y (B, Out, H', W') with H' = floor((H + 2 padding - reach) / stride) + 1,
+///         reach = (kernel - 1) dilation + 1.
 /// Cost:   Out H' W' (In / Groups) kernel area multiply-accumulates a sample, each of three passes.
 /// Init:   uniform in ±1/sqrt(fan-in), as PyTorch.
 /// The primary template is the error path. Its pack's name is what a compiler has to say of a
@@ -18804,6 +22515,134 @@ struct Conv2d<Out, Options...> {
   }
 
   static constexpr std::int64_t macs(Shape in) { return geometry(in).macs(); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/conv_transpose2d.hpp
+
+/// @file
+/// ConvTranspose2d: the gradient of a convolution as a layer, which enlarges an image.
+
+namespace tandem {
+
+namespace detail {
+
+template <class... Options>
+constexpr Extent2d output_padding_of() {
+  Extent2d padding{0, 0};
+  [[maybe_unused]] auto const apply = [&]<class Option>(Option const*) {
+    if constexpr (requires { Option::output_padding; }) {
+      padding = Option::output_padding;
+    }
+  };
+  (apply(static_cast<Options const*>(nullptr)), ...);
+  return padding;
+}
+
+// What the convolution would leave out at the far side.
+template <class... Options>
+constexpr bool output_padding_fits() {
+  Extent2d const stride = gather_options<Options...>().window.stride;
+  Extent2d const padding = output_padding_of<Options...>();
+  return padding.height < stride.height && padding.width < stride.width;
+}
+
+template <int Out, class... Options>
+struct ConvTranspose2dIsSound {
+  static constexpr bool value = true;
+  static_assert(Out >= 1,
+                "ConvTranspose2d<Out, Options...>: give a positive number of output channels");
+  static_assert((TransposedConvolutionOption<Options> && ...),
+                "ConvTranspose2d<Out, Options...>: options are Kernel, Stride, Padding, "
+                "OutputPadding, Dilation, Groups and NoBias");
+  static_assert(output_padding_fits<Options...>(),
+                "ConvTranspose2d<Out, Options...>: OutputPadding must be smaller than Stride");
+};
+
+}  // namespace detail
+
+/// y = the gradient to its input of the Conv2d with these options, x taken for that of its output,
+/// plus bias. Options: Kernel, Stride, Padding, OutputPadding, Dilation, Groups, NoBias.
+///
+/// Shapes: x (B, In, H, W), weight (In, Out / Groups, kernel height, kernel width), bias (Out);
+///         y (B, Out, H', W') with H' = (H - 1) stride + reach + output padding - 2 padding,
+///         reach = (kernel - 1) dilation + 1.
+/// Cost:   In H W (Out / Groups) kernel area multiply-accumulates a sample, each of three passes.
+/// Init:   uniform in ±1/sqrt((Out / Groups) kernel area), as PyTorch.
+/// Source: Zeiler, Krishnan, Taylor, Fergus, CVPR 2010
+/// The primary template is the error path.
+template <int Out, class... KernelAndOtherOptions>
+struct ConvTranspose2d {
+  static constexpr std::string_view name = "ConvTranspose2d";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::ConvTranspose2dIsSound<Out, KernelAndOtherOptions...>::value);
+};
+
+template <int Out, TransposedConvolutionOption... Options>
+  requires(Out >= 1 && detail::output_padding_fits<Options...>())
+struct ConvTranspose2d<Out, Options...> {
+  using layer = ConvTranspose2d;
+  static constexpr std::string_view name = "ConvTranspose2d";
+  static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
+  static constexpr Extent2d output_padding = detail::output_padding_of<Options...>();
+  static constexpr bool bias = options.bias;
+
+  static constexpr Fault fault(Shape in) {
+    if (in.rank != 3) {
+      return Fault::not_an_image;
+    }
+    if (in[0] % options.groups != 0 || Out % options.groups != 0) {
+      return Fault::groups;
+    }
+    Extent2d const out = extent({in[1], in[2]});
+    return out.height < 1 || out.width < 1 ? Fault::all_padding : Fault::none;
+  }
+
+  /// Of the convolution whose gradient it is: from y to x.
+  static constexpr ConvolutionGeometry geometry(Shape in) {
+    Extent2d const small{in[1], in[2]};
+    return {.in_channels = Out,
+            .out_channels = in[0],
+            .groups = options.groups,
+            .in = extent(small),
+            .out = small,
+            .window = options.window};
+  }
+
+  static constexpr Shape output(Shape in) {
+    Extent2d const out = extent({in[1], in[2]});
+    return image_shape(Out, out.height, out.width);
+  }
+
+  static constexpr Parameters parameters(Shape in) {
+    int const maps = Out / options.groups;
+    Extent2d const kernel = options.window.kernel;
+    std::int64_t const fan_in = std::int64_t{maps} * kernel.height * kernel.width;
+    Parameter const weight{.name = "weight",
+                           .shape = {4, {in[0], maps, kernel.height, kernel.width}},
+                           .init = Init::uniform_fan_in(fan_in)};
+    if constexpr (bias) {
+      return Parameters{weight, Parameter{.name = "bias",
+                                          .shape = vector_shape(Out),
+                                          .init = Init::uniform_fan_in(fan_in)}};
+    } else {
+      return Parameters{weight};
+    }
+  }
+
+  static constexpr std::int64_t macs(Shape in) { return geometry(in).macs(); }
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+
+ private:
+  static constexpr Extent2d extent(Extent2d in) {
+    Window const& w = options.window;
+    return {(in.height - 1) * w.stride.height + w.reach().height + output_padding.height -
+                2 * w.padding.height,
+            (in.width - 1) * w.stride.width + w.reach().width + output_padding.width -
+                2 * w.padding.width};
+  }
 };
 
 }  // namespace tandem
@@ -18983,6 +22822,141 @@ struct Positions<Options...> {
   static constexpr Parameters parameters(Shape in) {
     return Parameters{
         Parameter{"weight", {2, {in[0], in[1]}}, detail::init_of<Options...>(Init::normal(1.0F))}};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/group_norm.hpp
+
+/// @file
+/// GroupNorm and InstanceNorm2d: groups of channels of each sample normalised by themselves.
+
+namespace tandem {
+
+/// A norm with a weight and a bias, as a GroupNorm has unless it is told otherwise; and one without
+/// either, as an InstanceNorm2d.
+struct Affine {
+  static constexpr bool affine = true;
+};
+struct NoAffine {
+  static constexpr bool affine = false;
+};
+
+template <class Option>
+concept GroupNormOption = requires {
+  Option::epsilon;
+}
+|| requires { Option::affine; };
+
+namespace detail {
+
+template <int Count, class... Options>
+struct GroupNormIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "GroupNorm<Groups, Options...>: give a positive number of groups");
+  static_assert((GroupNormOption<Options> && ...),
+                "GroupNorm<Groups, Options...>: options are Epsilon and NoAffine");
+};
+
+template <class... Options>
+struct InstanceNorm2dIsSound {
+  static constexpr bool value = true;
+  static_assert((GroupNormOption<Options> && ...),
+                "InstanceNorm2d<Options...>: options are Epsilon and Affine");
+};
+
+template <class... Options>
+constexpr bool affine_of(bool otherwise) {
+  bool affine = otherwise;
+  [[maybe_unused]] auto const apply = [&]<class Option>(Option const*) {
+    if constexpr (requires { Option::affine; }) {
+      affine = Option::affine;
+    }
+  };
+  (apply(static_cast<Options const*>(nullptr)), ...);
+  return affine;
+}
+
+// In `Count` groups, 0: of one channel each.
+template <int Count, bool HasParameters, class... Options>
+struct GroupNormLayer {
+  static constexpr double epsilon = gather_options<Options...>().epsilon;
+  static constexpr bool affine = HasParameters;
+
+  static constexpr int groups(Shape in) { return Count > 0 ? Count : in[0]; }
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape in) {
+    return Kept::of(true, false, 0, 2 * (std::int64_t{groups(in)} + in[0]));
+  }
+  static constexpr Parameters parameters(Shape in) {
+    if constexpr (affine) {
+      Shape const channels = vector_shape(in[0]);
+      return Parameters{Parameter{"weight", channels, Init::constant(1.0F)},
+                        Parameter{"bias", channels, Init::constant(0.0F)}};
+    } else {
+      return {};
+    }
+  }
+};
+
+}  // namespace detail
+
+/// y = (x - mean) / sqrt(variance + epsilon) weight + bias, mean and variance of C / Count
+/// neighbouring channels of a sample, over all its pixels. Options: Epsilon (1e-5), NoAffine.
+///
+/// Shapes: x (B, C, H, W) or (B, C), weight and bias (C); y as x.
+/// Saves:  of each sample mean and 1 / sqrt(variance + epsilon) of each group, and two sums of each
+///         channel.
+/// Init:   weight 1, bias 0.
+/// No sample sees another: training and evaluation are the same, and no strategy changes it.
+/// Source: Wu, He, arXiv:1803.08494, section 3
+/// The primary template is the error path.
+template <int Count, class... Options>
+struct GroupNorm {
+  static constexpr std::string_view name = "GroupNorm";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::GroupNormIsSound<Count, Options...>::value);
+};
+
+template <int Count, GroupNormOption... Options>
+  requires(Count >= 1)
+struct GroupNorm<Count, Options...>
+    : detail::GroupNormLayer<Count, detail::affine_of<Options...>(true), Options...> {
+  using layer = GroupNorm;
+  static constexpr std::string_view name = "GroupNorm";
+
+  static constexpr Fault fault(Shape in) {
+    if (in.timed) {
+      return Fault::a_sequence;
+    }
+    return in[0] % Count == 0 ? Fault::none : Fault::groups;
+  }
+};
+
+/// A GroupNorm of one channel a group, without weight and bias unless it is told Affine; it keeps
+/// no running statistics. Options: Epsilon (1e-5), Affine.
+///
+/// Shapes: x (B, C, H, W); y as x.
+/// Source: Ulyanov, Vedaldi, Lempitsky, arXiv:1607.08022
+/// The primary template is the error path.
+template <class... Options>
+struct InstanceNorm2d {
+  static constexpr std::string_view name = "InstanceNorm2d";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::InstanceNorm2dIsSound<Options...>::value);
+};
+
+template <GroupNormOption... Options>
+struct InstanceNorm2d<Options...>
+    : detail::GroupNormLayer<0, detail::affine_of<Options...>(false), Options...> {
+  using layer = InstanceNorm2d;
+  static constexpr std::string_view name = "InstanceNorm2d";
+
+  static constexpr Fault fault(Shape in) {
+    return in.rank == 3 ? Fault::none : Fault::not_an_image;
   }
 };
 
@@ -19203,224 +23177,6 @@ struct Flatten {
 
 }  // namespace tandem
 
-// ---- tandem/layers/loss.hpp
-
-/// @file
-/// Losses and metrics: types beside the network, not layers of it.
-///
-/// A loss says what a target is and how many of them a sample has; its op gives the loss and the
-/// gradient of the network's output. The gradient is divided by the global batch once; everything
-/// after that is a sum. A metric counts something of the outputs; the engine sums it over samples.
-
-// ---- tandem/layers/element_loss.hpp
-
-/// @file
-/// Losses that are a mean over the elements of the output, each given by two functions of one
-/// output and its target.
-///
-/// A program's own is such a type, too, on every backend:
-///
-///   struct LogCosh : MeanOverElements {
-///     static constexpr std::string_view name = "LogCosh";
-///     template <class R>
-///     TANDEM_HOST_DEVICE static R loss(R y, R t) { return std::log(std::cosh(y - t)); }
-///     template <class R>
-///     TANDEM_HOST_DEVICE static R gradient(R y, R t) { return std::tanh(y - t); }
-///   };
-
-namespace tandem {
-
-/// What these losses share. Shapes: output (B, …); as many float targets a sample as the output has
-/// elements, as users order them.
-struct MeanOverElements {
-  using Target = float;
-  static constexpr int targets(Shape out) { return static_cast<int>(out.elements()); }
-};
-
-/// `loss(y, t)`, which is summed in double, and `gradient(y, t)`, its derivative by y, in the
-/// precision of the kernel: static, and TANDEM_HOST_DEVICE for Cuda.
-template <class L>
-concept ElementLoss = std::derived_from<L, MeanOverElements> && requires(float y, double z) {
-  { L::loss(z, z) } -> std::same_as<double>;
-  { L::gradient(y, y) } -> std::same_as<float>;
-  { L::gradient(z, z) } -> std::same_as<double>;
-};
-
-/// (y - t)²
-struct MeanSquaredError : MeanOverElements {
-  static constexpr std::string_view name = "MeanSquaredError";
-  template <class R>
-  TANDEM_HOST_DEVICE static constexpr R loss(R y, R t) {
-    return (y - t) * (y - t);
-  }
-  template <class R>
-  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
-    return R{2} * (y - t);
-  }
-};
-
-/// |y - t|, whose derivative at 0 is taken to be 0.
-struct MeanAbsoluteError : MeanOverElements {
-  static constexpr std::string_view name = "MeanAbsoluteError";
-  template <class R>
-  TANDEM_HOST_DEVICE static R loss(R y, R t) {
-    return std::fabs(y - t);
-  }
-  template <class R>
-  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
-    R const off = y - t;
-    return off > R{0} ? R{1} : off < R{0} ? R{-1} : off * R{0};  // NaN stays
-  }
-};
-
-/// (y - t)² / 2 where |y - t| <= delta, and delta (|y - t| - delta / 2) beyond.
-/// @tparam Delta  a std::ratio above 0: Huber<std::ratio<1, 2>>
-template <class Delta = std::ratio<1>>
-struct Huber : MeanOverElements {
-  static_assert(Delta::num > 0, "Huber<Delta>: give a std::ratio above 0");
-  static constexpr std::string_view name = "Huber";
-  template <class R>
-  TANDEM_HOST_DEVICE static R loss(R y, R t) {
-    constexpr R bound = static_cast<R>(Delta::num) / static_cast<R>(Delta::den);
-    R const off = std::fabs(y - t);
-    return off <= bound ? R{0.5} * off * off : bound * (off - R{0.5} * bound);
-  }
-  template <class R>
-  TANDEM_HOST_DEVICE static constexpr R gradient(R y, R t) {
-    constexpr R bound = static_cast<R>(Delta::num) / static_cast<R>(Delta::den);
-    R const off = y - t;
-    return off > bound ? bound : off < -bound ? -bound : off;
-  }
-};
-
-/// -t log s - (1 - t) log(1 - s), s = 1 / (1 + exp(-y)): of outputs before the sigmoid, which it is
-/// exact for however large they are, and targets from 0 to 1.
-struct BinaryCrossEntropy : MeanOverElements {
-  static constexpr std::string_view name = "BinaryCrossEntropy";
-  template <class R>
-  TANDEM_HOST_DEVICE static R loss(R y, R t) {
-    return (y > R{0} ? y * (R{1} - t) : -y * t) + std::log1p(std::exp(-std::fabs(y)));
-  }
-  template <class R>
-  TANDEM_HOST_DEVICE static R gradient(R y, R t) {
-    R const small = std::exp(-std::fabs(y));
-    return (y >= R{0} ? R{1} : small) / (R{1} + small) - t;
-  }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// A loss: `Target`, the type of one target; `targets(Shape output)`, how many a sample.
-template <class L>
-concept Loss = requires(Shape out) {
-  typename L::Target;
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::targets(out) } -> std::same_as<int>;
-};
-
-/// A metric: `name`, and whether it fits a loss is decided where its op is found.
-template <class M>
-concept Metric = requires {
-  { M::name } -> std::convertible_to<std::string_view>;
-};
-
-/// Whether targets are indices of outputs, which the trainer then checks: a loss that sets
-/// `static constexpr bool labels = true`, or a metric that looks the label up, as TopK does.
-template <class L, class M>
-inline constexpr bool targets_are_labels = std::integral<typename L::Target> &&
-                                           (
-                                               requires { L::labels; } || requires { M::k; });
-
-/// The shape of a sample's targets: as many as the loss says, a row of time each where it has
-/// `static constexpr bool timed = true`.
-template <Loss L>
-constexpr Shape targets_shape(Shape output) {
-  if constexpr (requires { requires L::timed; }) {
-    Shape shape = output.timed ? tokens_shape(output[0]) : vector_shape(1);
-    shape.clock = output.clock;
-    return shape;
-  } else {
-    return vector_shape(L::targets(output));
-  }
-}
-
-/// The targets of a global batch on the host, (samples, time): see PerToken.
-struct TargetRows {
-  std::int32_t const* target = nullptr;
-  int time = 0;
-};
-
-/// The loss of a network whose last layer gives a loss a row, as Vocabulary does: their sum,
-/// divided by the targets of the global batch that are not -1, however they lie on samples and
-/// devices.
-///
-/// Shapes: one std::int32_t target a row of time, -1 for none; the criterion's output (B, T, 3): a
-///         row's loss, what rounding took of it, and 1 where the largest output was the target's.
-struct PerToken {
-  using Target = std::int32_t;
-  static constexpr bool timed = true;
-  static constexpr std::string_view name = "PerToken";
-  static constexpr int targets(Shape out) { return out.timed ? out[0] : 1; }
-  /// What the loss of samples [first, first + size) is a mean of.
-  static double weight(TargetRows rows, int first, int size) {
-    std::int64_t count = 0;
-    for (std::int64_t i = std::int64_t{first} * rows.time, end = i + std::int64_t{size} * rows.time;
-         i < end; ++i) {
-      count += rows.target[i] >= 0 ? 1 : 0;
-    }
-    return static_cast<double>(count);
-  }
-};
-
-/// The same sum, divided by the samples of the global batch: a loss a sentence, as GNMT has it.
-struct PerSample : PerToken {
-  static constexpr std::string_view name = "PerSample";
-  static double weight(TargetRows /*rows*/, int /*first*/, int size) {
-    return static_cast<double>(size);
-  }
-};
-
-/// Whether the criterion at the end of a network makes this loss.
-template <class L>
-inline constexpr bool is_of_criterion = std::derived_from<L, PerToken>;
-
-/// -Σ_c q_c log softmax(y)_c, q = (1 - smoothing) [c = label] + smoothing / C, mean over the batch.
-///
-/// Shapes: output (B, C); one std::int32_t label in [0, C) a sample.
-template <class Smoothing = void>
-struct SoftmaxCrossEntropy {
-  using Target = std::int32_t;
-  static constexpr bool labels = true;
-  static constexpr std::string_view name = "SoftmaxCrossEntropy";
-  static constexpr double smoothing = Smoothing::value;
-  static constexpr int targets(Shape) { return 1; }
-};
-template <>
-struct SoftmaxCrossEntropy<void> {
-  using Target = std::int32_t;
-  static constexpr bool labels = true;
-  static constexpr std::string_view name = "SoftmaxCrossEntropy";
-  static constexpr double smoothing = 0.0;
-  static constexpr int targets(Shape) { return 1; }
-};
-
-/// Share of samples whose label is among the K largest outputs; the lowest index wins a tie.
-template <int K>
-struct TopK {
-  static_assert(K >= 1, "TopK<K>: give a positive number");
-  static constexpr std::string_view name = "top-k accuracy";
-  static constexpr int k = K;
-};
-
-/// Share of samples whose largest output is at the label.
-struct Accuracy : TopK<1> {
-  static constexpr std::string_view name = "accuracy";
-};
-
-}  // namespace tandem
-
 // ---- tandem/layers/pool.hpp
 
 /// @file
@@ -19527,6 +23283,143 @@ struct GlobalAvgPool {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;
   }
   static constexpr Shape output(Shape in) { return vector_shape(in[0]); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/resample.hpp
+
+/// @file
+/// Pad2d and Upsample: images with more rows and columns, made from those that there are.
+
+namespace tandem {
+
+/// How a Pad2d fills the border: with zeros; with the image mirrored at its outermost pixels, those
+/// not repeated; with the nearest pixel; with the other side of the image.
+struct Zeros {
+  static constexpr PaddingMode padding_mode = PaddingMode::zeros;
+};
+struct Reflect {
+  static constexpr PaddingMode padding_mode = PaddingMode::reflect;
+};
+struct Replicate {
+  static constexpr PaddingMode padding_mode = PaddingMode::replicate;
+};
+struct Circular {
+  static constexpr PaddingMode padding_mode = PaddingMode::circular;
+};
+
+template <class Option>
+concept PadOption = requires {
+  Option::padding;
+}
+|| requires { Option::padding_mode; };
+
+namespace detail {
+
+template <class... Options>
+constexpr PaddingMode padding_mode_of() {
+  PaddingMode mode = PaddingMode::zeros;
+  [[maybe_unused]] auto const apply = [&]<class Option>(Option const*) {
+    if constexpr (requires { Option::padding_mode; }) {
+      mode = Option::padding_mode;
+    }
+  };
+  (apply(static_cast<Options const*>(nullptr)), ...);
+  return mode;
+}
+
+template <class... Options>
+struct Pad2dIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      (PadOption<Options> && ...),
+      "Pad2d<Options...>: options are Padding, and Zeros, Reflect, Replicate or Circular");
+};
+
+}  // namespace detail
+
+/// x with rows and columns around it: Pad2d<Padding<1>, Reflect>, before a Conv2d that is not
+/// padded, is PyTorch's padding_mode. Options: Padding (0), and Zeros (the default), Reflect,
+/// Replicate or Circular.
+///
+/// Shapes: x (B, C, H, W); y (B, C, H + 2 padding, W + 2 padding).
+/// The primary template is the error path.
+template <class... PaddingAndMode>
+struct Pad2d {
+  static constexpr std::string_view name = "Pad2d";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::Pad2dIsSound<PaddingAndMode...>::value);
+};
+
+template <PadOption... Options>
+struct Pad2d<Options...> {
+  using layer = Pad2d;
+  static constexpr std::string_view name = "Pad2d";
+  static constexpr Extent2d padding = detail::gather_options<Options...>().window.padding;
+  static constexpr PaddingMode mode = detail::padding_mode_of<Options...>();
+
+  static constexpr Fault fault(Shape in) {
+    if (in.rank != 3) {
+      return Fault::not_an_image;
+    }
+    int const own = mode == PaddingMode::reflect ? 1 : 0;  // the outermost pixel is not repeated
+    bool const bounded = mode == PaddingMode::reflect || mode == PaddingMode::circular;
+    bool const fits = padding.height + own <= in[1] && padding.width + own <= in[2];
+    return bounded && !fits ? Fault::border : Fault::none;
+  }
+  static constexpr Shape output(Shape in) {
+    return image_shape(in[0], in[1] + 2 * padding.height, in[2] + 2 * padding.width);
+  }
+  static constexpr Kept kept(Shape) { return Kept::of(false, false); }
+};
+
+/// How an Upsample fills what is between pixels: with the nearest; with a mean of the nearest two
+/// of each axis, by their distance (PyTorch's, with align_corners off).
+struct Nearest {};
+struct Bilinear {};
+
+template <class Mode>
+concept UpsampleMode = std::same_as<Mode, Nearest> || std::same_as<Mode, Bilinear>;
+
+namespace detail {
+
+template <int Scale, class Mode>
+struct UpsampleIsSound {
+  static constexpr bool value = true;
+  static_assert(Scale >= 1 && UpsampleMode<Mode>,
+                "Upsample<Scale, Mode>: give a positive number, and Nearest or Bilinear");
+};
+
+}  // namespace detail
+
+/// Scale times as many rows and columns. Mode: Nearest (the default) or Bilinear.
+///
+/// Shapes: x (B, C, H, W); y (B, C, Scale H, Scale W).
+/// The primary template is the error path.
+template <int Scale, class Mode = Nearest>
+struct Upsample {
+  static constexpr std::string_view name = "Upsample";
+  static constexpr Fault fault(Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape) { return {}; }
+  static_assert(detail::UpsampleIsSound<Scale, Mode>::value);
+};
+
+template <int Scale, UpsampleMode Mode>
+  requires(Scale >= 1)
+struct Upsample<Scale, Mode> {
+  using layer = Upsample;
+  static constexpr std::string_view name = "Upsample";
+  static constexpr bool bilinear = std::same_as<Mode, Bilinear>;
+
+  static constexpr Fault fault(Shape in) {
+    return in.rank == 3 ? Fault::none : Fault::not_an_image;
+  }
+  static constexpr Shape output(Shape in) {
+    return image_shape(in[0], Scale * in[1], Scale * in[2]);
+  }
+  static constexpr Kept kept(Shape) { return Kept::of(false, false); }
 };
 
 }  // namespace tandem
@@ -20485,6 +24378,12 @@ struct Vgg16 : Network<Image<3, 224, 224>,
 
 }  // namespace tandem::models
 
+// ---- tandem/ops/check_join.hpp
+
+/// @file
+/// check_join: the gradients of a Join's rule against finite differences, in double. For tests of a
+/// program's own.
+
 // ---- tandem/ops/check_layer.hpp
 
 /// @file
@@ -20723,6 +24622,143 @@ LayerCheck check_layer(LayerCheckOptions const& options = {}) {
     limit = Input::limit;
   }
   return detail::LayerChecker<L>{Input::shape, limit, options}.run();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// A rule with random inputs, and L = Σ r y for a random r, whose gradients are compared.
+template <class Rule>
+class JoinChecker {
+  using Backend = BasicHost<Portable, Fp64>;
+
+ public:
+  JoinChecker(std::vector<Shape> const& in, LayerCheckOptions const& options)
+      : options_{options},
+        in_{in},
+        time_{options.time > 0 ? options.time : in[0][0]},
+        node_{.edges = static_cast<int>(in.size()), .in = in[0], .out = Rule::output(in)},
+        device_{1},
+        op_{OpSetup{node_, 1, in_.data(), options.batch, 1}} {
+    Pass<host::Device> const pass = this->pass();
+    for (Shape const& shape : in_) {
+      x_.push_back(random(pass.elements(shape)));
+      dx_.emplace_back(x_.back().size(), poison);
+    }
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      values_.push_back(x_[i].data());
+      gradients_.push_back(dx_[i].data());
+    }
+    weights_ = random(pass.elements(node_.out));
+    y_.resize(weights_.size());
+    scratch_ = host::Buffer{static_cast<std::size_t>(op_.needs().scratch_bytes)};
+    device_.scratch = scratch_.data();
+  }
+
+  LayerCheck run() {
+    static_cast<void>(objective());
+    check_written(y_, "forward leaves an element of y unwritten, or makes it not finite");
+    op_.input_gradient(operands(), pass());
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      std::string const name = "input " + std::to_string(i);
+      check_written(dx_[i], "input_gradient leaves an element of that of " + name +
+                                " unwritten, or makes it not finite");
+      compare(dx_[i], x_[i], "the gradient of " + name);
+    }
+    return result_;
+  }
+
+ private:
+  static constexpr double poison = std::numeric_limits<double>::quiet_NaN();
+
+  std::vector<double> random(std::int64_t n) {
+    std::vector<double> values(static_cast<std::size_t>(n));
+    for (double& value : values) {
+      value =
+          2.0 * double{uniform(philox(options_.seed, RandomUse::user, drawn_++, 0).word[0])} - 1;
+    }
+    return values;
+  }
+  [[nodiscard]] Pass<host::Device> pass() {
+    return {.device = device_, .batch = options_.batch, .time = time_};
+  }
+  Operands<double> operands() {
+    return {.x = values_.data(), .y = y_.data(), .dy = weights_.data(), .dx = gradients_.data()};
+  }
+
+  double objective() {
+    y_.assign(y_.size(), poison);
+    op_.forward(operands(), pass());
+    double sum = 0.0;
+    for (std::size_t i = 0; i < y_.size(); ++i) {
+      sum += weights_[i] * y_[i];
+    }
+    return sum;
+  }
+
+  void check_written(std::vector<double> const& values, std::string const& problem) {
+    for (double const value : values) {
+      if (!is_finite(value) && result_.ok()) {
+        result_.problem = problem;
+      }
+    }
+  }
+
+  // Central differences of the objective over `variable`, against `computed`.
+  void compare(std::vector<double> const& computed, std::vector<double>& variable,
+               std::string const& name) {
+    auto const stride =
+        std::max<std::size_t>(1, variable.size() / static_cast<std::size_t>(options_.elements));
+    for (std::size_t i = 0; i < variable.size() && result_.ok(); i += stride) {
+      double const middle = variable[i];
+      variable[i] = middle + options_.step;
+      double const above = objective();
+      variable[i] = middle - options_.step;
+      double const expected = (above - objective()) / (2.0 * options_.step);
+      variable[i] = middle;
+      double const error =
+          std::abs(computed[i] - expected) / (1.0 + std::abs(computed[i]) + std::abs(expected));
+      result_.worst = std::max(result_.worst, error);
+      if (!(error <= options_.tolerance)) {
+        result_.problem = name + " at element " + std::to_string(i) + " is " +
+                          std::to_string(computed[i]) + ", but finite differences give " +
+                          std::to_string(expected);
+      }
+    }
+  }
+
+  LayerCheckOptions options_;
+  std::vector<Shape> in_;
+  int time_;
+  Node node_;
+  host::Device device_;
+  Op<Rule, Backend> op_;
+  std::vector<std::vector<double>> x_, dx_;
+  std::vector<double const*> values_;
+  std::vector<double*> gradients_;
+  std::vector<double> weights_, y_;
+  host::Buffer scratch_;
+  std::uint64_t drawn_ = 0;
+  LayerCheck result_;
+};
+
+}  // namespace detail
+
+/// Checks the passes of @p Rule on branches that give @p Inputs, such as Image<C, H, W>: every
+/// element is written, and each dx is what finite differences of the outputs give.
+///
+/// Cost: two forward passes an element that is looked at.
+template <JoinRule Rule, NetworkInput... Inputs>
+  requires(sizeof...(Inputs) >= 2)
+LayerCheck check_join(LayerCheckOptions const& options = {}) {
+  std::vector<Shape> const in{Inputs::shape...};
+  if (!Rule::output(in).valid()) {
+    return {.problem = "the rule's output() is no shape for these branches"};
+  }
+  return detail::JoinChecker<Rule>{in, options}.run();
 }
 
 }  // namespace tandem
@@ -20972,7 +25008,8 @@ void drop_run(std::int64_t count, std::uint32_t const* words, float rate, float 
     WordVector word;
     std::memcpy(&word, words + i, sizeof word);
     Floats uniform;  // in [0, 1), as uniform()
-    uniform.v = __builtin_convertvector((IntVector)(word >> 8), FloatVector) * (1.0F / 16777216.0F);
+    uniform.v = __builtin_convertvector(reinterpret_cast<IntVector>(word >> 8), FloatVector) *
+                (1.0F / 16777216.0F);
     channels_last::store(y + i, select(Floats{rate} > uniform, Floats{0.0F},
                                        channels_last::load(x + i) * Floats{scale}));
   }
@@ -21958,6 +25995,114 @@ struct Op<BatchNorm2d<Options...>, BasicHost<Portable, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/conv_transpose.hpp
+
+/// @file
+/// ConvTranspose2d on Host, portable kernels: those of the convolution whose gradient it is.
+
+// ---- tandem/kernels/host/map_bias.hpp
+
+/// @file
+/// A bias of each map of images, added to them; and its gradient.
+
+namespace tandem::host {
+
+/// y += bias.
+///
+/// Shapes: y (B, channels, pixels), bias (channels).
+template <class T>
+TANDEM_NOINLINE void add_map_bias(Team& team, int batch, int channels, std::int64_t pixels,
+                                  T const* bias, T* y) {
+  team.parallel_for(std::int64_t{batch} * channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      T const own = bias[map % channels];
+      for (std::int64_t i = map * pixels; i < (map + 1) * pixels; ++i) {
+        y[i] += own;
+      }
+    }
+  });
+}
+
+/// dbias = [+=] the sum of dy over batch and pixels.
+///
+/// Order: each map in 16 lanes in T, then the samples in order in double.
+template <class T>
+TANDEM_NOINLINE void map_bias_gradient(Team& team, int batch, int channels, std::int64_t pixels,
+                                       T const* dy, T* dbias, bool accumulate) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const total = static_cast<T>(detail::channel_sum<T>(batch, channels, pixels, c,
+                                                            [=](std::int64_t i) { return dy[i]; }));
+      dbias[c] = accumulate ? dbias[c] + total : total;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/ops/exchanged.hpp
+
+/// @file
+/// ExchangedConvolution: a transposed convolution, without its bias, by the op of the convolution
+/// whose gradient it is.
+
+namespace tandem {
+
+namespace detail {
+
+/// What that convolution is prepared for: both of its gradients are wanted, in any network.
+inline OpSetup exchanged(OpSetup setup) {
+  setup.wants_input_gradient = true;
+  return setup;
+}
+
+/// Our y is its dx, our x is its dy, our dy its x and our dx its y.
+template <class Convolution, class T, class P>
+class ExchangedConvolution {
+ public:
+  template <class... Arguments>
+  explicit ExchangedConvolution(OpSetup const& setup, Arguments&&... arguments)
+      : convolution_{exchanged(setup), arguments...} {}
+
+  [[nodiscard]] OpNeeds needs() const { return convolution_.needs(); }
+
+  template <class Device>
+  void pack(Operands<T, P> const& o, Device& device) {
+    convolution_.pack(o, device);
+  }
+  template <class AnyPass>
+  void forward(Operands<T, P> const& o, AnyPass const& p) {
+    T* const dx[] = {o.y};
+    Operands<T, P> its = o;
+    its.dy = o.x[0];
+    its.dx = dx;
+    convolution_.input_gradient(its, p);
+  }
+  template <class AnyPass>
+  void input_gradient(Operands<T, P> const& o, AnyPass const& p) {
+    T const* const x[] = {o.dy};
+    Operands<T, P> its = o;
+    its.x = x;
+    its.y = o.dx[0];
+    convolution_.forward(its, p);
+  }
+  template <class AnyPass>
+  void weight_gradient(Operands<T, P> const& o, AnyPass const& p) {
+    T const* const x[] = {o.dy};
+    Operands<T, P> its = o;
+    its.x = x;
+    its.dy = o.x[0];
+    convolution_.weight_gradient(its, p);
+  }
+
+ private:
+  Convolution convolution_;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/convolution.hpp
 
 /// @file
@@ -22161,13 +26306,15 @@ void multiply_blocks(Part const& part, std::int64_t k, Left const& left, Right c
 namespace tandem::host::detail {
 
 /// How patches lie on an image: tap (u, v) at grid position (i, j) is pixel
-/// (first.height + i stride.height + u, first.width + j stride.width + v), zero outside the image.
+/// (first.height + i stride.height + u dilation.height, first.width + j stride.width +
+/// v dilation.width), zero outside the image.
 struct Patches {
   Extent2d image;
   Extent2d taps;
   Extent2d grid;
   Extent2d stride;
   Extent2d first;
+  Extent2d dilation;
 
   [[nodiscard]] constexpr std::int64_t positions() const {
     return std::int64_t{grid.height} * grid.width;
@@ -22186,7 +26333,8 @@ constexpr Patches patches_of(ConvolutionGeometry const& g) {
           g.window.kernel,
           g.out,
           g.window.stride,
-          {-g.window.padding.height, -g.window.padding.width}};
+          {-g.window.padding.height, -g.window.padding.width},
+          g.window.dilation};
 }
 
 /// The same convolution, on images of one row where the kernel is one cell that visits every pixel.
@@ -22236,8 +26384,9 @@ struct View {
     int const u = tap / patches.taps.width;
     int const v = tap % patches.taps.width;
     int const stride = patches.stride.width;
-    int const h = patches.first.height + run.row * patches.stride.height + u;
-    int const w = patches.first.width + run.column * stride + v;
+    int const h =
+        patches.first.height + run.row * patches.stride.height + u * patches.dilation.height;
+    int const w = patches.first.width + run.column * stride + v * patches.dilation.width;
     pixel = std::int64_t{h} * patches.image.width + w;
     if (h >= 0 && h < patches.image.height) {
       int const room = patches.image.width - w;
@@ -22522,10 +26671,11 @@ TANDEM_NOINLINE void convolution_forward(Team& team, ConvolutionGeometry const& 
 /// The gradient of a convolution to its input, as convolutions of dy: one for each phase of the
 /// stride.
 ///
-/// With stride s, the pixels h of x with (h + padding) mod s = r only meet the kernel's rows r, r +
-/// s, r + 2 s, …, and neighbours among them meet neighbours in dy. So each of the s·s phases is a
-/// convolution of stride 1 with every s-th tap, mirrored; no sum is scattered and no product
-/// wasted.
+/// With stride s and dilation d, the pixels h of x with (h + padding) mod s = r only meet the
+/// kernel's rows u with u d mod s = r, which are s / gcd(s, d) apart (without dilation r, r + s,
+/// r + 2 s, …), and neighbours among them meet rows of dy that are d / gcd(s, d) apart. So each of
+/// the s·s phases is a convolution of stride 1 with some of the taps, mirrored; no sum is scattered
+/// and no product wasted.
 
 namespace tandem::host {
 
@@ -22533,18 +26683,32 @@ namespace detail {
 
 /// One axis of one phase: which pixels it writes, which taps it uses and where it reads dy.
 struct PhaseAxis {
-  int offset;  // r
-  int corner;  // its first pixel; the next ones follow at the stride
-  int count;   // of pixels
-  int taps;    // kernel rows r, r + s, …
-  int first;   // the row of dy under the last of these taps, at the first pixel
+  int offset;    // its first kernel row
+  int step;      // to the next
+  int corner;    // its first pixel; the next ones follow at the stride
+  int count;     // of pixels
+  int taps;      // kernel rows offset, offset + step, …
+  int dilation;  // rows of dy from one of these taps to the next
+  int first;     // the row of dy under the last of these taps, at the first pixel
 
-  constexpr PhaseAxis(int r, int in, int kernel, int stride, int padding)
-      : offset{r},
+  constexpr PhaseAxis(int r, int in, int kernel, int stride, int padding, int apart)
+      : offset{first_tap(r, kernel, stride, apart)},
+        step{stride / std::gcd(stride, apart)},
         corner{((r - padding) % stride + stride) % stride},
         count{corner < in ? (in - corner + stride - 1) / stride : 0},
-        taps{r < kernel ? (kernel - r + stride - 1) / stride : 0},
-        first{(corner + padding - r) / stride - (taps - 1)} {}
+        taps{offset < kernel ? (kernel - offset + step - 1) / step : 0},
+        dilation{apart / std::gcd(stride, apart)},
+        first{(corner + padding - offset * apart) / stride - (taps - 1) * dilation} {}
+
+ private:
+  // The kernel itself: there is none.
+  static constexpr int first_tap(int r, int kernel, int stride, int apart) {
+    int u = 0;
+    while (u < kernel && u * apart % stride != r) {
+      ++u;
+    }
+    return u;
+  }
 };
 
 /// Calls f(rows, columns, taps before) for each phase; the last says how many taps went before.
@@ -22553,9 +26717,11 @@ void each_phase(ConvolutionGeometry const& g, Function const& f) {
   Window const& w = g.window;
   std::int64_t taps = 0;
   for (int r = 0; r < w.stride.height; ++r) {
-    PhaseAxis const rows{r, g.in.height, w.kernel.height, w.stride.height, w.padding.height};
+    PhaseAxis const rows{
+        r, g.in.height, w.kernel.height, w.stride.height, w.padding.height, w.dilation.height};
     for (int c = 0; c < w.stride.width; ++c) {
-      PhaseAxis const columns{c, g.in.width, w.kernel.width, w.stride.width, w.padding.width};
+      PhaseAxis const columns{
+          c, g.in.width, w.kernel.width, w.stride.width, w.padding.width, w.dilation.width};
       f(rows, columns, taps);
       taps += std::int64_t{rows.taps} * columns.taps;
     }
@@ -22574,8 +26740,8 @@ void pack_mirrored(ConvolutionGeometry const& g, T const* weight, std::int64_t c
   for (std::int64_t o = 0; o < out; ++o) {
     for (int a = rows.taps - 1; a >= 0; --a) {
       for (int b = columns.taps - 1; b >= 0; --b) {
-        std::int64_t const row = rows.offset + std::int64_t{a} * w.stride.height;
-        std::int64_t const tap = row * w.kernel.width + columns.offset + b * w.stride.width;
+        std::int64_t const row = rows.offset + std::int64_t{a} * rows.step;
+        std::int64_t const tap = row * w.kernel.width + columns.offset + b * columns.step;
         for (std::int64_t i = channel; i < channel + tile_rows; ++i) {
           *panel++ = i < in ? weight[(o * in + i) * area + tap] : T{0};
         }
@@ -22624,11 +26790,8 @@ TANDEM_NOINLINE void convolution_input_gradient(Team& team, ConvolutionGeometry 
       std::int64_t const depth = out * rows.taps * columns.taps;
       for (std::int64_t group = 0; group < g.groups; ++group) {
         detail::Correlation<T> c{};
-        c.patches = {g.out,
-                     {rows.taps, columns.taps},
-                     {rows.count, columns.count},
-                     {1, 1},
-                     {rows.first, columns.first}};
+        c.patches = {g.out,  {rows.taps, columns.taps},   {rows.count, columns.count},
+                     {1, 1}, {rows.first, columns.first}, {rows.dilation, columns.dilation}};
         c.rows = in;
         c.depth = depth;
         c.left = packed + before * tap_panels + group * panels * detail::tile_rows * depth;
@@ -22952,6 +27115,55 @@ template <int Out, class... Options, class Precision>
 struct Op<Linear<Out, Options...>, BasicHost<Portable, Precision>>
     : host::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias> {
   using host::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias>::LinearOp;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace host {
+
+template <class T, bool Bias>
+class ConvTransposeOp {
+ public:
+  ConvTransposeOp(OpSetup const& setup, ConvolutionGeometry const& geometry)
+      : convolution_{setup, geometry},
+        channels_{geometry.in_channels},
+        pixels_{std::int64_t{geometry.in.height} * geometry.in.width} {}
+
+  [[nodiscard]] OpNeeds needs() const { return convolution_.needs(); }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) {
+    convolution_.forward(o, p);
+    if constexpr (Bias) {
+      add_map_bias(p.device.team, p.batch, channels_, pixels_, o.parameter[1], o.y);
+    }
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) {
+    convolution_.input_gradient(o, p);
+  }
+  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) {
+    convolution_.weight_gradient(o, p);
+    if constexpr (Bias) {
+      map_bias_gradient(p.device.team, p.batch, channels_, pixels_, o.dy, o.gradient[1],
+                        p.accumulate);
+    }
+  }
+
+ private:
+  tandem::detail::ExchangedConvolution<ConvolutionOp<T, false>, T, T> convolution_;
+  int channels_;
+  std::int64_t pixels_;
+};
+
+}  // namespace host
+
+template <int Out, class... Options, class Precision>
+struct Op<ConvTranspose2d<Out, Options...>, BasicHost<Portable, Precision>>
+    : host::ConvTransposeOp<typename Precision::Scalar, ConvTranspose2d<Out, Options...>::bias> {
+  explicit Op(OpSetup const& setup)
+      : host::ConvTransposeOp<typename Precision::Scalar, ConvTranspose2d<Out, Options...>::bias>{
+            setup, ConvTranspose2d<Out, Options...>::geometry(setup.node.in)} {}
 };
 
 }  // namespace tandem
@@ -23317,10 +27529,278 @@ struct Op<RotaryPositions<Heads, Options...>, BasicHost<Kernels, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/group_norm.hpp
+
+/// @file
+/// GroupNorm and InstanceNorm2d on Host, portable kernels.
+
+// ---- tandem/kernels/functors/group_norm_geometry.hpp
+
+/// @file
+/// GroupNormGeometry: the sizes of a group norm, and where its forward pass leaves what.
+
+namespace tandem {
+
+/// Images of `pixels` pixels, or vectors of one, whose channels are in groups of `width`.
+struct GroupNormGeometry {
+  int channels = 0;
+  int groups = 1;
+  std::int64_t pixels = 1;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int width() const { return channels / groups; }
+  /// Of one group of a sample.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t elements() const {
+    return width() * pixels;
+  }
+  /// Numbers saved of a sample.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t saved() const {
+    return 2 * (std::int64_t{groups} + channels);
+  }
+};
+
+/// Of one sample: mean and 1 / sqrt(variance + epsilon) of each group from forward, the sums of dy
+/// and of dy times the normalised x of each channel from the gradient.
+template <class P>
+struct GroupNormSaved {
+  P* mean;
+  P* inverse;
+  P* dy;
+  P* dy_normalised;
+
+  TANDEM_HOST_DEVICE GroupNormSaved(GroupNormGeometry const& g, P* saved, std::int64_t sample)
+      : mean{saved + sample * g.saved()},
+        inverse{mean + g.groups},
+        dy{inverse + g.groups},
+        dy_normalised{dy + g.channels} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/kernels/host/group_norm.hpp
+
+/// @file
+/// Group norm over images whose maps stand one after another; a vector has maps of one pixel.
+
+namespace tandem::host {
+
+/// y = (x - mean) / sqrt(variance + epsilon) * gain + bias, each group of channels of a sample by
+/// its own mean and (biased) variance.
+///
+/// Shapes: x (B, C, pixels), gain, bias (C) or both null; y (B, C, pixels); saved (B, g.saved()).
+/// Cost:   reads x three times, from a cache where a group fits one, and writes y; bound by memory.
+/// Order:  a map in 16 interleaved sums and then as a binary tree, in double in order; the maps of
+///         a group in order, in double. A sample's bits do not depend on its batch.
+/// Source: Wu, He, arXiv:1803.08494, section 3
+template <class T, class P>
+TANDEM_NOINLINE void group_norm_forward(Team& team, GroupNormGeometry const& g, int batch,
+                                        T const* x, P const* gain, P const* bias, double epsilon,
+                                        T* y, P* saved) {
+  using R = Real<T>;
+  team.parallel_for(std::int64_t{batch} * g.groups, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t const group = task % g.groups;
+      int const first = static_cast<int>(group) * g.width();
+      std::int64_t const at = task * g.elements();
+      // The sum over the group of f(16 elements, lanes).
+      auto const total = [&](auto const& f) {
+        double sum = 0;
+        for (int c = 0; c < g.width(); ++c) {
+          auto own = wide<T>(0);
+          for_wide<T>(0, g.pixels, [&](std::int64_t p, auto some) {
+            own += f(some.load(x + at + c * g.pixels + p), some);
+          });
+          sum += static_cast<double>(lane_total(own));
+        }
+        return sum;
+      };
+      auto const count = static_cast<double>(g.elements());
+      R const mean = static_cast<R>(total([](auto const& v, auto /*some*/) { return v; }) / count);
+      auto const m = wide<T>(mean);
+      double const squares = total([&](auto const& v, auto some) {
+        auto const distance = some.keep(v - m, wide<T>(0));
+        return distance * distance;
+      });
+      R const inverse = static_cast<R>(1.0 / std::sqrt(squares / count + epsilon));
+      GroupNormSaved<P> const to{g, saved, task / g.groups};
+      to.mean[group] = static_cast<P>(mean);
+      to.inverse[group] = static_cast<P>(inverse);
+      for (int c = 0; c < g.width(); ++c) {
+        auto const scale = wide<T>(gain != nullptr ? inverse * R(gain[first + c]) : inverse);
+        auto const offset = wide<T>(bias != nullptr ? R(bias[first + c]) : R{0});
+        T const* const from = x + at + c * g.pixels;
+        T* const out = y + at + c * g.pixels;
+        for_wide<T>(0, g.pixels, [&](std::int64_t p, auto some) {
+          some.store(out + p, (some.load(from + p) - m) * scale + offset);
+        });
+      }
+    }
+  });
+}
+
+/// dx, unless it is null, and the sums of each sample and channel in @p saved that
+/// group_norm_weight_gradient adds.
+///
+/// With g = dy gain: dx = (g - mean(g) - xhat mean(g xhat)) inverse.
+///
+/// Shapes: x, dy (B, C, pixels), gain (C) or null; dx (B, C, pixels), overwritten.
+/// Cost:   reads x and dy twice, from a cache where a group fits one, and writes dx; bound by
+///         memory.
+/// Order:  as group_norm_forward.
+/// @pre    group_norm_forward has written @p saved
+template <class T, class P>
+TANDEM_NOINLINE void group_norm_gradient(Team& team, GroupNormGeometry const& g, int batch,
+                                         T const* x, T const* dy, P const* gain, T* dx, P* saved) {
+  using R = Real<T>;
+  team.parallel_for(std::int64_t{batch} * g.groups, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t const group = task % g.groups;
+      int const first = static_cast<int>(group) * g.width();
+      GroupNormSaved<P> const own{g, saved, task / g.groups};
+      auto const m = wide<T>(R(own.mean[group]));
+      auto const s = wide<T>(R(own.inverse[group]));
+      auto const gain_of = [=](int c) { return gain != nullptr ? R(gain[first + c]) : R{1}; };
+      double slope = 0;
+      double product = 0;
+      for (int c = 0; c < g.width(); ++c) {
+        std::int64_t const at = task * g.elements() + c * g.pixels;
+        auto a = wide<T>(0);
+        auto b = wide<T>(0);
+        for_wide<T>(0, g.pixels, [&](std::int64_t p, auto some) {
+          auto const d = some.load(dy + at + p);
+          a += d;
+          b += d * ((some.load(x + at + p) - m) * s);
+        });
+        R const sum = lane_total(a);
+        R const weighted = lane_total(b);
+        own.dy[first + c] = static_cast<P>(sum);
+        own.dy_normalised[first + c] = static_cast<P>(weighted);
+        slope += static_cast<double>(gain_of(c) * sum);
+        product += static_cast<double>(gain_of(c) * weighted);
+      }
+      auto const count = static_cast<double>(g.elements());
+      auto const mean_slope = wide<T>(static_cast<R>(slope / count));
+      auto const mean_product = wide<T>(static_cast<R>(product / count));
+      for (int c = 0; c < g.width() && dx != nullptr; ++c) {
+        std::int64_t const at = task * g.elements() + c * g.pixels;
+        auto const k = wide<T>(gain_of(c));
+        for_wide<T>(0, g.pixels, [&](std::int64_t p, auto some) {
+          auto const xhat = (some.load(x + at + p) - m) * s;
+          some.store(dx + at + p,
+                     (some.load(dy + at + p) * k - mean_slope - xhat * mean_product) * s);
+        });
+      }
+    }
+  });
+}
+
+/// dgain = [+=] sum(dy xhat), dbias = [+=] sum(dy) of each channel.
+///
+/// Order: the samples in order, in double.
+/// @pre   group_norm_gradient has written @p saved (B, g.saved())
+template <class P>
+TANDEM_NOINLINE void group_norm_weight_gradient(Team& team, GroupNormGeometry const& g, int batch,
+                                                P* saved, P* dgain, P* dbias, bool accumulate) {
+  team.parallel_for(g.channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      double of_gain = 0;
+      double of_bias = 0;
+      for (int sample = 0; sample < batch; ++sample) {
+        GroupNormSaved<P> const own{g, saved, sample};
+        of_gain += static_cast<double>(own.dy_normalised[c]);
+        of_bias += static_cast<double>(own.dy[c]);
+      }
+      dgain[c] = static_cast<P>(of_gain) + (accumulate ? dgain[c] : P{0});
+      dbias[c] = static_cast<P>(of_bias) + (accumulate ? dbias[c] : P{0});
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Kernels on images whose maps stand one after another.
+struct GroupNormByMaps {
+  static void forward(Team& team, auto const&... rest) { group_norm_forward(team, rest...); }
+  static void gradient(Team& team, auto const&... rest) { group_norm_gradient(team, rest...); }
+};
+
+/// Any of either layer: `saved` is a GroupNormSaved of each sample, whose sums input_gradient makes
+/// on its way and weight_gradient only adds; where there is no input_gradient, weight_gradient
+/// makes them.
+template <class Kernels, class T, class P, bool Affine>
+class GroupNormOp {
+ public:
+  GroupNormOp(OpSetup const& setup, int groups, double epsilon)
+      : geometry_{setup.node.in[0], groups, setup.node.in.elements() / setup.node.in[0]},
+        saved_{std::max(setup.batch, 1) * geometry_.saved() * static_cast<std::int64_t>(sizeof(P))},
+        epsilon_{epsilon},
+        sums_are_made_{setup.wants_input_gradient} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .saved_bytes = saved_}; }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    P const* const bias = Affine ? o.parameter[1] : nullptr;
+    Kernels::forward(p.device.team, geometry_, p.batch, o.x[0], gain(o), bias, epsilon_, o.y,
+                     saved(o));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    Kernels::gradient(p.device.team, geometry_, p.batch, o.x[0], o.dy, gain(o), o.dx[0], saved(o));
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    if constexpr (Affine) {
+      if (!sums_are_made_) {
+        T* const none = nullptr;
+        Kernels::gradient(p.device.team, geometry_, p.batch, o.x[0], o.dy, gain(o), none, saved(o));
+      }
+      group_norm_weight_gradient(p.device.team, geometry_, p.batch, saved(o), o.gradient[0],
+                                 o.gradient[1], p.accumulate);
+    }
+  }
+
+ private:
+  [[nodiscard]] static P const* gain(Operands<T, P> const& o) {
+    return Affine ? o.parameter[0] : nullptr;
+  }
+  [[nodiscard]] static P* saved(Operands<T, P> const& o) { return reinterpret_cast<P*>(o.saved); }
+
+  GroupNormGeometry geometry_;
+  std::int64_t saved_;
+  double epsilon_;
+  bool sums_are_made_;
+};
+
+template <class L, class Precision, class Kernels = GroupNormByMaps>
+struct GroupNormOpOf
+    : GroupNormOp<Kernels, typename Precision::Scalar, typename Precision::Master, L::affine> {
+  explicit GroupNormOpOf(OpSetup const& setup)
+      : GroupNormOp<Kernels, typename Precision::Scalar, typename Precision::Master, L::affine>{
+            setup, L::groups(setup.node.in), L::epsilon} {}
+};
+
+}  // namespace host
+
+template <int Count, class... Options, class Precision>
+struct Op<GroupNorm<Count, Options...>, BasicHost<Portable, Precision>>
+    : host::GroupNormOpOf<GroupNorm<Count, Options...>, Precision> {
+  using host::GroupNormOpOf<GroupNorm<Count, Options...>, Precision>::GroupNormOpOf;
+};
+
+template <class... Options, class Precision>
+struct Op<InstanceNorm2d<Options...>, BasicHost<Portable, Precision>>
+    : host::GroupNormOpOf<InstanceNorm2d<Options...>, Precision> {
+  using host::GroupNormOpOf<InstanceNorm2d<Options...>, Precision>::GroupNormOpOf;
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/join.hpp
 
 /// @file
-/// The joins of a graph on Host: Concat copies channels, Add sums its inputs.
+/// The joins of a graph on Host: Concat copies channels, Add sums its inputs, and Multiply, with
+/// oneDNN and without, multiplies them.
 
 // ---- tandem/kernels/host/concat.hpp
 
@@ -23356,6 +27836,54 @@ TANDEM_NOINLINE void concat_gradient(Team& team, int batch, std::int64_t part, s
     for (std::int64_t s = begin; s < end; ++s) {
       T const* const slice = dy + s * whole + offset;
       std::copy(slice, slice + part, dx + s * part);
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/product.hpp
+
+/// @file
+/// Products of arrays, element by element, and their gradients.
+
+namespace tandem::host {
+
+/// y[i] = x[0][i] … x[k - 1][i].
+///
+/// Cost:  reads k n elements and writes n; bound by memory.
+/// Order: ((x[0] x[1]) x[2]) …, for each i; rounded once.
+/// @pre   k >= 1
+template <class T>
+TANDEM_NOINLINE void product_forward(Team& team, T const* const* x, int k, T* y, std::int64_t n) {
+  for_wide<T>(team, n, [=](std::int64_t i, auto some) {
+    auto product = some.load(x[0] + i);
+    for (int j = 1; j < k; ++j) {
+      product = product * some.load(x[j] + i);
+    }
+    some.store(y + i, product);
+  });
+}
+
+/// dx[j][i] = dy[i] times the other x[.][i], for each dx[j] that is not null.
+///
+/// Cost:  reads (k + 1) n elements and writes n for each dx; bound by memory.
+/// Order: dy, then the others in order; rounded once. No x is divided by, so that it may be 0.
+template <class T>
+TANDEM_NOINLINE void product_gradient(Team& team, T const* const* x, int k, T const* dy,
+                                      T* const* dx, std::int64_t n) {
+  for_wide<T>(team, n, [=](std::int64_t i, auto some) {
+    for (int j = 0; j < k; ++j) {
+      if (dx[j] == nullptr) {
+        continue;
+      }
+      auto product = some.load(dy + i);
+      for (int other = 0; other < k; ++other) {
+        if (other != j) {
+          product = product * some.load(x[other] + i);
+        }
+      }
+      some.store(dx[j] + i, product);
     }
   });
 }
@@ -23415,6 +27943,28 @@ class Op<AddJoin, BasicHost<Portable, Precision>> {
 
  private:
   Shape shape_;
+};
+
+template <class Kernels, class Precision>
+class Op<MultiplyJoin, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out}, factors_{setup.node.edges} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::product_forward(p.device.team, o.x, factors_, o.y, p.elements(shape_));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::product_gradient(p.device.team, o.x, factors_, o.dy, o.dx, p.elements(shape_));
+  }
+
+ private:
+  Shape shape_;
+  int factors_;
 };
 
 }  // namespace tandem
@@ -23670,44 +28220,100 @@ struct Op<RmsNorm<Options...>, BasicHost<Kernels, Precision>>
 /// @file
 /// SoftmaxCrossEntropy, losses of elements and top-k accuracy on Host, portable kernels.
 
-// ---- tandem/kernels/host/element_loss.hpp
+// ---- tandem/kernels/functors/class_targets.hpp
 
 /// @file
-/// The sum of a loss over elements, and its gradient. The mean is the caller's division.
-
-namespace tandem::host {
-
-/// Adds the sum over all elements of L::loss(y, t), in double, to @p total.
+/// What a cross entropy wants of each class: labels, or soft labels, with weights and smoothing.
 ///
-/// Shapes: y, t (B, elements); losses (B), each sample's sum.
-/// Order:  the elements of a sample in 16 lanes in double; then the samples are added one by one,
-///         so that a batch gives the same bits in one call or in several.
-template <class L, class T>
-TANDEM_NOINLINE void element_loss_forward(Team& team, int batch, std::int64_t elements, T const* y,
-                                          T const* t, double* losses, double& total) {
-  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t s = begin; s < end; ++s) {
-      losses[s] = detail::lane_sum<double>(elements, [=](std::int64_t i) {
-        std::int64_t const at = s * elements + i;
-        return L::loss(static_cast<double>(y[at]), static_cast<double>(t[at]));
-      });
-    }
-  });
-  for (std::int64_t s = 0; s < batch; ++s) {
-    total += losses[s];
+/// A sample's loss is -sum_c a_c log softmax(z)_c and its gradient p_c sum(a) - a_c, a_c = w_c q_c.
+
+namespace tandem {
+
+/// q is 1 - smoothing at the label, and smoothing / C everywhere besides.
+/// @tparam L  has smoothing, class_weight(c), ignores and ignored: SoftmaxCrossEntropy
+template <class L>
+struct LabelTargets {
+  std::int32_t const* labels;  ///< (B)
+  int classes;
+
+  TANDEM_HOST_DEVICE bool counts(std::int64_t sample) const {
+    return !L::ignores || labels[sample] != L::ignored;
   }
-}
+  TANDEM_HOST_DEVICE double operator()(std::int64_t sample, int c) const {
+    double const q = (c == labels[sample] ? 1 - L::smoothing : 0.0) + L::smoothing / classes;
+    return L::class_weight(c) * q;
+  }
+};
 
-/// dy = L::gradient(y, t) * scale.
-///
-/// Shapes: y, t (n); dy (n), which may be y.
-template <class L, class T>
-TANDEM_NOINLINE void element_loss_gradient(Team& team, T const* y, T const* t, T scale, T* dy,
-                                           std::int64_t n) {
-  transform(team, n, [=](std::int64_t i) { dy[i] = L::gradient(y[i], t[i]) * scale; });
-}
+/// q is (1 - smoothing) target + smoothing / C.
+template <class L>
+struct SoftTargets {
+  float const* targets;  ///< (B, C)
+  int classes;
 
-}  // namespace tandem::host
+  TANDEM_HOST_DEVICE bool counts(std::int64_t /*sample*/) const { return true; }
+  TANDEM_HOST_DEVICE double operator()(std::int64_t sample, int c) const {
+    auto const own = static_cast<double>(targets[sample * classes + c]);
+    return L::class_weight(c) * ((1 - L::smoothing) * own + L::smoothing / classes);
+  }
+};
+
+/// The class that a sample is of, or -1 where it counts for nothing.
+template <class L>
+struct LabelOf {
+  std::int32_t const* labels;
+  int classes;
+
+  TANDEM_HOST_DEVICE std::int32_t operator()(std::int64_t sample) const {
+    if constexpr (requires { requires L::ignores; }) {
+      return labels[sample] == L::ignored ? -1 : labels[sample];
+    } else {
+      return labels[sample];
+    }
+  }
+};
+/// Of soft labels that of the largest, the first of equals.
+struct LargestOf {
+  float const* targets;
+  int classes;
+
+  TANDEM_HOST_DEVICE std::int32_t operator()(std::int64_t sample) const {
+    float const* const own = targets + sample * classes;
+    int at = 0;
+    for (int c = 1; c < classes; ++c) {
+      at = own[c] > own[at] ? c : at;
+    }
+    return at;
+  }
+};
+
+namespace detail {
+
+template <class L, class Target>
+struct TargetsOf {
+  using Classes = SoftTargets<L>;
+  using Label = LargestOf;
+};
+template <class L>
+struct TargetsOf<L, std::int32_t> {
+  using Classes = LabelTargets<L>;
+  using Label = LabelOf<L>;
+};
+
+}  // namespace detail
+
+/// Of a loss's targets: LabelTargets or SoftTargets, LabelOf or LargestOf.
+template <class L>
+using ClassTargetsOf = typename detail::TargetsOf<L, typename L::Target>::Classes;
+template <class L>
+using LabelsOf = typename detail::TargetsOf<L, typename L::Target>::Label;
+
+}  // namespace tandem
+
+// ---- tandem/kernels/host/class_targets.hpp
+
+/// @file
+/// Cross entropy with a number wanted of each class: weights, soft labels, labels that are ignored.
 
 // ---- tandem/kernels/host/softmax_cross_entropy.hpp
 
@@ -23831,14 +28437,140 @@ TANDEM_NOINLINE void softmax_cross_entropy_gradient(Team& team, int batch, int c
 
 }  // namespace tandem::host
 
+namespace tandem::host {
+
+/// Adds each sample's loss, -sum_c a_c log softmax(z)_c, to @p sum.
+///
+/// Shapes: logits (B, C), a (B, C) by function; losses (B), each sample's loss.
+/// Cost:   B C exponentials.
+/// Order:  the classes of a sample in order, in double; then the samples one by one.
+/// A class with a_c = 0 takes no part, and a sample that does not count has the loss 0.
+template <class T, class Targets>
+TANDEM_NOINLINE void class_targets_forward(Team& team, int batch, int classes, T const* logits,
+                                           Targets const& wanted, double* losses, double& sum) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      losses[s] = 0.0;
+      if (!wanted.counts(s)) {
+        continue;
+      }
+      T const* const z = logits + s * classes;
+      auto const [largest, total] = detail::softmax_row(classes, z);
+      double const log_normaliser = largest + std::log(total);
+      for (int c = 0; c < classes; ++c) {
+        double const a = wanted(s, c);
+        losses[s] += a != 0.0 ? a * (log_normaliser - static_cast<double>(z[c])) : 0.0;
+      }
+    }
+  });
+  for (std::int64_t s = 0; s < batch; ++s) {
+    sum += losses[s];
+  }
+}
+
+/// dlogits = (softmax(z) sum(a) - a) * scale, 0 for a sample that does not count.
+///
+/// Shapes: logits (B, C); dlogits (B, C), which may be logits.
+/// Cost:   2 B C exponentials.
+/// Order:  the classes of a sample in order, in double.
+template <class T, class Targets>
+TANDEM_NOINLINE void class_targets_gradient(Team& team, int batch, int classes, T const* logits,
+                                            Targets const& wanted, double scale, T* dlogits) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T const* const z = logits + s * classes;
+      T* const dz = dlogits + s * classes;
+      if (!wanted.counts(s)) {
+        for (int c = 0; c < classes; ++c) {
+          dz[c] = T{0};
+        }
+        continue;
+      }
+      auto const [largest, total] = detail::softmax_row(classes, z);
+      T const shift = static_cast<T>(largest);
+      double all = 0.0;
+      for (int c = 0; c < classes; ++c) {
+        all += wanted(s, c);
+      }
+      for (int c = 0; c < classes; ++c) {
+        double const p = static_cast<double>(std::exp(z[c] - shift)) / total;
+        dz[c] = static_cast<T>((p * all - wanted(s, c)) * scale);
+      }
+    }
+  });
+}
+
+/// Samples whose label is among their k largest outputs, the lowest index first among equals; a NaN
+/// comes before the label, and one at the label is never right. A label of -1 is no sample's.
+template <class T, class Labels>
+double top_k_count(int batch, int classes, T const* output, Labels const& labels, int k) {
+  std::int64_t right = 0;
+  for (std::int64_t s = 0; s < batch; ++s) {
+    std::int32_t const label = labels(s);
+    if (label < 0) {
+      continue;
+    }
+    T const* const y = output + s * classes;
+    T const own = y[label];
+    int ahead = own == own ? 0 : k;  // outputs that come before the label's
+    for (int c = 0; c < classes; ++c) {
+      ahead += !(y[c] <= own) || (y[c] == own && c < label) ? 1 : 0;
+    }
+    right += ahead < k ? 1 : 0;
+  }
+  return static_cast<double>(right);
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/element_loss.hpp
+
+/// @file
+/// The sum of a loss over elements, and its gradient. The mean is the caller's division.
+
+namespace tandem::host {
+
+/// Adds the sum over all elements of L::loss(y, t), in double, to @p total.
+///
+/// Shapes: y, t (B, elements); losses (B), each sample's sum.
+/// Order:  the elements of a sample in 16 lanes in double; then the samples are added one by one,
+///         so that a batch gives the same bits in one call or in several.
+template <class L, class T>
+TANDEM_NOINLINE void element_loss_forward(Team& team, int batch, std::int64_t elements, T const* y,
+                                          T const* t, double* losses, double& total) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      losses[s] = detail::lane_sum<double>(elements, [=](std::int64_t i) {
+        std::int64_t const at = s * elements + i;
+        return L::loss(static_cast<double>(y[at]), static_cast<double>(t[at]));
+      });
+    }
+  });
+  for (std::int64_t s = 0; s < batch; ++s) {
+    total += losses[s];
+  }
+}
+
+/// dy = L::gradient(y, t) * scale.
+///
+/// Shapes: y, t (n); dy (n), which may be y.
+template <class L, class T>
+TANDEM_NOINLINE void element_loss_gradient(Team& team, T const* y, T const* t, T scale, T* dy,
+                                           std::int64_t n) {
+  transform(team, n, [=](std::int64_t i) { dy[i] = L::gradient(y[i], t[i]) * scale; });
+}
+
+}  // namespace tandem::host
+
 namespace tandem {
 
 /// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch.
-template <class Smoothing, class Precision>
-class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
+template <class... Options, class Precision>
+  requires(SoftmaxCrossEntropy<Options...>::plain)
+class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<Portable, Precision>> {
   using T = typename Precision::Scalar;
-  using L = SoftmaxCrossEntropy<Smoothing>;
+  using L = SoftmaxCrossEntropy<Options...>;
 
  public:
   LossOp(Shape output, int batch)
@@ -23859,6 +28591,40 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<Portable, Precision>> {
                 double scale, T* dy) const {
     host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, output, labels,
                                          L::smoothing, scale, dy);
+  }
+
+ private:
+  int classes_;
+  std::int64_t scratch_;
+};
+
+/// With class weights, an ignored label, or soft labels. Where the mean is not over all samples,
+/// Pass::row_scale takes the place of @p scale.
+template <CrossEntropy L, class Precision>
+  requires(!L::plain)
+class LossOp<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{static_cast<int>(output.elements())},
+        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+
+  void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
+               double* loss) const {
+    *loss = 0.0;
+    host::class_targets_forward(p.device.team, p.batch, classes_, output,
+                                ClassTargetsOf<L>{targets, classes_},
+                                p.device.template scratch_as<double>(), *loss);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
+                T* dy) const {
+    host::class_targets_gradient(p.device.team, p.batch, classes_, output,
+                                 ClassTargetsOf<L>{targets, classes_},
+                                 WeighsTargets<L> ? *p.row_scale : scale, dy);
   }
 
  private:
@@ -23956,33 +28722,953 @@ class MetricOp<Accuracy, L, BasicHost<Kernels, Precision>> {
   Shape output_;
 };
 
-/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+/// TopK and Accuracy of any loss with one integer label a sample, or soft labels; a NaN never
+/// counts as right.
 template <class M, class L, class Kernels, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
-           !is_of_criterion<L>)
+  requires(requires { M::k; } && has_labels<L>)
 class MetricOp<M, L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
 
  public:
   explicit MetricOp(Shape output) : classes_{static_cast<int>(output.elements())} {}
 
-  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
-    std::int64_t right = 0;
-    for (int s = 0; s < p.batch; ++s) {
-      T const* const y = output + std::int64_t{s} * classes_;
-      T const own = y[labels[s]];
-      int ahead = own == own ? 0 : M::k;  // outputs that come before the label's
-      for (int c = 0; c < classes_; ++c) {
-        ahead += !(y[c] <= own) || (y[c] == own && c < labels[s]) ? 1 : 0;
-      }
-      right += ahead < M::k ? 1 : 0;
-    }
-    *sum = static_cast<double>(right);
+    *sum = host::top_k_count(p.batch, classes_, output, LabelsOf<L>{targets, classes_}, M::k);
   }
 
  private:
   int classes_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/own_join.hpp
+
+/// @file
+/// A program's own rules of Join on Host: an ElementJoin, with oneDNN and without; and a rule that
+/// brings its passes, static functions of the type itself.
+///
+/// Such a rule gives `forward(auto const& call)` and `input_gradient(auto const& call)`, where call
+/// is a JoinCall<float> or <double>.
+
+// ---- tandem/layers/own_join.hpp
+
+/// @file
+/// ElementJoin: what a program derives a rule of its own for Join from that every backend runs,
+/// given by functions of one element of each of two branches.
+///
+///   struct Gate : ElementJoin<Gate> {  // Join<Gate, Linear<8>, Sequential<Linear<8>, Tanh>>
+///     static constexpr std::string_view name = "Gate";
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R value(R a, R b) { return a * b; }
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R first_slope(R, R b) { return b; }
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R second_slope(R a, R) { return a; }
+///   };
+
+namespace tandem {
+
+/// y = R::value(a, b), element by element of the outputs of two branches.
+///
+/// R, which derives from this, has `name`, `value(a, b)`, and its derivatives by a and by b,
+/// `first_slope(a, b)` and `second_slope(a, b)`: static templates of the type that a backend
+/// computes in, float or double, and TANDEM_HOST_DEVICE for Cuda.
+///
+/// Shapes: a and b any, and the same; y as these.
+template <class R>
+struct ElementJoin {
+  using layer = R;
+  static constexpr Shape output(std::span<Shape const> in) {
+    return in.size() == 2 && in[0] == in[1] ? in[0] : Shape{};
+  }
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+};
+
+namespace detail {
+
+template <class J, class R>
+concept JoinFunctions = requires(R x) {
+  { J::value(x, x) } -> std::same_as<R>;
+  { J::first_slope(x, x) } -> std::same_as<R>;
+  { J::second_slope(x, x) } -> std::same_as<R>;
+};
+
+}  // namespace detail
+
+/// An own rule of elements, see ElementJoin.
+template <class J>
+concept OwnElementJoin = JoinRule<J> && std::derived_from<J, ElementJoin<J>> &&
+    detail::JoinFunctions<J, float> && detail::JoinFunctions<J, double>;
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/user_layer.hpp
+
+/// @file
+/// A user's own layer, loss and metric on Host: static functions of the type itself become ops.
+///
+/// A layer gives `forward(auto const& call)`, `input_gradient(auto const& call)` and, with
+/// parameters, `weight_gradient(auto const& call)`, where call is a LayerCall<float> or <double>.
+/// They run on the device's own thread, and split what they like among its others.
+
+// ---- tandem/core/row.hpp
+
+/// @file
+/// Row: the numbers of one sample, as std::span has them, for functions that a GPU runs, too.
+
+namespace tandem {
+
+/// A view of some numbers beside one another. Device code may not call what std::span has.
+template <class T>
+class Row {
+ public:
+  TANDEM_HOST_DEVICE constexpr Row(T* data, std::size_t size) : data_{data}, size_{size} {}
+
+  TANDEM_HOST_DEVICE constexpr T& operator[](std::size_t i) const { return data_[i]; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::size_t size() const { return size_; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* data() const { return data_; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* begin() const { return data_; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* end() const { return data_ + size_; }
+
+ private:
+  T* data_;
+  std::size_t size_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/own_loss.hpp
+
+/// @file
+/// RowLoss and RowMetric: a program's own loss and metric of whole samples, on every backend.
+///
+///   struct LargestError {
+///     static constexpr std::string_view name = "largest error";
+///     template <class R>
+///     TANDEM_HOST_DEVICE static double value(Row<R const> y, Row<float const> t) {
+///       double largest = 0;
+///       for (std::size_t i = 0; i < y.size(); ++i) {
+///         largest = std::fmax(largest, std::fabs(double{y[i]} - double{t[i]}));
+///       }
+///       return largest;
+///     }
+///   };
+///
+/// What takes std::span or `auto` in the place of Row runs on Host alone: ops/host/user_layer.hpp.
+
+namespace tandem {
+
+namespace detail {
+
+template <class L, class T, class Target>
+concept ValueOfSpans = requires(std::span<T const> output, std::span<Target const> target) {
+  { L::value(output, target) } -> std::convertible_to<double>;
+};
+template <class L, class T, class Target>
+concept ValueOfRows = requires(Row<T const> output, Row<Target const> target) {
+  { L::value(output, target) } -> std::convertible_to<double>;
+};
+template <class L, class T, class Target>
+concept GradientOfSpans = requires(std::span<T const> output, std::span<Target const> target,
+                                   std::span<T> dy) {
+  L::gradient(output, target, dy);
+};
+template <class L, class T, class Target>
+concept GradientOfRows = requires(Row<T const> output, Row<Target const> target, Row<T> dy) {
+  L::gradient(output, target, dy);
+};
+
+}  // namespace detail
+
+/// A metric with `double value(Row<T const> output, Row<Target const> target)` of one sample, in
+/// the order that users know, and T the float or double of a backend: TANDEM_HOST_DEVICE for Cuda.
+template <class M, class L, class T>
+concept RowMetric = Metric<M> && Loss<L> && detail::ValueOfRows<M, T, typename L::Target> &&
+    !detail::ValueOfSpans<M, T, typename L::Target>;
+
+/// A loss with the same, and `void gradient(output, target, Row<T> dy)`; dy is to be written, not
+/// scaled by the batch.
+template <class L, class T>
+concept RowLoss = RowMetric<L, L, T> && detail::GradientOfRows<L, T, typename L::Target>;
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// body(begin, end) on ranges that cover [0, n), on the threads of @p team. What one of them throws
+/// is thrown when all have ended.
+template <class Body>
+void split(host::Team* team, std::size_t n, Body const& body) {
+  if (team == nullptr) {
+    body(std::size_t{0}, n);
+    return;
+  }
+  std::exception_ptr error;
+  std::atomic<bool> failed{false};
+  team->parallel_for(static_cast<std::int64_t>(n), [&](std::int64_t begin, std::int64_t end) {
+    try {
+      body(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+    } catch (...) {
+      if (!failed.exchange(true)) {
+        error = std::current_exception();
+      }
+    }
+  });
+  if (error) {
+    std::rethrow_exception(error);
+  }
+}
+
+}  // namespace detail
+
+/// What a user's layer sees of one pass over one microbatch of `batch` samples.
+///
+/// Of a sequence `in` and `out` have as many rows as this step's samples.
+///
+/// forward writes y; input_gradient writes dx; weight_gradient *adds* to gradient(i). x and y are
+/// there in all three.
+template <class T>
+struct LayerCall {
+  int batch = 0;
+  Shape in{};
+  Shape out{};
+  bool training = true;
+  std::span<T const> x{};   ///< (batch, in)
+  std::span<T> y{};         ///< (batch, out)
+  std::span<T const> dy{};  ///< (batch, out)
+  std::span<T> dx{};        ///< (batch, in)
+  T* const* parameter_memory = nullptr;
+  T* const* gradient_memory = nullptr;
+  Parameters const* list = nullptr;
+  host::Team* team = nullptr;  ///< the device's threads; null: the caller's alone
+
+  [[nodiscard]] std::span<T const> parameter(int i) const {
+    return {parameter_memory[i], elements(i)};
+  }
+  [[nodiscard]] std::span<T> gradient(int i) const { return {gradient_memory[i], elements(i)}; }
+
+  /// f(i) for each i in [0, n), on all of the device's threads.
+  ///
+  /// @pre f writes only what belongs to its i, so that no result depends on the number of threads,
+  ///      and calls neither this nor sum()
+  template <class F>
+  void for_each(std::size_t n, F const& f) const {
+    detail::split(team, n, [&f](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        f(i);
+      }
+    });
+  }
+  /// f(s) for each sample s, likewise.
+  template <class F>
+  void for_each_sample(F const& f) const {
+    for_each(static_cast<std::size_t>(batch), f);
+  }
+  /// term(0) + … + term(n - 1), in double, on all of the device's threads: for the gradient of a
+  /// weight that many elements share.
+  ///
+  /// Order: at most 64 parts, cut by n alone, each in index order; then the parts in theirs.
+  template <class F>
+  [[nodiscard]] double sum(std::size_t n, F const& term) const {
+    constexpr std::size_t most = 64;
+    double part[most] = {};
+    std::size_t const each = std::max<std::size_t>(1024, (n + most - 1) / most);
+    std::size_t const parts = (n + each - 1) / each;
+    for_each(parts, [&](std::size_t p) {
+      double own = 0.0;
+      for (std::size_t i = p * each, end = std::min(n, i + each); i < end; ++i) {
+        own += static_cast<double>(term(i));
+      }
+      part[p] = own;
+    });
+    double total = 0.0;
+    for (std::size_t p = 0; p < parts; ++p) {
+      total += part[p];
+    }
+    return total;
+  }
+
+ private:
+  [[nodiscard]] std::size_t elements(int i) const {
+    return static_cast<std::size_t>(list->item[i].shape.elements());
+  }
+};
+
+namespace detail {
+
+// The shape of a sample in a step of @p time rows.
+constexpr Shape at_time(Shape shape, int time) {
+  if (shape.timed) {
+    shape.extent[0] = time;
+  }
+  return shape;
+}
+
+}  // namespace detail
+
+/// A layer that brings its own passes for Host.
+template <class L, class T>
+concept HostLayer = Layer<L> && requires(LayerCall<T> const& call) {
+  L::forward(call);
+  L::input_gradient(call);
+};
+
+/// One that has weights to give a gradient of.
+template <class L, class T>
+concept HostLayerWithWeights = HostLayer<L, T> && requires(LayerCall<T> const& call) {
+  L::weight_gradient(call);
+};
+
+template <class L, class Precision>
+  requires HostLayer<L, typename Precision::Scalar>
+class Op<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup)
+      : in_{setup.node.in}, out_{setup.node.out}, list_{parameters_of<L>(setup.node.in)} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .output = true}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const { L::forward(call(o, p)); }
+  void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    L::input_gradient(call(o, p));
+  }
+  void weight_gradient(Operands<T> const& o,
+                       Pass<host::Device> const& p) const requires HostLayerWithWeights<L, T> {
+    LayerCall<T> const c = call(o, p);
+    if (!p.accumulate) {
+      for (int i = 0; i < list_.count; ++i) {
+        std::ranges::fill(c.gradient(i), T{0});
+      }
+    }
+    L::weight_gradient(c);
+  }
+
+ private:
+  [[nodiscard]] LayerCall<T> call(Operands<T> const& o, Pass<host::Device> const& p) const {
+    auto const in = static_cast<std::size_t>(p.elements(in_));
+    auto const out = static_cast<std::size_t>(p.elements(out_));
+    T* const dx = o.dx != nullptr ? o.dx[0] : nullptr;
+    return {.batch = p.batch,
+            .in = detail::at_time(in_, p.time),
+            .out = detail::at_time(out_, p.time),
+            .training = p.training,
+            .x = {o.x[0], in},
+            .y = {o.y, out},
+            .dy = {o.dy, o.dy != nullptr ? out : 0},
+            .dx = {dx, dx != nullptr ? in : 0},
+            .parameter_memory = o.parameter,
+            .gradient_memory = o.gradient,
+            .list = &list_,
+            .team = &p.device.team};
+  }
+
+  Shape in_;
+  Shape out_;
+  Parameters list_;
+};
+
+/// A loss that brings `double value(output, target)` and `void gradient(output, target, dy)` of one
+/// sample, spans of T and Target, or Rows (see RowLoss); dy is to be written, not scaled by the
+/// batch.
+template <class L, class T>
+concept HostLoss = (Loss<L> && detail::ValueOfSpans<L, T, typename L::Target> &&
+                    detail::GradientOfSpans<L, T, typename L::Target>) ||
+                   RowLoss<L, T>;
+
+namespace detail {
+
+/// The samples of a microbatch for a loss's or metric's functions of one.
+template <class L, class T, class Target>
+struct OwnSamples {
+  std::size_t outputs;  ///< of a sample
+  std::size_t targets;
+
+  /// @tparam Of  the loss whose targets they are, which may say that a sample does not count
+  template <class Of = L>
+  [[nodiscard]] double sum(int batch, T const* output, Target const* target) const {
+    double sum = 0.0;
+    for (std::size_t s = 0; s < static_cast<std::size_t>(batch); ++s) {
+      T const* const y = output + s * outputs;
+      Target const* const t = target + s * targets;
+      if (targets > 0 && !sample_counts<Of>(*t)) {
+        continue;
+      }
+      if constexpr (ValueOfSpans<L, T, Target>) {
+        sum += L::value(std::span{y, outputs}, std::span{t, targets});
+      } else {
+        sum += L::value(Row<T const>{y, outputs}, Row<Target const>{t, targets});
+      }
+    }
+    return sum;
+  }
+
+  void gradient(int batch, T const* output, Target const* target, double scale, T* dy) const {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(batch); ++s) {
+      T const* const y = output + s * outputs;
+      Target const* const t = target + s * targets;
+      std::span<T> const sample{dy + s * outputs, outputs};
+      if constexpr (GradientOfSpans<L, T, Target>) {
+        L::gradient(std::span{y, outputs}, std::span{t, targets}, sample);
+      } else {
+        L::gradient(Row<T const>{y, outputs}, Row<Target const>{t, targets},
+                    Row<T>{sample.data(), outputs});
+      }
+      for (T& element : sample) {
+        element *= static_cast<T>(scale);
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+template <class L, class Precision>
+  requires HostLoss<L, typename Precision::Scalar>
+class LossOp<L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int /*batch*/)
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return 0; }
+
+  void forward(Pass<host::Device> const& p, T const* output, Target const* target,
+               double* loss) const {
+    *loss = samples_.sum(p.batch, output, target);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, Target const* target, double scale,
+                T* dy) const {
+    samples_.gradient(p.batch, output, target, scale, dy);
+  }
+
+ private:
+  detail::OwnSamples<L, T, Target> samples_;
+};
+
+/// A metric that brings `double value(output, target)` of one sample, of spans or of Rows.
+template <class M, class L, class T>
+concept HostMetric =
+    (Metric<M> && detail::ValueOfSpans<M, T, typename L::Target>) || RowMetric<M, L, T>;
+
+template <class M, class L, class Precision>
+  requires HostMetric<M, L, typename Precision::Scalar>
+class MetricOp<M, L, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit MetricOp(Shape output)
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))} {}
+
+  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
+             double* sum) const {
+    *sum = samples_.template sum<L>(p.batch, output, target);
+  }
+
+ private:
+  detail::OwnSamples<M, T, typename L::Target> samples_;
+};
+
+/// No metric: nothing is counted.
+struct NoMetric {
+  static constexpr std::string_view name = "";
+  template <class T, class Target>
+  static double value(std::span<T const>, std::span<Target const>) {
+    return 0.0;
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a user's join sees of one pass over one microbatch of `batch` samples.
+///
+/// forward writes y; input_gradient writes dx(i), each that is not empty: an input that needs no
+/// gradient has none. x and y are there in both.
+template <class T>
+struct JoinCall {
+  int batch = 0;
+  int inputs = 0;  ///< as many as branches
+  bool training = true;
+  Shape out{};
+  std::span<T> y{};         ///< (batch, out)
+  std::span<T const> dy{};  ///< (batch, out)
+  Shape const* shapes = nullptr;
+  T const* const* values = nullptr;
+  T* const* gradients = nullptr;
+  host::Team* team = nullptr;  ///< the device's threads; null: the caller's alone
+
+  [[nodiscard]] Shape const& in(int i) const { return shapes[i]; }
+  [[nodiscard]] std::span<T const> x(int i) const { return {values[i], elements(i)}; }
+  [[nodiscard]] std::span<T> dx(int i) const {
+    T* const data = gradients != nullptr ? gradients[i] : nullptr;
+    return {data, data != nullptr ? elements(i) : 0};
+  }
+
+  /// As those of LayerCall.
+  template <class F>
+  void for_each(std::size_t n, F const& f) const {
+    LayerCall<T>{.team = team}.for_each(n, f);
+  }
+  template <class F>
+  void for_each_sample(F const& f) const {
+    for_each(static_cast<std::size_t>(batch), f);
+  }
+
+ private:
+  [[nodiscard]] std::size_t elements(int i) const {
+    return static_cast<std::size_t>(batch * shapes[i].elements());
+  }
+};
+
+/// A rule that brings its own passes for Host.
+template <class J, class T>
+concept HostJoin = JoinRule<J> && requires(JoinCall<T> const& call) {
+  J::forward(call);
+  J::input_gradient(call);
+};
+
+template <class J, class Precision>
+  requires HostJoin<J, typename Precision::Scalar>
+class Op<J, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup)
+      : in_(setup.inputs, setup.inputs + setup.node.edges), at_{in_}, out_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true, .output = true}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) { J::forward(call(o, p)); }
+  void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) {
+    J::input_gradient(call(o, p));
+  }
+
+ private:
+  JoinCall<T> call(Operands<T> const& o, Pass<host::Device> const& p) {
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      at_[i] = detail::at_time(in_[i], p.time);
+    }
+    auto const out = static_cast<std::size_t>(p.elements(out_));
+    return {.batch = p.batch,
+            .inputs = static_cast<int>(in_.size()),
+            .training = p.training,
+            .out = detail::at_time(out_, p.time),
+            .y = {o.y, out},
+            .dy = {o.dy, o.dy != nullptr ? out : 0},
+            .shapes = at_.data(),
+            .values = o.x,
+            .gradients = o.dx,
+            .team = &p.device.team};
+  }
+
+  std::vector<Shape> in_;
+  std::vector<Shape> at_;  // with this step's time
+  Shape out_;
+};
+
+template <OwnElementJoin J, class Kernels, class Precision>
+class Op<J, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.input = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::transform(p.device.team, p.elements(shape_),
+                    [a = o.x[0], b = o.x[1], y = o.y](std::int64_t i) {
+                      y[i] = static_cast<T>(J::value(static_cast<P>(a[i]), static_cast<P>(b[i])));
+                    });
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    gradient(o, p, o.dx[0], [](P a, P b) { return J::first_slope(a, b); });
+    gradient(o, p, o.dx[1], [](P a, P b) { return J::second_slope(a, b); });
+  }
+
+ private:
+  template <class Slope>
+  void gradient(Operands<T, P> const& o, Pass<host::Device> const& p, T* dx,
+                Slope const& slope) const {
+    if (dx != nullptr) {
+      host::transform(p.device.team, p.elements(shape_),
+                      [a = o.x[0], b = o.x[1], dy = o.dy, dx, slope](std::int64_t i) {
+                        P const at = slope(static_cast<P>(a[i]), static_cast<P>(b[i]));
+                        dx[i] = static_cast<T>(static_cast<P>(dy[i]) * at);
+                      });
+    }
+  }
+
+  Shape shape_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/own_layer.hpp
+
+/// @file
+/// A program's own ElementLayer and ChannelLayer on Host, with oneDNN and without.
+
+// ---- tandem/kernels/host/own_layer.hpp
+
+/// @file
+/// The passes of a program's own ElementLayer and ChannelLayer, in either order of channels.
+
+// ---- tandem/kernels/functors/own_layer.hpp
+
+/// @file
+/// ElementSlope: the derivative of a program's own function of one element, in the form that it
+/// has.
+
+namespace tandem {
+
+/// Of L with `slope_of_output(y)`, `slope(x)` or `slope(x, y)`.
+template <class L>
+struct ElementSlope {
+  static constexpr bool of_output = requires(float y) { L::slope_of_output(y); };
+  static constexpr bool of_input = !of_output && requires(float x) { L::slope(x); };
+  static constexpr bool reads_input = !of_output;
+  static constexpr bool reads_output = !of_input;
+
+  /// What is not read may be anything.
+  template <class R>
+  TANDEM_HOST_DEVICE static R at(R x, R y) {
+    if constexpr (of_output) {
+      return L::slope_of_output(y);
+    } else if constexpr (of_input) {
+      return L::slope(x);
+    } else {
+      return L::slope(x, y);
+    }
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem::host {
+
+/// y = L::value(x).
+///
+/// R is the type to compute in. Shapes: x, y (n).
+template <class L, class R, class T>
+TANDEM_NOINLINE void element_layer_forward(Team& team, T const* x, T* y, std::int64_t n) {
+  transform(team, n,
+            [=](std::int64_t i) { y[i] = static_cast<T>(L::value(static_cast<R>(x[i]))); });
+}
+
+/// dx = dy times the slope.
+///
+/// Shapes: x, y, dy (n), of which x or y is not read where L's slope is not of it; dx (n), which
+///         may be any of them.
+template <class L, class R, class T>
+TANDEM_NOINLINE void element_layer_gradient(Team& team, T const* x, T const* y, T const* dy, T* dx,
+                                            std::int64_t n) {
+  using Slope = ElementSlope<L>;
+  T const* const in = Slope::reads_input ? x : dy;
+  T const* const out = Slope::reads_output ? y : dy;
+  transform(team, n, [=](std::int64_t i) {
+    R const slope = Slope::template at<R>(static_cast<R>(in[i]), static_cast<R>(out[i]));
+    dx[i] = static_cast<T>(static_cast<R>(dy[i]) * slope);
+  });
+}
+
+/// Where elements have their channel: (rows, channels, inner). Maps as users know them have their
+/// pixels as `inner`, channels-last ones as rows.
+struct ChannelOrder {
+  std::int64_t rows = 0;
+  std::int64_t channels = 1;
+  std::int64_t inner = 1;
+
+  [[nodiscard]] std::int64_t elements() const { return rows * channels * inner; }
+};
+
+namespace detail {
+
+/// f(element, channel) for each element.
+template <class Function>
+void each_with_channel(Team& team, ChannelOrder order, Function const& f) {
+  if (order.channels == 1) {
+    transform(team, order.elements(), [f](std::int64_t i) { f(i, std::int64_t{0}); });
+    return;
+  }
+  team.parallel_for(order.rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t const first = row * order.channels * order.inner;
+      if (order.inner == 1) {
+        for (std::int64_t c = 0; c < order.channels; ++c) {
+          f(first + c, c);
+        }
+      } else {
+        for (std::int64_t c = 0; c < order.channels; ++c) {
+          for (std::int64_t i = 0; i < order.inner; ++i) {
+            f(first + c * order.inner + i, c);
+          }
+        }
+      }
+    }
+  });
+}
+
+/// Rows of a part that one thread sums, a function of the order only, so that no bit depends on the
+/// team: at most 64 parts, each of some thousand elements where there are so many.
+constexpr std::int64_t rows_of_part(ChannelOrder const& order) {
+  std::int64_t const least = (4096 + order.channels * order.inner - 1) /
+                             std::max<std::int64_t>(1, order.channels * order.inner);
+  return std::max<std::int64_t>({1, least, (order.rows + 63) / 64});
+}
+inline constexpr std::int64_t most_parts = 64;
+
+}  // namespace detail
+
+/// y = L::value(x, w[channel]).
+///
+/// Shapes: x, y (rows, channels, inner); w (channels).
+template <class L, class P, class T>
+TANDEM_NOINLINE void channel_layer_forward(Team& team, ChannelOrder order, T const* x, P const* w,
+                                           T* y) {
+  detail::each_with_channel(team, order, [=](std::int64_t i, std::int64_t c) {
+    y[i] = static_cast<T>(L::value(static_cast<P>(x[i]), w[c]));
+  });
+}
+
+/// dx = dy L::slope(x, w[channel]).
+///
+/// Shapes: x, dy (rows, channels, inner); dx likewise, which may be either; w (channels).
+template <class L, class P, class T>
+TANDEM_NOINLINE void channel_layer_input_gradient(Team& team, ChannelOrder order, T const* x,
+                                                  P const* w, T const* dy, T* dx) {
+  detail::each_with_channel(team, order, [=](std::int64_t i, std::int64_t c) {
+    dx[i] = static_cast<T>(static_cast<P>(dy[i]) * L::slope(static_cast<P>(x[i]), w[c]));
+  });
+}
+
+/// Scratch of channel_layer_weight_gradient.
+constexpr std::int64_t channel_layer_scratch_bytes(std::int64_t channels) {
+  return detail::most_parts * channels * static_cast<std::int64_t>(sizeof(double));
+}
+
+/// dw[channel] = [+=] the sum of dy L::weight_slope(x, w[channel]).
+///
+/// Shapes: x, dy (rows, channels, inner); w, dw (channels).
+/// Order:  parts of the rows, cut by the shape alone; each in index order, a run of one channel in
+///         16 lanes, and then the parts, in double.
+/// @pre    scratch has channel_layer_scratch_bytes(channels)
+template <class L, class P, class T>
+TANDEM_NOINLINE void channel_layer_weight_gradient(Team& team, ChannelOrder order, T const* x,
+                                                   P const* w, T const* dy, P* dw, bool accumulate,
+                                                   double* scratch) {
+  auto const term = [=](std::int64_t i, std::int64_t c) {
+    return static_cast<double>(static_cast<P>(dy[i]) * L::weight_slope(static_cast<P>(x[i]), w[c]));
+  };
+  std::int64_t const each = detail::rows_of_part(order);
+  std::int64_t const parts = (order.rows + each - 1) / each;
+  team.parallel_for(parts, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t part = begin; part < end; ++part) {
+      double* const sum = scratch + part * order.channels;
+      std::fill(sum, sum + order.channels, 0.0);
+      std::int64_t const first = part * each;
+      std::int64_t const last = std::min(order.rows, first + each);
+      if (order.channels == 1) {
+        std::int64_t const from = first * order.inner;
+        sum[0] = detail::lane_sum<double>((last - first) * order.inner,
+                                          [=](std::int64_t i) { return term(from + i, 0); });
+        continue;
+      }
+      for (std::int64_t row = first; row < last; ++row) {
+        for (std::int64_t c = 0; c < order.channels; ++c) {
+          std::int64_t const from = (row * order.channels + c) * order.inner;
+          sum[c] += order.inner == 1 ? term(from, c)
+                                     : detail::lane_sum<double>(order.inner, [=](std::int64_t i) {
+                                         return term(from + i, c);
+                                       });
+        }
+      }
+    }
+  });
+  for (std::int64_t c = 0; c < order.channels; ++c) {
+    double total = 0.0;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      total += scratch[part * order.channels + c];
+    }
+    dw[c] = accumulate ? dw[c] + static_cast<P>(total) : static_cast<P>(total);
+  }
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/layers/own_layer.hpp
+
+/// @file
+/// ElementLayer and ChannelLayer: what a program derives a layer of its own from that every backend
+/// runs, given by functions of one element.
+///
+///   struct Softsign : ElementLayer<Softsign> {
+///     static constexpr std::string_view name = "Softsign";
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R value(R x) { return x / (1 + std::fabs(x)); }
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R slope_of_output(R y) {
+///       return (1 - std::fabs(y)) * (1 - std::fabs(y));
+///     }
+///   };
+
+namespace tandem {
+
+/// y = L::value(x), element by element.
+///
+/// L, which derives from this, has `name`, `value(x)`, and the derivative of y by x in one form:
+/// `slope(x)`, `slope_of_output(y)`, or `slope(x, y)`. Only what it reads is kept for backward, and
+/// the output often is for the next layer anyway. Functions are static templates of the type that a
+/// backend computes in, float or double, and TANDEM_HOST_DEVICE for Cuda.
+///
+/// Shapes: any, which y keeps.
+template <class L>
+struct ElementLayer {
+  using layer = L;
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape) {
+    return Kept::of(
+        !requires(float x) { L::slope_of_output(x); }, !requires(float x) { L::slope(x); });
+  }
+};
+
+/// y = L::value(x, w), element by element, with a learnt w for each channel: of an image (C, H, W)
+/// or a sequence (T, C) each of C, of a vector each element.
+///
+/// L, which derives from this, has `name`, `initial`, an Init, `value(x, w)`, `slope(x, w)`, the
+/// derivative of y by x, and `weight_slope(x, w)`, that by w: as those of an ElementLayer. With
+/// `static constexpr bool one_weight = true` all channels share one. The parameter is "weight".
+template <class L>
+struct ChannelLayer {
+  using layer = L;
+  static constexpr Shape output(Shape in) { return in; }
+  static constexpr Kept kept(Shape) { return Kept::of(true, false); }
+  static constexpr bool one_weight = false;
+  static constexpr int weights(Shape in) { return L::one_weight ? 1 : in[in.timed ? 1 : 0]; }
+  static constexpr Parameters parameters(Shape in) {
+    return Parameters{Parameter{"weight", vector_shape(weights(in)), L::initial}};
+  }
+};
+
+namespace detail {
+
+template <class L, class R>
+concept SlopeOfInput = requires(R x) {
+  { L::slope(x) } -> std::same_as<R>;
+};
+template <class L, class R>
+concept SlopeOfOutput = requires(R y) {
+  { L::slope_of_output(y) } -> std::same_as<R>;
+};
+template <class L, class R>
+concept SlopeOfBoth = requires(R x) {
+  { L::slope(x, x) } -> std::same_as<R>;
+};
+template <class L, class R>
+concept ElementFunctions = requires(R x) {
+  { L::value(x) } -> std::same_as<R>;
+}
+&&(SlopeOfInput<L, R> || SlopeOfOutput<L, R> || SlopeOfBoth<L, R>);
+template <class L, class R>
+concept ChannelFunctions = requires(R x) {
+  { L::value(x, x) } -> std::same_as<R>;
+  { L::slope(x, x) } -> std::same_as<R>;
+  { L::weight_slope(x, x) } -> std::same_as<R>;
+};
+
+}  // namespace detail
+
+/// An own layer of elements, see ElementLayer.
+template <class L>
+concept OwnElementLayer = Layer<L> && std::derived_from<L, ElementLayer<L>> &&
+    detail::ElementFunctions<L, float> && detail::ElementFunctions<L, double>;
+
+/// One with a weight a channel, see ChannelLayer.
+template <class L>
+concept OwnChannelLayer = Layer<L> && std::derived_from<L, ChannelLayer<L>> &&
+    detail::ChannelFunctions<L, float> && detail::ChannelFunctions<L, double>;
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <OwnElementLayer L, class Kernels, class Precision>
+class Op<L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+  using Slope = ElementSlope<L>;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = Slope::reads_input, .output = Slope::reads_output};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::element_layer_forward<L, P>(p.device.team, o.x[0], o.y, p.elements(shape_));
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::element_layer_gradient<L, P>(p.device.team, o.x[0], static_cast<T const*>(o.y), o.dy,
+                                       o.dx[0], p.elements(shape_));
+  }
+
+ private:
+  Shape shape_;
+};
+
+template <OwnChannelLayer L, class Kernels, class Precision>
+class Op<L, BasicHost<Kernels, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out}, weights_{L::weights(setup.node.in)} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true, .scratch_bytes = host::channel_layer_scratch_bytes(weights_)};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::channel_layer_forward<L, P>(p.device.team, order(p), o.x[0], weight(o), o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::channel_layer_input_gradient<L, P>(p.device.team, order(p), o.x[0], weight(o), o.dy,
+                                             o.dx[0]);
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    host::channel_layer_weight_gradient<L, P>(p.device.team, order(p), o.x[0], weight(o), o.dy,
+                                              o.gradient[0], p.accumulate,
+                                              p.device.template scratch_as<double>());
+  }
+
+ private:
+  static P const* weight(Operands<T, P> const& o) { return o.parameter[0]; }
+
+  [[nodiscard]] host::ChannelOrder order(Pass<host::Device> const& p) const {
+    std::int64_t const all = p.elements(shape_);
+    if (weights_ == 1) {
+      return {all, 1, 1};
+    }
+    std::int64_t const inner =
+        std::is_same_v<Kernels, Portable> && shape_.rank == 3 ? shape_.elements() / shape_[0] : 1;
+    return {all / (weights_ * inner), weights_, inner};
+  }
+
+  Shape shape_;
+  int weights_;
 };
 
 }  // namespace tandem
@@ -24496,6 +30182,329 @@ struct Op<Subsample2d<Out, Step>, BasicHost<Portable, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/resample.hpp
+
+/// @file
+/// Pad2d and Upsample on Host, portable kernels.
+
+// ---- tandem/kernels/functors/resample_axes.hpp
+
+/// @file
+/// PadAxis, NearestAxis, BilinearAxis: rows or columns of an image made from those of another, each
+/// a mean of two at most; plain arithmetic of one place, the same on every backend.
+///
+/// source<R>(i, k), k < sources(i), are the places of the input that place i of the output is made
+/// from, reader<R>(j, k), k < readers(j), the places of the output that are made from place j of
+/// the input, both in rising order: a pass forward and its gradient write each element once.
+
+namespace tandem {
+
+/// A place, and the weight with which it counts, of type R.
+template <class R>
+struct WeightedPlace {
+  int at;
+  R weight;
+};
+
+/// Places before and behind those of the input.
+///
+/// @pre padding < in where it reflects, padding <= in where it is circular
+struct PadAxis {
+  int in = 0;
+  int padding = 0;
+  PaddingMode mode = PaddingMode::zeros;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int out() const { return in + 2 * padding; }
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int sources(int i) const {
+    bool const inside = i >= padding && i < padding + in;
+    return inside || mode != PaddingMode::zeros ? 1 : 0;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> source(int i, int /*k*/) const {
+    int const j = i - padding;
+    if (j >= 0 && j < in) {
+      return {j, R{1}};
+    }
+    switch (mode) {
+      case PaddingMode::reflect:
+        return {j < 0 ? -j : 2 * (in - 1) - j, R{1}};
+      case PaddingMode::replicate:
+        return {j < 0 ? 0 : in - 1, R{1}};
+      default:
+        return {j < 0 ? j + in : j - in, R{1}};
+    }
+  }
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int readers(int j) const {
+    return before(j).count + 1 + behind(j).count;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> reader(int j, int k) const {
+    Run const first = before(j);
+    if (k <= first.count) {
+      return {k < first.count ? first.begin + k : j + padding, R{1}};
+    }
+    return {behind(j).begin + k - first.count - 1, R{1}};
+  }
+
+ private:
+  /// Of places in the padding that are made from one of the input.
+  struct Run {
+    int begin;
+    int count;
+  };
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Run before(int j) const {
+    switch (mode) {
+      case PaddingMode::reflect:
+        return {padding - j, j > 0 && j <= padding ? 1 : 0};
+      case PaddingMode::replicate:
+        return {0, j == 0 ? padding : 0};
+      case PaddingMode::circular:
+        return {j + padding - in, j + padding >= in ? 1 : 0};
+      default:
+        return {0, 0};
+    }
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Run behind(int j) const {
+    int const from_last = in - 1 - j;
+    switch (mode) {
+      case PaddingMode::reflect:
+        return {padding + in - 1 + from_last, from_last > 0 && from_last <= padding ? 1 : 0};
+      case PaddingMode::replicate:
+        return {padding + in, from_last == 0 ? padding : 0};
+      case PaddingMode::circular:
+        return {padding + in + j, j < padding ? 1 : 0};
+      default:
+        return {0, 0};
+    }
+  }
+};
+
+/// Each place so many times.
+struct NearestAxis {
+  int in = 0;
+  int scale = 1;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int out() const { return in * scale; }
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int sources(int /*i*/) const { return 1; }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> source(int i, int /*k*/) const {
+    return {i / scale, R{1}};
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int readers(int /*j*/) const { return scale; }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> reader(int j, int k) const {
+    return {j * scale + k, R{1}};
+  }
+};
+
+/// Places as wide as 1 / scale of the input's, each a mean of the two whose middles it is between,
+/// by its distance; before the first middle and behind the last one as those are: PyTorch's with
+/// align_corners off.
+struct BilinearAxis {
+  int in = 0;
+  int scale = 1;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int out() const { return in * scale; }
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int sources(int i) const {
+    int const at = twice(i);
+    return at % (2 * scale) == 0 || at > 2 * scale * (in - 1) ? 1 : 2;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> source(int i, int k) const {
+    int const j = twice(i) / (2 * scale) + k;
+    return {j, weight<R>(i, j)};
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int readers(int j) const {
+    return last_reader(j) - first_reader(j) + 1;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> reader(int j, int k) const {
+    int const i = first_reader(j) + k;
+    return {i, weight<R>(i, j)};
+  }
+
+ private:
+  // 2 scale times the place in the input, (i + 1 / 2) / scale - 1 / 2, which is not below 0.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int twice(int i) const {
+    int const at = 2 * i + 1 - scale;
+    return at > 0 ? at : 0;
+  }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr R weight(int i, int j) const {
+    int const distance = twice(i) - 2 * scale * j;
+    if (j == in - 1 && distance > 0) {
+      return R{1};
+    }
+    int const part = distance < 0 ? -distance : distance;
+    return static_cast<R>(2 * scale - part) / static_cast<R>(2 * scale);
+  }
+  // Nearer to j than the next place is.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int first_reader(int j) const {
+    return j == 0 ? 0 : scale * (j - 1) + (scale - 1) / 2 + 1;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int last_reader(int j) const {
+    return j == in - 1 ? out() - 1 : scale * (j + 1) + scale / 2 - 1;
+  }
+};
+
+/// An image (channels, rows.in, columns.in) and the one made from it.
+template <class Axis>
+struct Resampling {
+  int channels = 0;
+  Axis rows{};
+  Axis columns{};
+};
+
+/// Of a Pad2d on images @p in.
+constexpr Resampling<PadAxis> padded(Shape in, Extent2d padding, PaddingMode mode) {
+  return {in[0], {in[1], padding.height, mode}, {in[2], padding.width, mode}};
+}
+
+/// Of an Upsample.
+template <bool Bilinear>
+using UpsampleAxis = std::conditional_t<Bilinear, BilinearAxis, NearestAxis>;
+template <bool Bilinear>
+constexpr Resampling<UpsampleAxis<Bilinear>> enlarged(Shape in, int scale) {
+  return {in[0], {in[1], scale}, {in[2], scale}};
+}
+
+/// Which way a pass goes along an axis: how many places are written, and read; and the places that
+/// one is made from.
+template <class Axis>
+struct TowardsOutput {
+  Axis axis;
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int written() const { return axis.out(); }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int read() const { return axis.in; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int terms(int i) const { return axis.sources(i); }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> term(int i, int k) const {
+    return axis.template source<R>(i, k);
+  }
+};
+template <class Axis>
+struct TowardsInput {
+  Axis axis;
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int written() const { return axis.in; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int read() const { return axis.out(); }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int terms(int j) const { return axis.readers(j); }
+  template <class R>
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr WeightedPlace<R> term(int j, int k) const {
+    return axis.template reader<R>(j, k);
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/kernels/host/resample.hpp
+
+/// @file
+/// Images padded or enlarged: each pixel a mean of a few of another image's, and the gradient.
+
+namespace tandem::host {
+
+namespace detail {
+
+/// to[h, w] = the sum over the places that @p rows and @p columns name of from, by their weights.
+template <class T, class Way>
+void resample(Team& team, std::int64_t maps, Way const& rows, Way const& columns, T const* from,
+              T* to) {
+  std::int64_t const pixels = std::int64_t{rows.read()} * columns.read();
+  team.parallel_for(maps * rows.written(), [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const map = from + row / rows.written() * pixels;
+      int const h = static_cast<int>(row % rows.written());
+      for (int w = 0; w < columns.written(); ++w) {
+        T total{0};
+        for (int u = 0; u < rows.terms(h); ++u) {
+          auto const of_row = rows.template term<T>(h, u);
+          T const* const line = map + std::int64_t{of_row.at} * columns.read();
+          for (int v = 0; v < columns.terms(w); ++v) {
+            auto const of_column = columns.template term<T>(w, v);
+            total += of_row.weight * of_column.weight * line[of_column.at];
+          }
+        }
+        to[row * columns.written() + w] = total;
+      }
+    }
+  });
+}
+
+}  // namespace detail
+
+/// y = x with the rows and columns of @p g.
+///
+/// Shapes: x (B, channels, in); y (B, channels, out).
+/// Cost:   reads one to four pixels an output, most of them from a cache; bound by memory.
+/// Order:  the pixels of the input row by row, in T.
+template <class T, class Axis>
+TANDEM_NOINLINE void resample_forward(Team& team, Resampling<Axis> const& g, int batch, T const* x,
+                                      T* y) {
+  detail::resample(team, std::int64_t{batch} * g.channels, TowardsOutput<Axis>{g.rows},
+                   TowardsOutput<Axis>{g.columns}, x, y);
+}
+
+/// The gradient of resample_forward.
+///
+/// Shapes: dy (B, channels, out); dx (B, channels, in), overwritten.
+/// Cost:   reads each element of dy once to four times; bound by memory.
+/// Order:  the pixels of the output row by row, in T.
+template <class T, class Axis>
+TANDEM_NOINLINE void resample_gradient(Team& team, Resampling<Axis> const& g, int batch,
+                                       T const* dy, T* dx) {
+  detail::resample(team, std::int64_t{batch} * g.channels, TowardsInput<Axis>{g.rows},
+                   TowardsInput<Axis>{g.columns}, dy, dx);
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Both, in either mode.
+template <class T, class Axis>
+class ResampleOp {
+ public:
+  explicit ResampleOp(Resampling<Axis> const& resampling) : resampling_{resampling} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    resample_forward(p.device.team, resampling_, p.batch, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    resample_gradient(p.device.team, resampling_, p.batch, o.dy, o.dx[0]);
+  }
+
+ private:
+  Resampling<Axis> resampling_;
+};
+
+}  // namespace host
+
+template <class... Options, class Precision>
+struct Op<Pad2d<Options...>, BasicHost<Portable, Precision>>
+    : host::ResampleOp<typename Precision::Scalar, PadAxis> {
+  explicit Op(OpSetup const& setup)
+      : host::ResampleOp<typename Precision::Scalar, PadAxis>{
+            padded(setup.node.in, Pad2d<Options...>::padding, Pad2d<Options...>::mode)} {}
+};
+
+template <int Scale, class Mode, class Precision>
+struct Op<Upsample<Scale, Mode>, BasicHost<Portable, Precision>>
+    : host::ResampleOp<typename Precision::Scalar, UpsampleAxis<Upsample<Scale, Mode>::bilinear>> {
+  explicit Op(OpSetup const& setup)
+      : host::ResampleOp<typename Precision::Scalar, UpsampleAxis<Upsample<Scale, Mode>::bilinear>>{
+            enlarged<Upsample<Scale, Mode>::bilinear>(setup.node.in, Scale)} {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/smooth_activation.hpp
 
 /// @file
@@ -24563,27 +30572,28 @@ namespace detail {
 
 [[gnu::always_inline]] inline Floats magnitude(Floats const& x) {
   Floats result;
-  result.v = (FloatVector)((WordVector)x.v & 0x7FFFFFFFU);
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) & 0x7FFFFFFFU);
   return result;
 }
 [[gnu::always_inline]] inline Floats negative(Floats const& x) {
   Floats result;
-  result.v = (FloatVector)((WordVector)x.v ^ 0x80000000U);
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) ^ 0x80000000U);
   return result;
 }
 
 /// @p x with the sign of @p sign; x is not negative.
 [[gnu::always_inline]] inline Floats with_sign(Floats const& x, Floats const& sign) {
   Floats result;
-  result.v = (FloatVector)((WordVector)x.v | ((WordVector)sign.v & 0x80000000U));
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) |
+                                           (reinterpret_cast<WordVector>(sign.v) & 0x80000000U));
   return result;
 }
 
 /// c[0] + c[1] x + … by Horner's rule.
-template <int N>
+template <std::size_t N>
 [[gnu::always_inline]] inline Floats polynomial(Floats const& x, float const (&c)[N]) {
   Floats result{c[N - 1]};
-  for (int i = N - 2; i >= 0; --i) {
+  for (std::size_t i = N - 1; i-- > 0;) {
     result = multiply_add(result, x, Floats{c[i]});
   }
   return result;
@@ -24606,7 +30616,8 @@ template <int N>
   Floats const power =
       multiply_add(multiply_add(detail::polynomial(r, c), r, Floats{1.0F}), r, Floats{1.0F});
   Floats scale;  // 2ⁿ; 0 for n = -127 and infinity for n = 128
-  scale.v = (detail::FloatVector)(((detail::WordVector)shifted.v << 23) + 0x3F800000U);
+  scale.v = reinterpret_cast<detail::FloatVector>(
+      (reinterpret_cast<detail::WordVector>(shifted.v) << 23) + 0x3F800000U);
   return power * scale;
 }
 
@@ -25505,211 +31516,6 @@ struct Op<MeanOverTime, BasicHost<Kernels, Precision>>
 
 }  // namespace tandem
 
-// ---- tandem/ops/host/user_layer.hpp
-
-/// @file
-/// A user's own layer, loss and metric on Host: static functions of the type itself become ops.
-///
-/// A layer gives `forward(auto const& call)`, `input_gradient(auto const& call)` and, with
-/// parameters, `weight_gradient(auto const& call)`, where call is a LayerCall<float> or <double>.
-
-namespace tandem {
-
-/// What a user's layer sees of one pass over one microbatch of `batch` samples.
-///
-/// Of a sequence `in` and `out` have as many rows as this step's samples.
-///
-/// forward writes y; input_gradient writes dx; weight_gradient *adds* to gradient(i). x and y are
-/// there in all three.
-template <class T>
-struct LayerCall {
-  int batch = 0;
-  Shape in{};
-  Shape out{};
-  bool training = true;
-  std::span<T const> x{};   ///< (batch, in)
-  std::span<T> y{};         ///< (batch, out)
-  std::span<T const> dy{};  ///< (batch, out)
-  std::span<T> dx{};        ///< (batch, in)
-  T* const* parameter_memory = nullptr;
-  T* const* gradient_memory = nullptr;
-  Parameters const* list = nullptr;
-
-  [[nodiscard]] std::span<T const> parameter(int i) const {
-    return {parameter_memory[i], elements(i)};
-  }
-  [[nodiscard]] std::span<T> gradient(int i) const { return {gradient_memory[i], elements(i)}; }
-
- private:
-  [[nodiscard]] std::size_t elements(int i) const {
-    return static_cast<std::size_t>(list->item[i].shape.elements());
-  }
-};
-
-namespace detail {
-
-// The shape of a sample in a step of @p time rows.
-constexpr Shape at_time(Shape shape, int time) {
-  if (shape.timed) {
-    shape.extent[0] = time;
-  }
-  return shape;
-}
-
-}  // namespace detail
-
-/// A layer that brings its own passes for Host.
-template <class L, class T>
-concept HostLayer = Layer<L> && requires(LayerCall<T> const& call) {
-  L::forward(call);
-  L::input_gradient(call);
-};
-
-/// One that has weights to give a gradient of.
-template <class L, class T>
-concept HostLayerWithWeights = HostLayer<L, T> && requires(LayerCall<T> const& call) {
-  L::weight_gradient(call);
-};
-
-template <class L, class Precision>
-  requires HostLayer<L, typename Precision::Scalar>
-class Op<L, BasicHost<Portable, Precision>> {
-  using T = typename Precision::Scalar;
-
- public:
-  explicit Op(OpSetup const& setup)
-      : in_{setup.node.in}, out_{setup.node.out}, list_{parameters_of<L>(setup.node.in)} {}
-
-  [[nodiscard]] OpNeeds needs() const { return {.input = true, .output = true}; }
-
-  void forward(Operands<T> const& o, Pass<host::Device> const& p) const { L::forward(call(o, p)); }
-  void input_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
-    L::input_gradient(call(o, p));
-  }
-  void weight_gradient(Operands<T> const& o,
-                       Pass<host::Device> const& p) const requires HostLayerWithWeights<L, T> {
-    LayerCall<T> const c = call(o, p);
-    if (!p.accumulate) {
-      for (int i = 0; i < list_.count; ++i) {
-        std::ranges::fill(c.gradient(i), T{0});
-      }
-    }
-    L::weight_gradient(c);
-  }
-
- private:
-  [[nodiscard]] LayerCall<T> call(Operands<T> const& o, Pass<host::Device> const& p) const {
-    auto const in = static_cast<std::size_t>(p.elements(in_));
-    auto const out = static_cast<std::size_t>(p.elements(out_));
-    T* const dx = o.dx != nullptr ? o.dx[0] : nullptr;
-    return {.batch = p.batch,
-            .in = detail::at_time(in_, p.time),
-            .out = detail::at_time(out_, p.time),
-            .training = p.training,
-            .x = {o.x[0], in},
-            .y = {o.y, out},
-            .dy = {o.dy, o.dy != nullptr ? out : 0},
-            .dx = {dx, dx != nullptr ? in : 0},
-            .parameter_memory = o.parameter,
-            .gradient_memory = o.gradient,
-            .list = &list_};
-  }
-
-  Shape in_;
-  Shape out_;
-  Parameters list_;
-};
-
-/// A loss that brings `double value(output, target)` and `void gradient(output, target, dy)` of one
-/// sample, spans of T and Target; dy is to be written, not scaled by the batch.
-template <class L, class T>
-concept HostLoss = Loss<L> &&
-    requires(std::span<T const> output, std::span<typename L::Target const> target,
-             std::span<T> dy) {
-  { L::value(output, target) } -> std::convertible_to<double>;
-  L::gradient(output, target, dy);
-};
-
-template <class L, class Precision>
-  requires HostLoss<L, typename Precision::Scalar>
-class LossOp<L, BasicHost<Portable, Precision>> {
-  using T = typename Precision::Scalar;
-  using Target = typename L::Target;
-
- public:
-  LossOp(Shape output, int /*batch*/)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))} {}
-
-  [[nodiscard]] std::int64_t scratch_bytes() const { return 0; }
-
-  void forward(Pass<host::Device> const& p, T const* output, Target const* target,
-               double* loss) const {
-    *loss = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *loss += L::value(std::span{output + s * outputs_, outputs_},
-                        std::span{target + s * targets_, targets_});
-    }
-  }
-  void gradient(Pass<host::Device> const& p, T const* output, Target const* target, double scale,
-                T* dy) const {
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      std::span<T> const sample{dy + s * outputs_, outputs_};
-      L::gradient(std::span{output + s * outputs_, outputs_},
-                  std::span{target + s * targets_, targets_}, sample);
-      for (T& element : sample) {
-        element *= static_cast<T>(scale);
-      }
-    }
-  }
-
- private:
-  std::size_t outputs_;
-  std::size_t targets_;
-};
-
-/// A metric that brings `double value(output, target)` of one sample.
-template <class M, class L, class T>
-concept HostMetric = Metric<M> &&
-    requires(std::span<T const> output, std::span<typename L::Target const> target) {
-  { M::value(output, target) } -> std::convertible_to<double>;
-};
-
-template <class M, class L, class Precision>
-  requires HostMetric<M, L, typename Precision::Scalar>
-class MetricOp<M, L, BasicHost<Portable, Precision>> {
-  using T = typename Precision::Scalar;
-
- public:
-  explicit MetricOp(Shape output)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))} {}
-
-  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
-             double* sum) const {
-    *sum = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *sum += M::value(std::span{output + s * outputs_, outputs_},
-                       std::span{target + s * targets_, targets_});
-    }
-  }
-
- private:
-  std::size_t outputs_;
-  std::size_t targets_;
-};
-
-/// No metric: nothing is counted.
-struct NoMetric {
-  static constexpr std::string_view name = "";
-  template <class T, class Target>
-  static double value(std::span<T const>, std::span<Target const>) {
-    return 0.0;
-  }
-};
-
-}  // namespace tandem
-
 // ---- tandem/ops/host/vocabulary.hpp
 
 /// @file
@@ -26049,6 +31855,246 @@ struct Verbs<Null> {
 
 }  // namespace tandem
 
+// ---- tandem/optim/adagrad.hpp
+
+/// @file
+/// Adagrad, as PyTorch's.
+
+// ---- tandem/optim/check_rate.hpp
+
+/// @file
+/// The checks of one number of an optimizer, with the sentences that name it.
+
+namespace tandem {
+
+namespace detail {
+
+/// A finite number of 0 or more that a float can be; not a nan.
+constexpr bool is_rate(double value) {
+  return is_finite(value) && value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
+}
+
+/// "0.1", "nan", "1e+39".
+template <class = void>  // compiled where it is called, not by every include
+std::string shown(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+/// @throws ContractError  names the option and its value
+template <class = void>
+TANDEM_COLD void check_rate(double value, std::string const& option) {
+  if (!is_rate(value)) {
+    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
+                        "; give a finite number of 0 or more"};
+  }
+}
+
+template <class = void>
+TANDEM_COLD void check_beta(double value, std::string const& option) {
+  if (!is_finite(value) || value < 0.0 || value >= 1.0) {
+    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
+                        "; give a number from 0 to less than 1"};
+  }
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Gradients over the root of the sum of all their squares, with L2 weight decay.
+///
+/// g += weight_decay p; s += g²; p -= learning_rate / (1 + (t - 1) lr_decay) g / (sqrt(s) +
+/// epsilon), t being the step from 1; s begins with initial_accumulator_value.
+/// Source: Duchi, Hazan, Singer, JMLR 12 (2011), the diagonal version.
+struct Adagrad {
+  float learning_rate = 0.01F;
+  float lr_decay = 0.0F;
+  float weight_decay = 0.0F;
+  float initial_accumulator_value = 0.0F;
+  float epsilon = 1e-10F;
+
+  static constexpr std::string_view name = "Adagrad";
+  static constexpr std::string_view state_names[] = {"sum"};
+  [[nodiscard]] constexpr float initial(int /*state*/) const { return initial_accumulator_value; }
+  struct Rate {
+    double value;
+  };
+  TANDEM_HOST_DEVICE Rate prepare(UpdateSettings const& s) const {
+    return {s.learning_rate / (1.0 + static_cast<double>(s.step - 1) * double{lr_decay})};
+  }
+
+  void check() const {
+    detail::check_rate(double{lr_decay}, "lr_decay");
+    detail::check_rate(double{initial_accumulator_value}, "initial_accumulator_value");
+    detail::check_rate(double{epsilon}, "epsilon");
+  }
+
+  template <class V, class S>
+  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[1], S const& settings) const {
+    using std::sqrt;
+    V const g = gradient + V{settings.weight_decay} * p;
+    state[0] = state[0] + g * g;
+    V const rate{static_cast<decltype(settings.learning_rate)>(settings.prepared.value)};
+    return p - rate * g / (sqrt(state[0]) + V{epsilon});
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/optim/lamb.hpp
+
+/// @file
+/// Lamb: Adam with a rate of its own for each parameter, for large batches.
+
+namespace tandem {
+
+/// Adam's m and v, with its corrections of both; u = m / (sqrt(v) + epsilon) + weight_decay p; and
+/// p -= learning_rate |p| / |u| u, norms of the whole parameter; where one of them is 0 their ratio
+/// is 1. A group without weight decay, of biases and norms, keeps its ratios.
+/// Cost:  two passes over parameters and states.
+/// Order: the norms are summed in double, in an order that depends on the parameter's size only.
+/// Source: You et al., arXiv:1904.00962, algorithm 2, where the scaling function is the identity.
+struct Lamb {
+  float learning_rate = 0.001F;
+  float beta1 = 0.9F;
+  float beta2 = 0.999F;
+  float epsilon = 1e-6F;
+  float weight_decay = 0.01F;
+
+  static constexpr std::string_view name = "Lamb";
+  static constexpr std::string_view state_names[] = {"exp_avg", "exp_avg_sq"};
+
+  struct Corrections {
+    double first, second;
+  };
+  TANDEM_HOST_DEVICE Corrections prepare(UpdateSettings const& s) const {
+    auto const t = static_cast<double>(s.step);
+    return {1.0 / (1.0 - std::pow(double{beta1}, t)), 1.0 / (1.0 - std::pow(double{beta2}, t))};
+  }
+
+  void check() const {
+    detail::check_beta(double{beta1}, "beta1");
+    detail::check_beta(double{beta2}, "beta2");
+    detail::check_rate(double{epsilon}, "epsilon");
+  }
+
+  template <class V>
+  TANDEM_HOST_DEVICE void move(V /*p*/, V g, V (&state)[2], auto const& /*settings*/) const {
+    state[0] = V{beta1} * state[0] + (V{1} - V{beta1}) * g;
+    state[1] = V{beta2} * state[1] + (V{1} - V{beta2}) * g * g;
+  }
+  template <class V, class S>
+  TANDEM_HOST_DEVICE V direction(V p, V const (&state)[2], S const& settings) const {
+    using std::sqrt;
+    using T = decltype(settings.learning_rate);
+    V const m = state[0] * V{static_cast<T>(settings.prepared.first)};
+    V const v = state[1] * V{static_cast<T>(settings.prepared.second)};
+    return m / (sqrt(v) + V{epsilon}) + V{settings.weight_decay} * p;
+  }
+  TANDEM_HOST_DEVICE double ratio(double of_parameter, double of_direction) const {
+    return of_parameter > 0.0 && of_direction > 0.0 ? of_parameter / of_direction : 1.0;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/optim/lion.hpp
+
+/// @file
+/// Lion: steps of one size, by the sign of a momentum.
+
+namespace tandem {
+
+/// c = beta1 m + (1 - beta1) g; p -= learning_rate (sign(c) + weight_decay p); m = beta2 m +
+/// (1 - beta2) g. Rates and decays that suit AdamW want to be three to ten times smaller and
+/// larger here. One state, half of Adam's.
+/// Source: Chen et al., arXiv:2302.06675, algorithm 2.
+struct Lion {
+  float learning_rate = 1e-4F;
+  float beta1 = 0.9F;
+  float beta2 = 0.99F;
+  float weight_decay = 0.0F;
+
+  static constexpr std::string_view name = "Lion";
+  static constexpr std::string_view state_names[] = {"exp_avg"};
+
+  void check() const {
+    detail::check_beta(double{beta1}, "beta1");
+    detail::check_beta(double{beta2}, "beta2");
+  }
+
+  template <class V>
+  TANDEM_HOST_DEVICE V next(V p, V g, V (&state)[1], auto const& settings) const {
+    V const zero{0};
+    V const c = V{beta1} * state[0] + (V{1} - V{beta1}) * g;
+    state[0] = V{beta2} * state[0] + (V{1} - V{beta2}) * g;
+    V const sign = select(c > zero, V{1}, select(zero > c, V{-1}, c));  // 0, and a NaN, stay
+    return p - V{settings.learning_rate} * (sign + V{settings.weight_decay} * p);
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/optim/rmsprop.hpp
+
+/// @file
+/// RMSprop, as PyTorch's.
+
+namespace tandem {
+
+/// Gradients over the root of their running square, with L2 weight decay.
+///
+/// g += weight_decay p; s = alpha s + (1 - alpha) g²; d = sqrt(s) + epsilon, where it is centred
+/// sqrt(s - m²) + epsilon with m = m + (1 - alpha) (g - m); p -= learning_rate g / d, with momentum
+/// v = momentum v + g / d; p -= learning_rate v.
+/// Source: Tieleman, Hinton, Lecture 6.5 of Neural Networks for Machine Learning (2012); centred:
+///         Graves, arXiv:1308.0850, equations 38 to 43.
+struct RMSprop {
+  float learning_rate = 0.01F;
+  float alpha = 0.99F;
+  float epsilon = 1e-8F;
+  float weight_decay = 0.0F;
+  float momentum = 0.0F;
+  bool centered = false;
+
+  static constexpr std::string_view name = "RMSprop";
+  static constexpr std::string_view state_names[] = {"square_avg", "momentum_buffer", "grad_avg"};
+  [[nodiscard]] constexpr bool keeps(int state) const {
+    return state == 0 || (state == 1 ? momentum > 0.0F : centered);
+  }
+
+  void check() const {
+    detail::check_beta(double{alpha}, "alpha");
+    detail::check_rate(double{epsilon}, "epsilon");
+    detail::check_rate(double{momentum}, "momentum");
+  }
+
+  template <class V>
+  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[3], auto const& settings) const {
+    using std::sqrt;
+    V const g = gradient + V{settings.weight_decay} * p;
+    V const fresh = V{1} - V{alpha};
+    state[0] = V{alpha} * state[0] + fresh * g * g;
+    V square = state[0];
+    if (centered) {
+      state[2] = state[2] + fresh * (g - state[2]);
+      V const variance = square - state[2] * state[2];
+      square = select(variance > V{0}, variance, V{0});  // rounding may say otherwise
+    }
+    V step = g / (sqrt(square) + V{epsilon});
+    if (momentum > 0.0F) {
+      step = state[1] = V{momentum} * state[1] + step;
+    }
+    return p - V{settings.learning_rate} * step;
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/runtime/cuda/backend.hpp
 
 /// @file
@@ -26143,7 +32189,7 @@ struct CheckpointRule {
 /// Of each node: the number of its run, ascending; -1 where all is kept.
 template <int Nodes>
 struct CheckpointSegments {
-  int of[Nodes] = {};
+  int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
 template <GraphSize Size>
@@ -26592,7 +32638,7 @@ namespace tandem {
 template <int Nodes>
 struct Partition {
   int parts = 1;
-  std::int16_t part[Nodes] = {};
+  std::int16_t part[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// Consecutive top-level parts of the network: the first @p counts[0] of them, the next
@@ -26613,7 +32659,7 @@ constexpr Partition<Size.nodes> cut_tops(Graph<Size> const& graph, int const* co
 /// A device for each node of a network.
 template <int Nodes>
 struct NodePlaces {
-  std::int16_t device[Nodes] = {};
+  std::int16_t device[static_cast<std::size_t>(Nodes)] = {};
 };
 
 /// A placed network's parts: runs of nodes on one device, as long as they can be with transfers to
@@ -26622,8 +32668,8 @@ struct NodePlaces {
 template <GraphSize Size>
 struct PlacedParts {
   Partition<Size.nodes> partition{.parts = 0};
-  std::int16_t device[Size.nodes] = {};  ///< of each part
-  StageEdge edge[Size.edges] = {};       ///< one a pair of parts, ascending
+  std::int16_t device[static_cast<std::size_t>(Size.nodes)] = {};  ///< of each part
+  StageEdge edge[static_cast<std::size_t>(Size.edges)] = {};  ///< one a pair of parts, ascending
   int edges = 0;
   int links = 0;  ///< one an edge between devices
 };
@@ -26636,14 +32682,16 @@ struct PlacementCutter {
   Graph<Size> const& graph;
   NodePlaces<Size.nodes> const& places;
   PlacedParts<Size> parts{};
-  int reader[Size.edges > 0 ? Size.edges : 1] = {};   // of an edge
-  int arrival[Size.edges > 0 ? Size.edges : 1] = {};  // of an edge between devices: the first that
-                                                      // brings the tensor to that device
-  bool leaves[Size.nodes] = {};  // the node's output is wanted on another device
+  int reader[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] = {};  // of an edge
+  int arrival[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
+      {};  // of an edge between devices: the first that
+           // brings the tensor to that device
+  bool leaves[static_cast<std::size_t>(Size.nodes)] =
+      {};  // the node's output is wanted on another device
 
   constexpr PlacedParts<Size> cut() {
     find_arrivals();
-    int open[Size.nodes];  // of a device: its part at work, or -1
+    int open[static_cast<std::size_t>(Size.nodes)];  // of a device: its part at work, or -1
     for (int& part : open) {
       part = -1;
     }
@@ -26908,10 +32956,10 @@ struct DeviceCutter {
 /// The scratch of a network whose size is a constant.
 template <GraphSize Whole>
 struct CutArrays {
-  std::int16_t local[Whole.nodes] = {};
-  int reader[Whole.edges + 1] = {};
-  int first_reading[Whole.nodes] = {};
-  int next_reading[Whole.edges + 1] = {};
+  std::int16_t local[static_cast<std::size_t>(Whole.nodes)] = {};
+  int reader[static_cast<std::size_t>(Whole.edges + 1)] = {};
+  int first_reading[static_cast<std::size_t>(Whole.nodes)] = {};
+  int next_reading[static_cast<std::size_t>(Whole.edges + 1)] = {};
 
   constexpr CutScratch scratch() { return {local, reader, first_reading, next_reading}; }
 };
@@ -27438,579 +33486,6 @@ struct DataParallel<N, Options...>
 /// @file
 /// place: a table of which device has which part of a network, for ModelParallel<Placed<table>>.
 
-// ---- tandem/schedule/verify/verify.hpp
-
-/// @file
-/// verify(): whether an action table can be run, at compile time or at run time.
-///
-/// The rows are executed with counters in place of tensors: a device goes on as long as it can and
-/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Each kind of
-/// rules is a part of its own: Passes, Messages, and of tables with updates Updates.
-
-// ---- tandem/schedule/verify/messages.hpp
-
-/// @file
-/// Messages: the rules of verify() for messages, which a device may have to wait for, and the queue
-/// of the devices that can go on.
-
-// ---- tandem/schedule/verify/table_state.hpp
-
-/// @file
-/// TableState: what was done of an action table while it is verified, and what is wrong with it.
-///
-/// The rules share it: Passes, Messages and Updates each hold a reference to the one of their
-/// Verification, and count on in it.
-
-namespace tandem::detail {
-
-/// What became of an action.
-enum class Step : std::uint8_t { done, waiting, failed };
-
-/// Since a stage's actions of one kind stand in ascending order of microbatches, one counter of
-/// each kind says all that was done.
-template <class Table>
-struct TableState {
-  constexpr TableState(Table const& rows, StageMapView const& stages, int microbatches,
-                       int in_flight)
-      : table{rows},
-        map{stages},
-        share{microbatches / map.copies},
-        depth{in_flight},
-        edges{map},
-        memory_{7 * map.stages + map.devices},
-        forwarded{memory_.data()},
-        backed{forwarded + map.stages},
-        retired{backed + map.stages},
-        moved_{retired + map.stages},
-        position{moved_ + 4 * map.stages} {
-    for (int s = 0; s < map.stages; ++s) {
-      int const first = first_microbatch(s);
-      forwarded[s] = backed[s] = retired[s] = first;
-      for (int k = 0; k < 4; ++k) {
-        moved_[4 * s + k] = first;
-      }
-    }
-  }
-
-  constexpr int first_microbatch(int stage) const {
-    return map.copies == 1 ? 0 : stage / map.parts() * share;
-  }
-
-  /// The next microbatch that the stage sends or receives.
-  constexpr int& moved(ActionKind kind, int stage) {
-    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
-  }
-
-  /// What a device stands at. @pre its row has not ended
-  constexpr Action action_of(int device) const { return row_of(table, device)[position[device]]; }
-
-  constexpr Step fail(Flaw flaw, int device, Action action, Action other = {.index = -1}) {
-    verdict.flaw = flaw;
-    verdict.rank = device;
-    verdict.position = position[device];
-    verdict.action = action;
-    verdict.other = other;
-    verdict.depth = depth;
-    return Step::failed;
-  }
-
-  static constexpr Action same(Action action, ActionKind kind, int stage) {
-    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
-  }
-
-  /// Whether it is still to come in a row, of whatever version, which it takes on.
-  constexpr bool to_come(int device, Action& wanted) const {
-    ActionSpan const row = row_of(table, device);
-    for (int i = position[device]; i < row.size; ++i) {
-      if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
-          row[i].index == wanted.index) {
-        wanted.version = row[i].version;
-        return true;
-      }
-    }
-    return false;
-  }
-
-  /// The counter does not stand at the action's microbatch.
-  constexpr Step not_its_turn(int d, Action action, int next, ActionKind kind) {
-    if (action.index < next) {
-      return fail(Flaw::doubled, d, action);
-    }
-    Action earlier = same(action, kind, action.stage);
-    earlier.index = next;
-    if (!find_either(d, earlier)) {
-      return fail(Flaw::missing, d, earlier, action);
-    }
-    bool const ends = action.kind == ActionKind::backward || kind == ActionKind::weight_gradient;
-    return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
-  }
-
-  /// What the action needs, of the same microbatch, was not done before.
-  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
-    Action needed = same(action, kind, stage);
-    return find_either(d, needed) ? fail(Flaw::before_its_input, d, action, needed)
-                                  : fail(Flaw::missing, d, needed, action);
-  }
-
- private:
-  // A backward may stand there in two parts, of which it then becomes the first.
-  constexpr bool find_either(int d, Action& wanted) const {
-    if (to_come(d, wanted)) {
-      return true;
-    }
-    Action split = wanted;
-    split.kind = ActionKind::input_gradient;
-    if (wanted.kind != ActionKind::backward || !to_come(d, split)) {
-      return false;
-    }
-    wanted = split;
-    return true;
-  }
-
- public:
-  Table const& table;
-  StageMapView map;
-  int share;  ///< microbatches of a copy
-  int depth;
-  StageEdges edges;
-
- private:
-  Scratch<int> memory_;
-
- public:
-  int* forwarded;  ///< of each stage, the next microbatch to go forward
-  int* backed;     ///< … to go backward, by B or I
-  int* retired;    ///< … to end, by B or W
-
- private:
-  int* moved_;  // … to send and receive, forward and backward
-
- public:
-  int* position;  ///< of each device in its row
-  Verdict verdict;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem::detail {
-
-template <class Table>
-class Messages {
- public:
-  constexpr Messages(TableState<Table>& state, int microbatches)
-      : at_{state},
-        channels_{state.map, microbatches, state.depth},
-        waits_{4 * state.map.devices, -1},
-        part_{waits_.data()},
-        waits_for_{part_ + state.map.devices},
-        offered_{waits_for_ + state.map.devices},
-        queue_{offered_ + state.map.devices} {
-    for (int d = 0; d < state.map.devices; ++d) {
-      queue_[queued_++] = d;
-    }
-  }
-
-  /// The next device that can go on, or -1.
-  constexpr int next() { return taken_ < queued_ ? queue_[taken_++ % at_.map.devices] : -1; }
-
-  /// The device cannot go on until it is woken by the same number: a channel, or one above all
-  /// channels, for what is no message.
-  constexpr Step wait(int d, int channel) {
-    waits_for_[d] = channel;
-    return Step::waiting;
-  }
-  constexpr void wake(int d, int channel) {
-    if (waits_for_[d] == channel) {
-      waits_for_[d] = -1;
-      queue_[queued_++ % at_.map.devices] = d;
-    }
-  }
-
-  constexpr Step send(int d, Action const& action, bool forward) {
-    int const s = action.stage;
-    int& moved = at_.moved(action.kind, s);
-    int& part = part_[d];
-    int& offered = offered_[d];
-    if (part < 0) {
-      if (moved != action.index) {
-        return at_.not_its_turn(d, action, moved, action.kind);
-      }
-      int const first = first_out(s, forward);
-      if (first < 0) {
-        return at_.fail(Flaw::nothing_to_send, d, action);
-      }
-      if ((forward ? at_.forwarded : at_.backed)[s] <= action.index) {
-        return at_.lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
-      }
-      part = first;
-    }
-    for (; part >= 0; part = next_out(part, forward)) {
-      int const channel = channels_.of(part, forward);
-      if (offered < 0) {
-        if (channels_.full(channel)) {
-          return wait(d, channel);
-        }
-        channels_.send(channel, part);
-        wake(far_end(part, forward), channel);
-        offered = at_.depth == 0 ? part : -1;
-      }
-      if (offered >= 0 && !channels_.empty(channel)) {
-        return wait(d, channel);
-      }
-      offered = -1;
-    }
-    moved = action.index + 1;
-    return Step::done;
-  }
-
-  constexpr Step receive(int d, Action const& action, bool forward) {
-    int& moved = at_.moved(action.kind, action.stage);
-    int& part = part_[d];
-    if (part < 0) {
-      if (moved != action.index) {
-        return at_.not_its_turn(d, action, moved, action.kind);
-      }
-      part = first_out(action.stage, !forward);
-      if (part < 0) {
-        return at_.fail(Flaw::nothing_to_receive, d, action);
-      }
-    }
-    for (; part >= 0; part = next_out(part, !forward)) {
-      int const channel = channels_.of(part, forward);
-      if (channels_.empty(channel)) {
-        return wait(d, channel);
-      }
-      if (channels_.next(channel) != part) {
-        return at_.fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
-      }
-      channels_.take(channel);
-      wake(far_end(part, !forward), channel);
-    }
-    moved = action.index + 1;
-    return Step::done;
-  }
-
-  /// What the action of a device that waits is waiting for.
-  constexpr Action awaited(int d) const {
-    Action const action = at_.action_of(d);
-    bool const forward =
-        action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
-    if (sends(action)) {
-      return next_message(channels_.of(part_[d], forward), false);
-    }
-    StageEdge const edge = at_.map.edge[part_[d]];
-    return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
-            .stage = forward ? edge.from : edge.to,
-            .index = action.index};
-  }
-
-  static constexpr bool sends(Action const& action) {
-    return action.kind == ActionKind::send_forward || action.kind == ActionKind::send_backward;
-  }
-
- private:
-  constexpr int first_out(int stage, bool forward) const {
-    return forward ? at_.edges.crossing_out[stage] : at_.edges.crossing_in[stage];
-  }
-  constexpr int next_out(int edge, bool forward) const {
-    return forward ? at_.edges.next_out[edge] : at_.edges.next_in[edge];
-  }
-
-  // The device at the other end of an edge, seen from its lower stage or from its higher one.
-  constexpr int far_end(int edge, bool from_lower) const {
-    return at_.map.device[from_lower ? at_.map.edge[edge].to : at_.map.edge[edge].from];
-  }
-
-  // The action that sent, or that will receive, the next message in flight.
-  constexpr Action next_message(int channel, bool sender) const {
-    int const e = channels_.next(channel);
-    bool const forward = channel % 2 == 0;
-    StageEdge const edge = at_.map.edge[e];
-    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
-                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
-            .stage = forward == sender ? edge.from : edge.to,
-            .index = at_.first_microbatch(edge.from) + channels_.taken(e, forward)};
-  }
-
-  TableState<Table>& at_;
-  Channels channels_;
-  Scratch<int> waits_;
-  int* part_;       // of each device, the edge that its message waits at, or -1
-  int* waits_for_;  // … the channel that it waits for, or -1
-  int* offered_;    // at depth 0: the edge whose message lies there to be taken, or -1
-  int* queue_;      // a ring of the devices that can go on, each at most once
-  int queued_ = 0;  // all that ever were
-  int taken_ = 0;   // … that next() gave
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/schedule/verify/passes.hpp
-
-/// @file
-/// Passes: the rules of verify() for a device's passes, which wait for nothing: what a pass needs
-/// was done before in its own row, or the row is wrong.
-
-namespace tandem::detail {
-
-template <class Table>
-class Passes {
- public:
-  constexpr explicit Passes(TableState<Table>& state) : at_{state} {}
-
-  constexpr Step forward(int d, Action const& action) {
-    int const s = action.stage;
-    if (at_.forwarded[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.forwarded[s], ActionKind::forward);
-    }
-    if (at_.edges.crossing_in[s] >= 0 &&
-        at_.moved(ActionKind::receive_forward, s) <= action.index) {
-      return at_.lacks(d, action, ActionKind::receive_forward, s);
-    }
-    for (int e = at_.edges.local_in[s]; e >= 0; e = at_.edges.next_in[e]) {
-      if (at_.forwarded[at_.map.edge[e].from] <= action.index) {
-        return at_.lacks(d, action, ActionKind::forward, at_.map.edge[e].from);
-      }
-    }
-    ++at_.forwarded[s];
-    return Step::done;
-  }
-
-  /// B, or I.
-  constexpr Step backward(int d, Action const& action) {
-    int const s = action.stage;
-    if (at_.backed[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.backed[s], action.kind);
-    }
-    if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
-    }
-    if (at_.forwarded[s] <= action.index) {
-      return at_.lacks(d, action, ActionKind::forward, s);
-    }
-    if (at_.edges.crossing_out[s] >= 0 &&
-        at_.moved(ActionKind::receive_backward, s) <= action.index) {
-      return at_.lacks(d, action, ActionKind::receive_backward, s);
-    }
-    for (int e = at_.edges.local_out[s]; e >= 0; e = at_.edges.next_out[e]) {
-      if (at_.backed[at_.map.edge[e].to] <= action.index) {
-        return at_.lacks(d, action, ActionKind::backward, at_.map.edge[e].to);
-      }
-    }
-    ++at_.backed[s];
-    if (action.kind == ActionKind::backward) {
-      ++at_.retired[s];
-    }
-    return Step::done;
-  }
-
-  constexpr Step weight_gradient(int d, Action const& action) {
-    int const s = action.stage;
-    if (at_.retired[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
-    }
-    if (at_.backed[s] <= action.index) {
-      return at_.lacks(d, action, ActionKind::input_gradient, s);
-    }
-    ++at_.retired[s];
-    return Step::done;
-  }
-
-  /// All rows have ended: were all microbatches passed through all stages?
-  constexpr Step finish() {
-    for (int s = 0; s < at_.map.stages; ++s) {
-      int const end = at_.first_microbatch(s) + at_.share;
-      auto const stage = static_cast<std::int16_t>(s);
-      int const d = at_.map.device[s];
-      if (at_.forwarded[s] < end) {
-        return at_.fail(Flaw::missing, d, {ActionKind::forward, 0, stage, at_.forwarded[s]});
-      }
-      if (at_.backed[s] < end) {
-        return at_.fail(Flaw::missing, d, {ActionKind::backward, 0, stage, at_.backed[s]});
-      }
-      if (at_.retired[s] < end) {
-        return at_.fail(Flaw::missing, d, {ActionKind::weight_gradient, 0, stage, at_.retired[s]});
-      }
-    }
-    return Step::done;
-  }
-
- private:
-  TableState<Table>& at_;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-namespace detail {
-
-/// Of a table that has no updates: one of synchronous training, without what ends its step.
-template <class Table>
-class NoUpdates {
- public:
-  static constexpr Flaw foreign = Flaw::foreign_action;
-
-  constexpr NoUpdates(TableState<Table>&, Messages<Table> const& messages) : messages_{messages} {}
-
-  constexpr bool admits(Action const& action) const {
-    return action.kind <= ActionKind::receive_backward && action.version == 0;
-  }
-  constexpr Step run(int, Action const&) const { return Step::done; }  // admits() refused it
-  constexpr Step read_weights(int, Action const&) const { return Step::done; }
-  constexpr Action awaited(int d) const { return messages_.awaited(d); }
-  constexpr Step finish() const { return Step::done; }
-
- private:
-  Messages<Table> const& messages_;
-};
-
-/// @tparam Rules  what a table may have besides passes and messages: NoUpdates or Updates
-template <class Table, class Rules = NoUpdates<Table>>
-class Verification {
- public:
-  template <class... Extra>
-  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
-                         Extra const&... extra)
-      : at_{table, map, microbatches, depth},
-        passes_{at_},
-        messages_{at_, microbatches},
-        rules_{at_, messages_, extra...} {}
-  Verification(Verification const&) = delete;  // its parts refer to each other
-  Verification& operator=(Verification const&) = delete;
-
-  constexpr Verdict run() {
-    for (int d = messages_.next(); d >= 0; d = messages_.next()) {
-      ActionSpan const row = row_of(at_.table, d);
-      for (int& at = at_.position[d]; at < row.size; ++at) {
-        Step const step = advance(d, row.data[at]);
-        if (step == Step::failed) {
-          return at_.verdict;
-        }
-        if (step == Step::waiting) {
-          break;
-        }
-      }
-    }
-    for (int d = 0; d < at_.map.devices; ++d) {
-      if (!has_ended(d)) {
-        return stuck();
-      }
-    }
-    if (passes_.finish() == Step::done) {
-      rules_.finish();
-    }
-    return at_.verdict;
-  }
-
- private:
-  constexpr bool has_ended(int d) const { return at_.position[d] == row_of(at_.table, d).size; }
-
-  constexpr Step advance(int d, Action const& action) {
-    if (!rules_.admits(action)) {
-      return at_.fail(Rules::foreign, d, action);
-    }
-    int const s = action.stage;
-    if (s < 0 || s >= at_.map.stages) {
-      at_.verdict.count = at_.map.stages;
-      return at_.fail(Flaw::unknown_stage, d, action);
-    }
-    if (at_.map.device[s] != d) {
-      at_.verdict.other_rank = at_.map.device[s];
-      return at_.fail(Flaw::wrong_device, d, action);
-    }
-    if (action.kind >= ActionKind::update) {
-      return rules_.run(d, action);
-    }
-    int const first = at_.first_microbatch(s);
-    if (action.index < first || action.index >= first + at_.share) {
-      at_.verdict.first = first;
-      at_.verdict.count = at_.share;
-      return at_.fail(Flaw::unknown_microbatch, d, action);
-    }
-    switch (action.kind) {
-      case ActionKind::forward:
-        return with_weights(d, action, passes_.forward(d, action));
-      case ActionKind::weight_gradient:
-        return passes_.weight_gradient(d, action);
-      case ActionKind::send_forward:
-        return messages_.send(d, action, true);
-      case ActionKind::receive_forward:
-        return messages_.receive(d, action, true);
-      case ActionKind::send_backward:
-        return messages_.send(d, action, false);
-      case ActionKind::receive_backward:
-        return messages_.receive(d, action, false);
-      default:
-        return with_weights(d, action, passes_.backward(d, action));
-    }
-  }
-
-  constexpr Step with_weights(int d, Action const& action, Step pass) {
-    return pass == Step::done ? rules_.read_weights(d, action) : pass;
-  }
-
-  constexpr Verdict stuck() {
-    int at = 0;
-    for (int d = 0; d < at_.map.devices; ++d) {
-      if (has_ended(d)) {
-        continue;
-      }
-      at = d;
-      Action wanted = rules_.awaited(d);
-      int const peer = at_.map.device[wanted.stage];
-      if (!at_.to_come(peer, wanted)) {
-        Action const action = at_.action_of(d);
-        bool const sends = Messages<Table>::sends(action);
-        at_.fail(sends ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
-        at_.verdict.other_rank = peer;
-        return at_.verdict;
-      }
-    }
-    for (int d = 0; d < at_.map.devices; ++d) {  // each waits for another: on to those in a circle
-      at = at_.map.device[rules_.awaited(at).stage];
-    }
-    Action const wanted = rules_.awaited(at);
-    at_.fail(Flaw::deadlock, at, at_.action_of(at), wanted);
-    at_.verdict.other_rank = at_.map.device[wanted.stage];
-    at_.verdict.waiting = at_.action_of(at_.verdict.other_rank);
-    return at_.verdict;
-  }
-
-  TableState<Table> at_;
-  Passes<Table> passes_;
-  Messages<Table> messages_;
-  Rules rules_;
-};
-
-}  // namespace detail
-
-/// Whether every forward and backward (B, or I and W) of each stage stands once for each microbatch
-/// of its copy, on the stage's device, behind what it needs; whether messages are sent and received
-/// in one order, and none is left over; and whether no device waits forever. A stage's actions of
-/// one kind must stand in ascending order of microbatches.
-///
-/// Cost: about linear in the actions.
-/// @param table  lowered: passes and messages, no reductions and no update
-/// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
-///               together with its RECV
-/// @throws ContractError  microbatches < 1 or depth < 0
-template <class Table>
-constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
-                         int depth = 1) {
-  expects(microbatches >= 1 && depth >= 0,
-          "verify(table, map, microbatches, depth): give 1 microbatch or more, depth 0 or more");
-  if (!is_sound(map) || map.devices != devices_of(table)) {
-    return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
-  }
-  if (microbatches % map.copies != 0) {
-    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
-  }
-  return detail::Verification<Table>{table, map, microbatches, depth}.run();
-}
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// All nodes below a path go to a device: {"3.1", 1} places 3.1, 3.1.0, 3.1.1, … but not 3.10.
@@ -28321,7 +33796,7 @@ constexpr void balance(std::int64_t const* weight, int items, int parts, int* co
 /// How many top-level parts each of @p Parts parts has.
 template <int Parts>
 struct TopCounts {
-  int of[Parts] = {};
+  int of[static_cast<std::size_t>(Parts)] = {};
 };
 
 /// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
@@ -30152,11 +35627,15 @@ enum class WeightAverages : bool { none, kept };
 
 namespace detail {
 
-/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum), one.
+/// Arrays of an optimizer's state; where its settings decide (Sgd: momentum; RMSprop), all of them.
 template <class Optimizer>
-constexpr int most_states() {
+constexpr int counted_states() {
   if constexpr (requires { Optimizer::states(); }) {
     return Optimizer::states();
+  } else if constexpr (requires { Optimizer::state_names; }) {
+    return static_cast<int>(std::size(Optimizer::state_names));
+  } else if constexpr (requires { Optimizer::name; }) {  // an own one without states
+    return 0;
   } else {
     return 1;
   }
@@ -30176,9 +35655,10 @@ constexpr DeviceMemory device_memory(int batch, int device,
   return [&]<int... D>(std::integer_sequence<int, D...>) {
     DeviceMemory memory;
     static_cast<void>(
-        ((D == device && (memory = detail::device_memory<typename P::template Device<D>, Precision>(
-                              batch, detail::most_states<Optimizer>() + static_cast<int>(averages)),
-                          true)) ||
+        ((D == device &&
+          (memory = detail::device_memory<typename P::template Device<D>, Precision>(
+               batch, detail::counted_states<Optimizer>() + static_cast<int>(averages)),
+           true)) ||
          ...));
     return memory;
   }
@@ -32790,16 +38270,23 @@ class MeanModel {
   std::vector<NamedParameter<T>> parameters_;
 };
 
-/// @p to becomes the mean of two tensors of its type and size.
+/// @p to becomes the mean of two tensors of its size, of any floats.
 template <class T>
 void take_mean(std::byte* to, TensorView const& first, TensorView const& second) noexcept {
-  for (std::size_t at = 0; at + sizeof(T) <= first.data.size(); at += sizeof(T)) {
-    T a{};
-    T b{};
-    std::memcpy(&a, first.data.data() + at, sizeof(T));
-    std::memcpy(&b, second.data.data() + at, sizeof(T));
-    a = (a + b) / T{2};
-    std::memcpy(to + at, &a, sizeof(T));
+  constexpr std::int64_t block = 256;
+  auto const step = [](TensorView const& t) { return dtype_bytes(t.dtype); };
+  auto const count = static_cast<std::int64_t>(first.data.size()) / step(first);
+  for (std::int64_t at = 0; at < count; at += block) {
+    std::int64_t const some = std::min(block, count - at);
+    T a[block];
+    T b[block];
+    copy_numbers(first.dtype, first.data.data() + at * step(first), a, 1, some, false);
+    copy_numbers(second.dtype, second.data.data() + at * step(second), b, 1, some, false);
+    for (std::int64_t i = 0; i < some; ++i) {
+      a[i] = (a[i] + b[i]) / T{2};
+    }
+    std::memcpy(to + at * static_cast<std::int64_t>(sizeof(T)), a,
+                static_cast<std::size_t>(some) * sizeof(T));
   }
 }
 
@@ -33346,306 +38833,112 @@ void load_gpt2(TrainerType& trainer, std::string const& path) {
 
 }  // namespace tandem
 
-// ---- tandem/train/plateau.hpp
+// ---- tandem/train/event_log.hpp
 
 /// @file
-/// Plateau: whether a figure has stopped to improve; for early stopping, and for learning rates
-/// that fall when it does.
+/// EventLog: a watcher of Trainer::train() that writes each step for TensorBoard.
 
-namespace tandem {
-
-struct PlateauOptions {
-  std::int64_t patience = 3;  ///< figures in a row that may be no better than the best before them
-  double least = 0.0;         ///< by how much one must be better to count as better
-  bool falls = true;          ///< better is less, as of a loss; false: better is more
-};
-
-/// Early stopping, once an epoch:
-///
-///   Plateau plateau{{.patience = 3}};
-///   for (auto epoch : epochs(100)) {
-///     trainer.train(data.train(), epoch);
-///     if (plateau(trainer.evaluate(data.test()).loss)) {
-///       break;  // or: trainer.set_learning_rate(rate *= 0.1);
-///     }
-///   }
-///
-/// Not a part of checkpoints: training that resumes begins to count anew.
-class Plateau {
- public:
-  /// @throws ContractError  patience is negative, or `least` negative or not finite
-  explicit Plateau(PlateauOptions const& options = {}) : options_{options} {
-    expects(options.patience >= 0 && options.least >= 0.0 && is_finite(options.least),
-            "Plateau: patience must be 0 or more, and `least` finite and 0 or more");
-  }
-
-  /// Whether @p figure and more than `patience` before it were no better than the best; counts
-  /// anew where they were. A figure that is not a number is no better.
-  bool operator()(double figure) {
-    double const sign = options_.falls ? 1.0 : -1.0;
-    improved_ = is_finite(figure) && sign * figure < best_ - options_.least;
-    if (improved_) {
-      best_ = sign * figure;
-      waited_ = 0;
-    } else if (++waited_ > options_.patience) {
-      waited_ = 0;
-      return true;
-    }
-    return false;
-  }
-
-  /// Whether the last figure was the best; the moment to save() one.
-  [[nodiscard]] bool improved() const { return improved_; }
-  /// The best so far; infinite before the first.
-  [[nodiscard]] double best() const { return options_.falls ? best_ : -best_; }
-
- private:
-  PlateauOptions options_;
-  double best_ = std::numeric_limits<double>::infinity();  // less is better
-  std::int64_t waited_ = 0;
-  bool improved_ = false;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/world.hpp
+// ---- tandem/io/event_record.hpp
 
 /// @file
-/// world_from_environment(): the World that mpirun, mpiexec, srun or torchrun has started.
-///
-/// The only header beside launch that reads environment variables, all of them in one call. Without
-/// a launcher the program is one process.
-
-// ---- tandem/core/hash.hpp
-
-/// @file
-/// A hash that is the same in every process, on every machine.
+/// The bytes of TensorBoard's event files: Event messages of scalars, each a TFRecord with sums.
 
 namespace tandem::detail {
 
-/// FNV-1a.
-constexpr std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+/// CRC-32C, the sum of Castagnoli's polynomial. Cost: 8 shifts a byte, of some hundred a step.
+template <class = void>
+[[nodiscard]] std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t sum = 0xFFFFFFFFU;
+  for (char const byte : bytes) {
+    sum ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) {
+      sum = (sum >> 1) ^ (0x82F63B78U & (0U - (sum & 1U)));
+    }
   }
-  return hash;
+  return ~sum;
+}
+
+/// Appends the lowest @p size bytes of @p word, the lowest first.
+inline void add_bytes(std::string& to, std::uint64_t word, int size) {
+  for (int i = 0; i < size; ++i) {
+    to += static_cast<char>(word >> (8 * i) & 0xFFU);
+  }
+}
+
+/// Length, sum of the length, @p data, sum of the data. Sums are turned and moved, so that a record
+/// that holds records has others.
+template <class = void>
+[[nodiscard]] std::string tf_record(std::string_view data) {
+  auto const masked = [](std::string_view bytes) {
+    return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U;
+  };
+  std::string record;
+  add_bytes(record, data.size(), 8);
+  add_bytes(record, masked(record), 4);
+  record += data;
+  add_bytes(record, masked(data), 4);
+  return record;
+}
+
+/// A protocol buffer as it is written; fields are to come by ascending number, those that are 0 not
+/// at all.
+/// Source: protobuf.dev/programming-guides/encoding
+class ProtocolBuffer {
+ public:
+  ProtocolBuffer& integer(int field, std::int64_t value) {
+    return value == 0 ? *this : key(field, 0).varint(static_cast<std::uint64_t>(value));
+  }
+  ProtocolBuffer& number(int field, double value) {
+    add_bytes(key(field, 1).bytes_, std::bit_cast<std::uint64_t>(value), 8);
+    return *this;
+  }
+  ProtocolBuffer& number(int field, float value) {
+    add_bytes(key(field, 5).bytes_, std::bit_cast<std::uint32_t>(value), 4);
+    return *this;
+  }
+  /// A text, or a message within this one.
+  ProtocolBuffer& text(int field, std::string_view value) {
+    key(field, 2).varint(value.size()).bytes_ += value;
+    return *this;
+  }
+  [[nodiscard]] std::string const& bytes() const { return bytes_; }
+
+ private:
+  ProtocolBuffer& key(int field, int type) {
+    return varint(static_cast<std::uint64_t>(field * 8 + type));
+  }
+  ProtocolBuffer& varint(std::uint64_t value) {
+    for (; value >= 0x80U; value >>= 7) {
+      bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
+    }
+    bytes_ += static_cast<char>(value);
+    return *this;
+  }
+
+  std::string bytes_{};
+};
+
+/// The record that a file begins with. @param time  seconds since 1970
+template <class = void>
+[[nodiscard]] std::string first_event(double time) {
+  return tf_record(ProtocolBuffer{}.number(1, time).text(3, "brain.Event:2").bytes());
+}
+
+/// Adds a scalar, in float, to those of a step.
+template <class = void>
+void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value) {
+  scalars.text(1, ProtocolBuffer{}.text(1, name).number(2, static_cast<float>(value)).bytes());
+}
+
+/// The record of a step's scalars.
+template <class = void>
+[[nodiscard]] std::string scalar_event(double time, std::int64_t step,
+                                       ProtocolBuffer const& scalars) {
+  return tf_record(
+      ProtocolBuffer{}.number(1, time).integer(2, step).text(5, scalars.bytes()).bytes());
 }
 
 }  // namespace tandem::detail
-
-namespace tandem {
-
-namespace detail {
-
-/// The value of an environment variable, or null.
-using Lookup = char const* (*)(char const* name);
-
-/// What a launcher calls a process's number, their count, and the number on its machine.
-struct Launcher {
-  char const* name;
-  char const* rank;
-  char const* size;
-  char const* local_rank;
-};
-
-inline constexpr std::array<Launcher, 3> launchers{{
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"PMI (MPICH, Intel MPI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
-}};
-
-/// Reads one environment. Values that are no numbers, or only half there, are errors.
-class EnvironmentReader {
- public:
-  explicit EnvironmentReader(Lookup lookup) : lookup_{lookup} {}
-
-  [[nodiscard]] std::string text(char const* name) const {
-    char const* const value = lookup_(name);
-    return value != nullptr ? value : "";
-  }
-  [[nodiscard]] bool has(char const* name) const { return !text(name).empty(); }
-
-  /// -1 if it is not set.
-  [[nodiscard]] int number(char const* name) const {
-    std::string const value = text(name);
-    if (value.empty()) {
-      return -1;
-    }
-    if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
-      throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
-    }
-    return std::stoi(value);
-  }
-
-  /// Whether @p launcher has started this process, and if so, as which.
-  [[nodiscard]] bool read(Launcher const& launcher, World& world) const {
-    int const rank = number(launcher.rank);
-    int const size = number(launcher.size);
-    if (rank < 0 && size < 0) {
-      return false;
-    }
-    if (rank < 0 || size < 0) {
-      throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
-                  shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
-                  (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
-    }
-    int const local = number(launcher.local_rank);
-    world.processes = size;
-    world.process = rank;
-    world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
-    if (rank >= size || world.local_process > rank) {
-      throw Error{"the environment of " + std::string{launcher.name} +
-                  " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
-                  ", " + shown(launcher.local_rank)};
-    }
-    return true;
-  }
-
-  /// "RANK=3", or "no RANK"
-  [[nodiscard]] std::string shown(char const* name) const {
-    return has(name) ? name + ("=" + printable(text(name))) : "no " + std::string{name};
-  }
-
- private:
-  Lookup lookup_;
-};
-
-/// Slurm's, which also leaves them to a program that srun has not started: then they mean nothing.
-inline bool read_slurm(EnvironmentReader const& from, World& world) {
-  bool const step = from.has("SLURM_STEP_ID") || from.has("SLURM_STEPID");
-  if (!from.has("SLURM_PROCID") || (from.has("SLURM_JOB_ID") && !step)) {
-    return false;
-  }
-  char const* const size =
-      from.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-  return from.read({"Slurm", "SLURM_PROCID", size, "SLURM_LOCALID"}, world);
-}
-
-/// What tells this start of the program from another and is the same for all its processes, or "".
-inline std::string start_token(EnvironmentReader const& from) {
-  for (char const* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
-    if (from.has(name)) {
-      return from.text(name);
-    }
-  }
-  if (from.has("TORCHELASTIC_RUN_ID")) {
-    return from.text("TORCHELASTIC_RUN_ID") + "." + from.text("TORCHELASTIC_RESTART_COUNT");
-  }
-  if (from.has("SLURM_JOB_ID")) {
-    return from.text("SLURM_JOB_ID") + "." + from.text("SLURM_STEP_ID");
-  }
-  return {};
-}
-
-/// Adds what only this user's processes know. Launchers have no secret of their own: the number of
-/// a job is known to all who can list jobs. Over files none is needed.
-inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
-  if (std::string const token = from.text("TANDEM_TOKEN"); !token.empty()) {
-    if (token.size() < 16) {
-      throw Error{
-          "the environment's TANDEM_TOKEN has fewer than 16 characters, which can be guessed: set "
-          "it "
-          "to the same random text for all processes, as `openssl rand -hex 16` prints"};
-    }
-    rendezvous.token += " " + token;
-  } else if (from.has("TANDEM_TOKEN_FILE")) {
-    rendezvous.token_file = from.text("TANDEM_TOKEN_FILE");
-  } else if (from.has("HOME")) {
-    rendezvous.token_file = from.text("HOME") + "/.tandem-token";
-  } else {
-    throw Error{
-        "the environment has no TANDEM_TOKEN, TANDEM_TOKEN_FILE or HOME, by which the processes "
-        "could tell each other from strangers: set TANDEM_TOKEN to the same random text for all "
-        "processes, as `openssl rand -hex 16` prints"};
-  }
-}
-
-/// Whether the launcher says that all processes are on this machine.
-inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
-  for (char const* const name :
-       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
-    if (from.has(name)) {
-      return from.number(name) == world.processes;
-    }
-  }
-  return from.number("SLURM_STEP_NUM_NODES") == 1;
-}
-
-/// Files if the launcher says that there is one machine, since they need neither port nor secret.
-inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
-  if (from.has("TANDEM_RENDEZVOUS")) {
-    return from.text("TANDEM_RENDEZVOUS");
-  }
-  std::string const master = from.text("MASTER_ADDR") + ":" + from.text("MASTER_PORT");
-  if (std::string const& token = world.rendezvous.token;
-      !token.empty() && on_one_machine(from, world)) {
-    return "file:/tmp/tandem-" + std::to_string(::getuid()) + "-" +
-           std::to_string(hash_of(token + " " + master));
-  }
-  if (from.has("MASTER_ADDR") && from.has("MASTER_PORT")) {
-    // torchrun itself listens at the port where it says that its agent has the store.
-    int const port = from.number("MASTER_PORT");
-    bool const taken = from.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
-    return from.text("MASTER_ADDR") + ":" + std::to_string(taken ? port + 1 : port);
-  }
-  return {};
-}
-
-template <class = void>  // compiled where it is called, not by every include
-World world_from(Lookup lookup) {
-  EnvironmentReader const from{lookup};
-  World world;
-  Launcher const* found = nullptr;
-  for (Launcher const& launcher : launchers) {
-    World other;
-    if (!from.read(launcher, other)) {
-      continue;
-    }
-    if (found != nullptr &&
-        (other.process != world.process || other.processes != world.processes)) {
-      throw Error{"the environment names this process twice: " + from.shown(found->rank) + " of " +
-                  from.shown(found->size) + " (" + found->name + "), but " +
-                  from.shown(launcher.rank) + " of " + from.shown(launcher.size) + " (" +
-                  launcher.name + "); unset the variables of one"};
-    }
-    if (found == nullptr) {
-      found = &launcher;
-      world = other;
-    }
-  }
-  if (found == nullptr && !read_slurm(from, world)) {
-    return {};
-  }
-  world.rendezvous.token = start_token(from);
-  world.rendezvous.address = rendezvous_address(from, world);
-  if (std::string const& at = world.rendezvous.address; !at.empty() && at.rfind("file:", 0) != 0) {
-    add_secret(from, world.rendezvous);
-  }
-  check_world(world);
-  return world;
-}
-
-}  // namespace detail
-
-/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
-/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
-/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
-/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
-/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
-/// that is made if there is none.
-/// @throws Error  the variables are malformed or contradict each other
-template <class = void>  // compiled where it is called, not by every include
-World world_from_environment() {
-  return detail::world_from([](char const* name) -> char const* { return std::getenv(name); });
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/step_log.hpp
-
-/// @file
-/// StepLog: a watcher of Trainer::train() that writes each step as a line of JSON, or of CSV.
 
 // ---- tandem/train/options/options.hpp
 
@@ -33813,17 +39106,26 @@ struct RateIsTheOptimizers {
 struct TrainerOptions {
   int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
   detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
+  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
+  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
+  /// (ElementOptimizer).
+  ///
+  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
   Optimizer optimizer = Sgd{};
   detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
   Schedule schedule{};                          ///< factor of the learning rate by step
   /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
   double clip_norm = 0.0;
+  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
+  /// some parameters their group's. 0: any.
+  double clip_value = 0.0;
   std::vector<ParameterGroup> groups{};
   WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
   std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
   bool shuffle = true;
   bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
   /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
   /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
@@ -33842,44 +39144,74 @@ struct TrainerOptions {
 /// One pass over the training data.
 struct EpochResult {
   double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double accuracy = 0.0;  ///< of the trainer's metric, likewise
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
-  double weight = 0.0;   ///< what the means are over: the samples, or their targets
-  bool stopped = false;  ///< by a watcher, and then these are the numbers up to there
+  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;    ///< what metrics are means over, likewise
+  MetricValues metrics{};  ///< of each metric, by name: result.metrics["top-5 accuracy"]
+  bool stopped = false;    ///< by a watcher, and then these are the numbers up to there
 
   [[nodiscard]] double samples_per_second() const {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
   }
 };
 
+namespace detail {
+
+/// Adds a batch to the sums of an EpochResult or an Evaluation.
+template <class Sums>
+void add_batch(Sums& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.weight;
+  sum.metrics.names = batch.metrics.names;
+  sum.metrics.count = batch.metrics.count;
+  for (int i = 0; i < batch.metrics.count; ++i) {
+    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
+  }
+  sum.samples += batch.samples;
+  sum.weight += batch.weight;
+  sum.counted += batch.counted;
+}
+
+template <class Sums>
+Sums mean_of(Sums sum) {
+  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
+  for (double& value : sum.metrics.value) {
+    value /= sum.counted > 0.0 ? sum.counted : 1.0;
+  }
+  int const accuracy = sum.metrics.find("accuracy");
+  sum.metric = sum.metrics.value[0];
+  sum.accuracy =
+      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
+  return sum;
+}
+
+}  // namespace detail
+
 /// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
 template <class = void>  // compiled where it is called, not by every include
 void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  sum.loss += step.loss * step.weight;
-  sum.accuracy += step.metric * step.weight;
-  sum.samples += step.samples;
-  sum.weight += step.weight;
+  detail::add_batch(sum, step);
   ++sum.steps;
   sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 template <class = void>
-EpochResult mean(EpochResult sum) {
-  if (sum.weight > 0.0) {
-    sum.loss /= sum.weight;
-    sum.accuracy /= sum.weight;
-  }
-  return sum;
+EpochResult mean(EpochResult const& sum) {
+  return detail::mean_of(sum);
 }
 
 /// One pass over evaluation data.
 struct Evaluation {
   double loss = 0.0;
-  double accuracy = 0.0;  ///< mean of the trainer's metric: accuracy unless another was chosen
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
   std::int64_t samples = 0;
-  double weight = 0.0;  ///< what the means are over: the samples, or their targets
+  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;    ///< what metrics are means over, likewise
+  MetricValues metrics{};  ///< of each metric, by name
 
   /// Of a language model, whose loss is a mean over targets in nats.
   [[nodiscard]] double perplexity() const { return std::exp(loss); }
@@ -33888,16 +39220,14 @@ struct Evaluation {
 };
 
 /// Adds a batch; mean() makes means of the sums.
-inline void add(Evaluation& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.weight;
-  sum.accuracy += batch.metric * batch.weight;
-  sum.samples += batch.samples;
-  sum.weight += batch.weight;
+template <class = void>
+void add(Evaluation& sum, StepResult const& batch) {
+  detail::add_batch(sum, batch);
 }
 /// @pre there are samples
-inline Evaluation mean(Evaluation const& sum) {
-  double const divisor = sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
-  return {sum.loss / divisor, sum.accuracy / divisor, sum.samples, sum.weight};
+template <class = void>
+Evaluation mean(Evaluation const& sum) {
+  return detail::mean_of(sum);
 }
 
 /// Which epoch of a loop, counted from 0, of how many.
@@ -33955,7 +39285,8 @@ struct StepReport {
   std::int64_t epoch_samples = 0;  ///< in the epoch
   int batch = 0;                   ///< samples of this step
   double loss = 0.0;               ///< mean over the batch, before the update
-  double metric = 0.0;             ///< likewise
+  double metric = 0.0;             ///< likewise; the first of several; 0 where there is none
+  MetricValues metrics{};          ///< likewise, of each metric, by name
   double gradient_norm = 0.0;      ///< before clipping; 0 where TrainerOptions::clip_norm is 0
   double learning_rate = 0.0;      ///< of this step, without the scales of groups
   double seconds = 0.0;            ///< since train() began
@@ -33994,495 +39325,390 @@ bool stops(F& watch, StepReport const& report) {
 
 namespace tandem {
 
-struct StepLogOptions {
-  std::int64_t every = 1;  ///< steps a line
-  bool append = false;     ///< behind what the file has, for a run that goes on; false: a new file
+struct EventLogOptions {
+  std::int64_t every = 1;  ///< steps a record
 };
 
-/// StepLog log{"run.jsonl"};  // or "run.csv"
+/// EventLog log{"runs/a"};  // tensorboard --logdir runs
 /// for (auto epoch : epochs(10)) {
 ///   trainer.train(data.train(), epoch, Progress{}, log);
 ///   log.evaluation(trainer.position(), trainer.evaluate(data.test()));
 /// }
 ///
-/// Fields, of a JSON line as names and of CSV as columns, in this order: kind ("step" or
-/// "evaluation"), step, epoch, samples (of the epoch), loss, metric, learning_rate, gradient_norm
-/// (0 where TrainerOptions::clip_norm is), seconds (of training since the log was begun). What an
-/// evaluation has not is left out, or empty; a number that is not finite is null, or empty. Each
-/// line is handed to the system as it is written, so that others may read along. Of several
-/// processes one should have a log.
-class StepLog {
+/// Each log is a file of its own in the folder of its run, which is made where it is missing; a run
+/// that goes on has another file in the same folder. Scalars by step: loss/train, accuracy/train
+/// and so on by the names of the metrics, learning_rate, gradient_norm (where
+/// TrainerOptions::clip_norm is), samples_per_second (since the last record), loss/evaluation,
+/// accuracy/evaluation. Each record is handed to the system as it is written. Of several processes
+/// one should have a log.
+class EventLog {
  public:
-  /// @throws FileError      the file cannot be written
-  /// @throws ContractError  its name ends neither in .jsonl nor in .csv, or `every` is less than 1
-  explicit StepLog(std::string path, StepLogOptions const& options = {})
-      : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
-    expects(csv_ || path_.ends_with(".jsonl"),
-            "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
-    expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
-    file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
-    check(file_ != nullptr);
-    if (csv_ && (!options.append || std::ftell(file_) == 0)) {
-      write("kind,step,epoch,samples,loss,metric,learning_rate,gradient_norm,seconds\n");
-    }
+  /// @throws FileError      the folder or the file cannot be made
+  /// @throws ContractError  the folder has no name, or `every` is less than 1
+  explicit EventLog(std::string folder, EventLogOptions const& options = {})
+      : path_{std::move(folder)}, every_{options.every} {
+    expects(!path_.empty(), "EventLog: give the name of a folder, such as \"runs/a\"");
+    expects(options.every >= 1, "EventLog: `every` must be 1 step or more");
+    make_folder();
+    open();
+    write(detail::first_event(now()));
   }
-  StepLog(StepLog const&) = delete;
-  StepLog& operator=(StepLog const&) = delete;
-  ~StepLog() {
+  EventLog(EventLog const&) = delete;
+  EventLog& operator=(EventLog const&) = delete;
+  ~EventLog() {
     if (file_ != nullptr) {
       std::fclose(file_);
     }
   }
 
-  /// @throws FileError  the line cannot be written
+  /// @throws FileError  the record cannot be written
   void operator()(StepReport const& report) {
     if (report.seconds < last_) {  // train() began anew
-      before_ += last_;
+      since_ = 0.0;
+      samples_ = 0;
     }
     last_ = report.seconds;
+    samples_ += report.batch;
     if (report.step % every_ != 0) {
       return;
     }
-    begin("step", report.step, report.epoch, report.samples);
-    number("loss", report.loss);
-    number("metric", report.metric);
-    number("learning_rate", report.learning_rate);
-    number("gradient_norm", report.gradient_norm);
-    number("seconds", before_ + report.seconds);
-    end();
+    double const rate = static_cast<double>(samples_) / (report.seconds - since_);
+    since_ = report.seconds;
+    samples_ = 0;
+    detail::ProtocolBuffer scalars;
+    detail::add_scalar(scalars, "loss/train", report.loss);
+    add_metrics(scalars, report.metrics, "/train");
+    detail::add_scalar(scalars, "learning_rate", report.learning_rate);
+    if (report.gradient_norm != 0.0) {
+      detail::add_scalar(scalars, "gradient_norm", report.gradient_norm);
+    }
+    detail::add_scalar(scalars, "samples_per_second", rate);
+    write(detail::scalar_event(now(), report.step, scalars));
   }
 
-  /// A line of an evaluation, at Trainer::position().
-  /// @throws FileError  the line cannot be written
+  /// A record of an evaluation, at Trainer::position().
+  /// @throws FileError  the record cannot be written
   template <class Position>
   void evaluation(Position const& position, Evaluation const& result) {
-    begin("evaluation", position.step, position.epoch, position.position);
-    number("loss", result.loss);
-    number("metric", result.accuracy);
-    if (csv_) {
-      line_ += ",,";
-    }
-    number("seconds", before_ + last_);
-    end();
+    detail::ProtocolBuffer scalars;
+    detail::add_scalar(scalars, "loss/evaluation", result.loss);
+    add_metrics(scalars, result.metrics, "/evaluation");
+    write(detail::scalar_event(now(), position.step, scalars));
   }
+
+  /// Of the file.
+  [[nodiscard]] std::string const& path() const { return path_; }
 
  private:
-  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples) {
-    line_ = csv_ ? std::string{kind} : "{\"kind\":\"" + std::string{kind} + '"';
-    count("step", step);
-    count("epoch", epoch);
-    count("samples", samples);
-  }
-  void count(char const* name, std::int64_t value) {
-    field(name);
-    line_ += std::to_string(value);
-  }
-  void field(char const* name) {
-    line_ += ',';
-    if (!csv_) {
-      line_ += '"' + std::string{name} + "\":";
-    }
-  }
-  // 9 digits, which tell each float from every other.
-  void number(char const* name, double value) {
-    field(name);
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", value);
-    line_ += is_finite(value) ? text : csv_ ? "" : "null";
-  }
-  void end() { write(line_ += csv_ ? "\n" : "}\n"); }
-
-  void write(std::string const& text) {
-    check(std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
-          std::fflush(file_) == 0);
-  }
-  void check(bool good) const {
-    if (!good) {
-      throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(errno)};
-    }
+  static double now() {
+    std::timespec time{};
+    static_cast<void>(std::timespec_get(&time, TIME_UTC));
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   }
 
-  std::string path_;
-  std::int64_t every_;
-  bool csv_;
-  std::FILE* file_ = nullptr;
-  std::string line_{};
-  double before_ = 0.0;  // seconds of earlier calls of train()
-  double last_ = 0.0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/trainer.hpp
-
-/// @file
-/// Trainer: a network, a strategy and a backend put to work on data.
-
-// ---- tandem/train/bad_sample.hpp
-
-/// @file
-/// Which sample is to blame for a loss that is not finite: the one that has inf or nan in it.
-
-namespace tandem {
-
-/// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
-/// @param of  what the sample is counted in
-template <class In, class Target>
-std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
-                       char const* of) {
-  auto const text = [&](auto numbers, char const* what) -> std::string {
-    if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
-      auto const bad =
-          std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
-      if (bad != numbers.end()) {
-        return what + ("sample " + std::to_string(sample)) + " of the " + of +
-               " is inf or nan at element " + std::to_string(bad - numbers.begin());
-      }
-    }
-    return {};
-  };
-  std::string const input = text(x, "");
-  return input.empty() ? text(y, "the target of ") : input;
-}
-
-/// The same of the first of @p samples that is so.
-template <class In, class Target>
-std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
-  std::string found;
-  for (std::size_t s = 0; s < samples && found.empty(); ++s) {
-    auto const part = [&](auto all) {
-      return all.subspan(s * (all.size() / samples), all.size() / samples);
-    };
-    found = bad_sample(part(x), part(y), static_cast<std::int64_t>(s), "batch");
-  }
-  return found;
-}
-
-/// The same of the batch that a Loader of @p data begins with, whose samples are read once more,
-/// and named by their index in the dataset; "" where that fails.
-/// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
-template <Dataset D>
-std::string bad_sample_of(D const& data, LoaderOptions const& options) {
-  using In = DataInput<D>;
-  using Target = typename D::Target;
-  if constexpr (std::floating_point<In> || std::floating_point<Target>) {
-    try {
-      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-      if (options.shuffle) {
-        shuffled_order(order, options.seed, options.epoch);
-      } else {
-        ascending_order(order);
-      }
-      BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
-      BatchSlot<In, Target> one;
-      reader.allocate(one, 1);
-      one.size = 1;
-      std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
-      for (std::int64_t position = options.first; position < end; ++position) {
-        one.first = position;
-        reader.fill(one, order, [](std::int64_t /*position*/) { return true; });
-        std::int64_t const index = order[static_cast<std::size_t>(position)];
-        auto const x = std::span<In const>{one.x}.first(
-            static_cast<std::size_t>(data.shape().elements(one.time)));
-        std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");
-        if (!found.empty()) {
-          return found;
+  // And those above it.
+  void make_folder() const {
+    for (std::size_t end = 0; end != std::string::npos;) {
+      end = path_.find('/', end + 1);
+      std::string const folder = path_.substr(0, end);
+      struct ::stat found {};
+      if (::mkdir(folder.c_str(), 0777) != 0) {
+        int const reason = errno;
+        if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
+          fail(reason == EEXIST ? ENOTDIR : reason);
         }
       }
-    } catch (std::exception const&) {  // the loss is the error to tell of
     }
   }
-  return {};
-}
+
+  // TensorBoard knows a file by the word tfevents, and reads those of a folder by their names.
+  void open() {
+    std::string const begin =
+        path_ + "/events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now())) + '.';
+    for (int i = 0; file_ == nullptr; ++i) {  // another log may have begun in the same second
+      path_ = begin + std::to_string(i);
+      file_ = std::fopen(path_.c_str(), "wxe");
+      if (file_ == nullptr && errno != EEXIST) {
+        fail(errno);
+      }
+    }
+  }
+
+  static void add_metrics(detail::ProtocolBuffer& scalars, MetricValues const& metrics,
+                          char const* of) {
+    for (auto const [name, value] : metrics) {
+      detail::add_scalar(scalars, std::string{name} + of, value);
+    }
+  }
+  void write(std::string const& record) {
+    if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() ||
+        std::fflush(file_) != 0) {
+      fail(errno);
+    }
+  }
+  [[noreturn]] void fail(int reason) const {
+    throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(reason)};
+  }
+
+  std::string path_;  // of the folder, then of the file
+  std::int64_t every_;
+  std::FILE* file_ = nullptr;
+  double last_ = 0.0;         // seconds of train() at the last step
+  double since_ = 0.0;        // and at the last record
+  std::int64_t samples_ = 0;  // since then
+};
 
 }  // namespace tandem
 
-// ---- tandem/train/checkpoint/load.hpp
+// ---- tandem/train/plateau.hpp
 
 /// @file
-/// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
-/// taken nothing has changed.
+/// Plateau: whether a figure has stopped to improve; for early stopping, and for learning rates
+/// that fall when it does.
 
 namespace tandem {
 
-/// Memory and the file's tensor that it will hold, or the mean of two.
-struct CheckpointCopy {
-  std::byte* to = nullptr;
-  TensorView const* from = nullptr;
-  TensorView const* second = nullptr;  ///< of the mean; else null
+struct PlateauOptions {
+  std::int64_t patience = 3;  ///< figures in a row that may be no better than the best before them
+  double least = 0.0;         ///< by how much one must be better to count as better
+  bool falls = true;          ///< better is less, as of a loss; false: better is more
 };
 
-/// What a load will do. All that can fail has been done when there is one.
-template <class T>
-struct LoadedCheckpoint {
-  Safetensors file;
-  std::vector<CheckpointCopy> copies;
-  TrainingPosition position{};
+/// Early stopping, once an epoch:
+///
+///   Plateau plateau{{.patience = 3}};
+///   for (auto epoch : epochs(100)) {
+///     trainer.train(data.train(), epoch);
+///     if (plateau(trainer.evaluate(data.test()).loss)) {
+///       break;  // or: trainer.set_learning_rate(rate *= 0.1);
+///     }
+///   }
+///
+/// Not a part of checkpoints: training that resumes begins to count anew.
+class Plateau {
+ public:
+  /// @throws ContractError  patience is negative, or `least` negative or not finite
+  explicit Plateau(PlateauOptions const& options = {}) : options_{options} {
+    expects(options.patience >= 0 && options.least >= 0.0 && is_finite(options.least),
+            "Plateau: patience must be 0 or more, and `least` finite and 0 or more");
+  }
 
-  /// Copies. Allocates nothing, cannot fail.
-  void take() const noexcept {
-    for (CheckpointCopy const& copy : copies) {
-      if (copy.second != nullptr) {
-        take_mean<T>(copy.to, *copy.from, *copy.second);
-      } else if (!copy.from->data.empty()) {
-        std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
+  /// Whether @p figure and more than `patience` before it were no better than the best; counts
+  /// anew where they were. A figure that is not a number is no better.
+  bool operator()(double figure) {
+    double const sign = options_.falls ? 1.0 : -1.0;
+    improved_ = is_finite(figure) && sign * figure < best_ - options_.least;
+    if (improved_) {
+      best_ = sign * figure;
+      waited_ = 0;
+    } else if (++waited_ > options_.patience) {
+      waited_ = 0;
+      return true;
+    }
+    return false;
+  }
+
+  /// Whether the last figure was the best; the moment to save() one.
+  [[nodiscard]] bool improved() const { return improved_; }
+  /// The best so far; infinite before the first.
+  [[nodiscard]] double best() const { return options_.falls ? best_ : -best_; }
+
+ private:
+  PlateauOptions options_;
+  double best_ = std::numeric_limits<double>::infinity();  // less is better
+  std::int64_t waited_ = 0;
+  bool improved_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/predict/predictor.hpp
+
+/// @file
+/// Predictor: a trained network put to use, without a Trainer, targets, gradients or optimizer.
+
+// ---- tandem/train/checkpoint/weight_names.hpp
+
+/// @file
+/// WeightNames: how a file names tensors that the network calls otherwise; and FileWeights, a file
+/// read by such names.
+
+namespace tandem {
+
+/// A name in a file, or the parts that it begins with, and what the network has in its place.
+struct Rename {
+  std::string from;
+  std::string to;
+};
+
+/// trainer.load_weights(path, {.prefix = "module.", .rename = {{"fc", "8"}}});
+///
+/// A callable std::string(std::string_view name_in_file) does in its place: it gives the network's
+/// name, or "" for a tensor that is not to be looked at.
+struct WeightNames {
+  /// What stands before the names in the file; a tensor without it keeps its name.
+  std::string prefix{};
+  /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
+  std::vector<Rename> rename{};
+
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] std::string operator()(std::string_view name) const {
+    name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
+    for (Rename const& rule : rename) {
+      std::size_t const size = rule.from.size();
+      if (name.starts_with(rule.from) &&
+          (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
+        return rule.to + std::string{name.substr(size)};
       }
     }
+    return std::string{name};
   }
 };
 
 namespace detail {
 
-// The tensor of @p file that has the name, type and shape of @p wanted.
+/// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
+/// Cost: the product of their lengths.
 template <class = void>
-TensorView const& matching(Safetensors const& file, std::string const& path,
-                           TensorView const& wanted) {
-  TensorView const* const found = file.find(wanted.name);
-  if (found == nullptr) {
-    throw FileError{path, "tensor '" + wanted.name +
-                              "' is missing; the file is of another network or optimizer"};
+std::size_t letters_between(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    row[j] = j;
   }
-  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
-    auto const text = [](TensorView const& t) {
-      std::string s{dtype_name(t.dtype)};
-      for (std::int64_t const extent : t.shape) {
-        s += " " + std::to_string(extent);
-      }
-      return s;
-    };
-    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
-                              "), but this trainer wants (" + text(wanted) + ")"};
-  }
-  return *found;
-}
-
-// Where @p wanted is in memory.
-inline std::byte* memory_of(TensorView const& wanted) {
-  return const_cast<std::byte*>(wanted.data.data());
-}
-
-template <class = void>
-TrainingPosition read_position(Safetensors const& file, std::string const& path) {
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
-  TrainingPosition position;
-  for (PositionField const& field : position_fields) {
-    std::int64_t& value = position.*field.field;
-    std::span<std::int64_t> const memory{&value, 1};
-    TensorView const own = view_of(field.name, vector_shape(1), memory);
-    std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
-    if (field.field != &TrainingPosition::seed && (value < 0 || value > most)) {
-      throw FileError{path, std::string{field.name} + " is " + std::to_string(value) +
-                                ", which is not between 0 and 2^53, so no training has come "
-                                "there; the file is corrupt"};
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      std::size_t const exchanged = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({exchanged, diagonal + 1, row[j] + 1});
     }
   }
-  if (file.find(learning_rate_field) != nullptr) {
-    double& rate = position.learning_rate;
-    TensorView const own =
-        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
-    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
-    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
-      throw FileError{path, std::string{learning_rate_field} +
-                                " is no finite number of 0 or more; the file is corrupt"};
-    }
-  }
-  return position;
+  return row.back();
 }
 
-/// Whether a file has averages of weights.
-template <class = void>
-bool has_averages(Safetensors const& file) {
-  return std::ranges::any_of(file.tensors(),
-                             [](TensorView const& t) { return t.name.starts_with("average."); });
-}
+inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.",
+                                                      "second."};
 
-/// Every tensor of the file is a wanted one or a position.
-template <class = void>
-void check_all_known(Safetensors const& file, std::string const& path,
-                     std::vector<TensorView> const& wanted) {
-  for (TensorView const& tensor : file.tensors()) {
-    bool const known =
-        tensor.name == learning_rate_field ||
-        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
-        std::ranges::any_of(position_fields,
-                            [&](PositionField const& field) { return tensor.name == field.name; });
-    if (!known) {
-      throw FileError{path, "tensor '" + printable(tensor.name) +
-                                "' is not of this network and optimizer; load_weights() reads the "
-                                "parameters alone"};
-    }
-  }
-}
-
-/// A file may have a weight of its own where the network shares one, if both are equal.
-template <class = void>
-void check_shared(Safetensors const& file, std::string const& path, GraphView network) {
-  for (int p = 0; p < network.parameters; ++p) {
-    TensorView const* const first = file.find(parameter_name(network, p));
-    TensorView const* const second =
-        network.parameter[p].shared < 0 ? nullptr : file.find(untied_name(network, p));
-    if (first != nullptr && second != nullptr &&
-        (second->dtype != first->dtype || second->shape != first->shape ||
-         !std::ranges::equal(second->data, first->data))) {
-      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
-                                "' differ, but this network has one weight for both; leave out "
-                                "its Shares<>, or make them equal in the file"};
-    }
-  }
-}
-
-/// Averages begin where their weights do, whose copies are planned.
-template <class T>
-void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
-  for (NamedParameter<T> const& p : rank) {
-    if (!p.average.empty()) {
-      auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
-      CheckpointCopy copy = *std::ranges::find(loaded.copies, weight, &CheckpointCopy::to);
-      copy.to = reinterpret_cast<std::byte*>(p.average.data());
-      loaded.copies.push_back(copy);
-    }
-  }
-}
-
-}  // namespace detail
-
-/// Reads and checks a checkpoint for @p ranks, the parameters of every rank. Where they have
-/// averages and the file has none, these begin at its weights.
-/// @param whole  all parameters of the network, of both models if they may differ
-/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
-/// shape
-template <class T>
-LoadedCheckpoint<T> read_checkpoint(std::string const& path,
-                                    std::vector<NamedParameter<T>> const& whole,
-                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
-                                    std::vector<std::string> const& state_names,
-                                    std::string const& optimizer) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
-  Safetensors const& file = loaded.file;
-  std::string const* const writer = file.find_metadata("optimizer");
-  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
-    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
-                              ", but this trainer has " + optimizer +
-                              "; load_weights() reads the parameters alone"};
-  }
-  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
-  std::vector<TensorView> wanted =
-      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
-  bool const mean = two && whole.back().copy == 0;
-  if (mean) {
-    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
-      wanted.push_back(tensor);
-    }
-  }
-  bool const averages = detail::has_averages(file);
-  std::vector<TensorView> const averaged = detail::average_tensors(whole);
-  if (averages && averaged.empty()) {
-    throw FileError{path,
-                    "it has averages of weights, but this trainer keeps none; give "
-                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
-  }
-  if (averages) {
-    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
-  }
-  for (TensorView const& tensor : wanted) {
-    static_cast<void>(detail::matching(file, path, tensor));
-  }
-  loaded.position = detail::read_position(file, path);
-  detail::check_all_known(file, path, wanted);
-  for (auto const& rank : ranks) {
-    std::vector<TensorView> const own =
-        detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
-    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
-        mean ? detail::checkpoint_tensors(as_second(rank), state_names) : std::vector<TensorView>{};
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
-                               mean ? file.find(second[i].name) : nullptr});
-    }
-    if (averages) {
-      for (TensorView const& tensor : detail::average_tensors(rank)) {
-        loaded.copies.push_back({detail::memory_of(tensor), file.find(tensor.name)});
-      }
-    } else {
-      detail::begin_averages(loaded, rank);
-    }
-  }
-  return loaded;
-}
-
-/// The same of parameters and statistics only, whoever wrote the file; other tensors are ignored.
-/// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, or two that
-///                    differ where the network shares one
-template <class T>
-LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
-                                    std::vector<NamedParameter<T>> const& whole,
-                                    std::vector<std::vector<NamedParameter<T>>> const& ranks) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
-  std::vector<std::string> const no_states;
-  for (TensorView const& tensor : detail::checkpoint_tensors(without_prefix(whole), no_states)) {
-    static_cast<void>(detail::matching(loaded.file, path, tensor));
-  }
-  detail::check_shared(loaded.file, path, network);
-  for (auto const& rank : ranks) {
-    for (TensorView const& own : detail::checkpoint_tensors(without_prefix(rank), no_states)) {
-      loaded.copies.push_back({detail::memory_of(own), loaded.file.find(own.name)});
-    }
-    detail::begin_averages(loaded, rank);
-  }
-  return loaded;
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/epoch_cursor.hpp
-
-/// @file
-/// EpochCursor: which epoch of the whole run a call of train(data, epoch) is.
-
-namespace tandem {
-
-/// Counts the epochs of a run in the order in which the program asks for them.
-///
-/// A caller counts within its loop, and a program may have several of them, or train on two
-/// datasets in turn: an epoch that does not come behind the last one begins a new loop, which is
-/// counted on from there. So every call trains; and as the count depends on nothing but the calls,
-/// a program that begins anew after load() finds out how far it had come.
-class EpochCursor {
+/// The tensors of a file under the names of a network.
+class FileWeights {
  public:
-  /// The epoch of the run, from 0.
-  /// @throws ContractError  @p epoch is out of range
-  std::int64_t place(Epoch epoch) {
-    expects(epoch.index >= 0 && epoch.index < most,
-            "train(data, epoch): epoch must be 0 or more, and less than 2^32");
-    if (epoch.index < next_ && !at_work_) {
-      first_ += next_ - epoch.index;
-      next_ = epoch.index;
+  /// @param file   outlives this
+  /// @param names  names(name_in_file), as WeightNames
+  /// @throws FileError  two tensors have one name
+  template <class Names>
+  FileWeights(Safetensors const& file, std::string const& path, Names const& names) : path_{path} {
+    for (TensorView const& tensor : file.tensors()) {
+      std::string name = names(std::string_view{tensor.name});
+      if (!name.empty()) {
+        entries_.push_back({std::move(name), &tensor});
+      }
     }
-    expects(first_ + epoch.index < most,
-            "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
-    return first_ + epoch.index;
+    std::stable_sort(entries_.begin(), entries_.end(),
+                     [](Entry const& a, Entry const& b) { return a.name < b.name; });
+    for (std::size_t i = 1; i < entries_.size(); ++i) {
+      if (entries_[i].name == entries_[i - 1].name) {
+        throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
+                                   printable(entries_[i].tensor->name) + "' are both '" +
+                                   printable(entries_[i].name) +
+                                   "' by the prefix and the renames that were given; leave one out "
+                                   "by a name of \"\", or rename it otherwise"};
+      }
+    }
   }
 
-  /// Until done(), the loop may begin again: an error has come between.
-  void begin() { at_work_ = true; }
-  void done(Epoch epoch) {
-    next_ = epoch.index + 1;
-    at_work_ = false;
+  /// Of this name of the network's, or null; and it is used.
+  template <class = void>
+  TensorView const* take(std::string_view name) {
+    auto const at = std::lower_bound(
+        entries_.begin(), entries_.end(), name,
+        [](Entry const& entry, std::string_view n) { return std::string_view{entry.name} < n; });
+    if (at == entries_.end() || at->name != name) {
+      return nullptr;
+    }
+    at->used = true;
+    return at->tensor;
   }
-  /// It ended early, as its caller wanted: whatever comes next goes on with it.
-  void stop(Epoch epoch) {
-    next_ = epoch.index;
-    at_work_ = false;
+
+  /// Names in the file of those that were not taken, in the order of the network's names, but for
+  /// what else a checkpoint has: optimizer states, position, averages, a second model.
+  template <class = void>
+  [[nodiscard]] std::vector<std::string> unused() const {
+    std::vector<std::string> list;
+    for (Entry const& entry : entries_) {
+      bool const known =
+          std::any_of(std::begin(beside_weights), std::end(beside_weights),
+                      [&](std::string_view start) { return entry.name.starts_with(start); });
+      if (!entry.used && !known) {
+        list.push_back(entry.tensor->name);
+      }
+    }
+    return list;
   }
-  /// It was done before load(), or before the error.
-  void skip(Epoch epoch) { next_ = std::max(next_, epoch.index + 1); }
+
+  /// @param missing  names of the network's, one or more
+  template <class = void>
+  [[noreturn]] void fail_of(std::vector<std::string> const& missing) const {
+    bool const one = missing.size() == 1;
+    std::string text =
+        (one ? "tensor " : "tensors ") + list_of(missing) + (one ? " is missing" : " are missing");
+    std::vector<std::string> const others = unused();
+    if (others.empty()) {
+      throw FileError{path_, text + ", and nothing else is in the file: it is of another network"};
+    }
+    std::string const near = nearest(missing.front(), others);
+    std::string const before = prefix_of(near, missing.front());
+    text += "; the file has " + list_of(others) + " besides, of which '" + printable(near) +
+            "' is nearest to '" + missing.front() + "': ";
+    text += before.empty() ? "give load_weights(path, {.rename = {{in the file, in the network}}}) "
+                             "if that is it, else the file is of another network"
+                           : "give load_weights(path, {.prefix = \"" + printable(before) + "\"})";
+    throw FileError{path_, text};
+  }
 
  private:
-  static constexpr std::int64_t most = std::int64_t{1} << 32;
+  struct Entry {
+    std::string name;  // the network's
+    TensorView const* tensor;
+    bool used = false;
+  };
 
-  std::int64_t first_ = 0;  // epoch of the run that is 0 in this loop
-  std::int64_t next_ = 0;   // of this loop, the first that is not done
-  bool at_work_ = false;
+  template <class = void>
+  static std::string list_of(std::vector<std::string> const& names) {
+    constexpr std::size_t most = 3;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+      text += (i == 0 ? "'" : ", '") + printable(names[i]) + "'";
+    }
+    return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
+                               : text;
+  }
+  // What stands before @p wanted in @p name, which ends with it behind a dot; else "".
+  template <class = void>
+  static std::string prefix_of(std::string_view name, std::string_view wanted) {
+    bool const ends = name.size() > wanted.size() && name.ends_with(wanted) &&
+                      name[name.size() - wanted.size() - 1] == '.';
+    return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
+  }
+  template <class = void>
+  static std::string nearest(std::string_view wanted, std::vector<std::string> const& names) {
+    std::size_t least = 0;
+    std::string const* best = nullptr;
+    for (std::string const& name : names) {
+      std::size_t const letters =
+          prefix_of(name, wanted).empty() ? 1 + letters_between(name, wanted) : 0;
+      if (best == nullptr || letters < least) {
+        best = &name;
+        least = letters;
+      }
+    }
+    return *best;
+  }
+
+  std::string path_;
+  std::vector<Entry> entries_;
 };
+
+}  // namespace detail
 
 }  // namespace tandem
 
@@ -34526,7 +39752,7 @@ std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& op
   double sum = 0.0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     bool const taken = logits[i] > least || (logits[i] == least && ties > 0);
-    ties -= taken && logits[i] == least ? 1 : 0;
+    ties -= taken && logits[i] == least ? 1U : 0U;
     weight[i] = taken ? std::exp((double{logits[i]} - double{*best}) / options.temperature) : 0.0;
     sum += weight[i];
   }
@@ -34734,10 +39960,35 @@ template <class LossType, class MetricType>
 void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
   if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
-      if (labels[s] < 0 || labels[s] >= outputs) {
+      if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
                             std::to_string(s) + " of the batch is out of range: the network has " +
                             std::to_string(outputs) + " outputs"};
+      }
+    }
+  }
+}
+
+/// Soft labels must be shares: 0 or more each, together 1 but for rounding. Those that are not
+/// finite pass, since the loss tells of them.
+/// @throws ContractError  they are not; the message names the sample of the batch
+template <class LossType>
+void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+  if constexpr (requires { LossType::soft_labels; }) {
+    for (std::int64_t s = 0; s * outputs < static_cast<std::int64_t>(labels.size()); ++s) {
+      double sum = 0.0;
+      bool below = false;
+      for (std::int64_t c = 0; c < outputs; ++c) {
+        float const share = labels[static_cast<std::size_t>(s * outputs + c)];
+        below = below || share < 0.0F;
+        sum += static_cast<double>(share);
+      }
+      if (below || sum < 0.999 || sum > 1.001) {
+        throw ContractError{"the soft labels of sample " + std::to_string(s) +
+                            " of the batch are no shares of its classes: " +
+                            (below ? std::string{"one is below 0"}
+                                   : "their sum is " + std::to_string(sum) + ", not 1") +
+                            "; soft_labels(data) makes them of labels"};
       }
     }
   }
@@ -34766,7 +40017,8 @@ struct TargetsFit {
   static constexpr bool value = true;
   static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
                 "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
-                "SoftmaxCrossEntropy, float for MeanSquaredError");
+                "SoftmaxCrossEntropy, float for MeanSquaredError, and for SoftCrossEntropy those "
+                "of soft_labels(data)");
 };
 
 /// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
@@ -34873,10 +40125,58 @@ TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int
 
 }  // namespace tandem
 
-// ---- tandem/train/options/check_options.hpp
+// ---- tandem/train/options/check_types.hpp
 
 /// @file
-/// checked(): TrainerOptions that are within their bounds.
+/// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
+/// with instead, so that such a sentence is the only error.
+
+// ---- tandem/comm/transport.hpp
+
+/// @file
+/// RankTransport: how the ranks of this process get their communicators, and end each other's
+/// waiting.
+
+namespace tandem {
+
+/// A transport for a number of ranks, which a template `Transport<Ranks>` names; a process makes
+/// one from its TransportOptions, and it outlives the ranks. `rank` is always the rank among those
+/// of all processes, `local` among those of this one.
+///
+/// first_rank(), local_ranks(): the ranks that live here are local_ranks() from first_rank() on;
+///           they agree with what the other processes say.
+/// device_of(local): which of the devices that this process sees is that rank's.
+/// communicator(rank): its end of the group of all ranks. Called by the rank's thread, all of them
+///           in one order.
+/// communicator(rank, group): its end of options.groups[group], which numbers its members anew; for
+///           members only. A strategy of one rank has no groups.
+/// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
+///           where they say nothing of it.
+/// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
+///           now or later. By any thread.
+/// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
+///           more when the device has come: throws if the wait is in vain. By the rank's thread.
+/// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
+///           which are doubles; what else a strategy asks of it is in
+///           engine/links/concepts.hpp.
+/// Cost:     progress() and poll() are called in every step, all others at the start or the end.
+template <class T>
+concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptions> &&
+    std::move_constructible<typename T::Communicator> &&
+    AllReduces<typename T::Communicator, double, Sum> &&
+    requires(T& transport, T const& same, int rank, std::string_view reason,
+             std::chrono::steady_clock::duration waited) {
+  { same.first_rank() } -> std::same_as<int>;
+  { same.local_ranks() } -> std::same_as<int>;
+  { same.device_of(rank) } -> std::same_as<int>;
+  { transport.communicator(rank) } -> std::same_as<typename T::Communicator>;
+  { transport.communicator(rank, rank) } -> std::same_as<typename T::Communicator>;
+  { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
+  transport.abort(rank, reason);
+  transport.poll(rank, waited);
+};
+
+}  // namespace tandem
 
 // ---- tandem/train/options/check_asynchrony.hpp
 
@@ -34936,207 +40236,6 @@ void check_traceable(Asynchrony const& asynchrony) {
           "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
           "each device is at another one; take a synchronous schedule");
 }
-
-}  // namespace tandem
-
-// ---- tandem/train/options/check_rates.hpp
-
-/// @file
-/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
-/// finite makes every parameter so, and the loss says it a step too late.
-
-namespace tandem {
-
-namespace detail {
-
-/// A finite number of 0 or more that a float can be; not a nan.
-constexpr bool is_rate(double value) {
-  return is_finite(value) && value >= 0.0 && value <= double{std::numeric_limits<float>::max()};
-}
-
-/// "0.1", "nan", "1e+39".
-template <class = void>  // compiled where it is called, not by every include
-std::string shown(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
-
-/// @throws ContractError  names the option and its value
-template <class = void>
-TANDEM_COLD void check_rate(double value, std::string const& option) {
-  if (!is_rate(value)) {
-    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
-                        "; give a finite number of 0 or more"};
-  }
-}
-
-template <class = void>
-TANDEM_COLD void check_beta(double value, std::string const& option) {
-  if (!is_finite(value) || value < 0.0 || value >= 1.0) {
-    throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
-                        "; give a number from 0 to less than 1"};
-  }
-}
-
-}  // namespace detail
-
-/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
-///                        of its range
-template <class = void>
-TANDEM_COLD void check_rates(TrainerOptions const& options) {
-  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
-  std::visit(
-      [](auto const& o) {
-        detail::check_rate(double{o.weight_decay}, "weight_decay");
-        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
-          detail::check_rate(double{o.momentum}, "momentum");
-          expects(!o.nesterov || o.momentum > 0.0F,
-                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
-                  "0, such as 0.9");
-        } else {
-          detail::check_beta(double{o.beta1}, "beta1");
-          detail::check_beta(double{o.beta2}, "beta2");
-          detail::check_rate(double{o.epsilon}, "epsilon");
-        }
-      },
-      options.optimizer);
-  detail::check_rate(options.clip_norm, "clip_norm");
-  for (ParameterGroup const& group : options.groups) {
-    std::string const of = " of group '" + group.pattern + "'";
-    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
-    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
-    detail::check_rate(group.clip_norm, "clip_norm" + of);
-    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
-    if (group.below_axes < 0) {
-      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
-                          std::to_string(group.below_axes) +
-                          "; give 0 (of any number of axes) or more"};
-    }
-  }
-  detail::check_beta(options.average.decay, "average.decay");
-  expects(options.schedule.warm_up >= 0,
-          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
-  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
-    detail::check_rate(decay->factor, "StepDecay::factor");
-  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
-    detail::check_rate(cosine->final, "Cosine::final");
-  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
-    detail::check_rate(polynomial->final, "Polynomial::final");
-  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
-    detail::check_rate(cycle->start, "OneCycle::start");
-    detail::check_rate(cycle->final, "OneCycle::final");
-  }
-  static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
-}
-
-/// The learning rate of step @p step, counted from 0.
-/// @param set  in place of the optimizer's, where 0 or more
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-template <class = void>
-double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
-  double const factor = options.schedule.factor(step);
-  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
-  bool good = detail::is_rate(rate);
-  for (ParameterGroup const& group : options.groups) {
-    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
-  }
-  if (!good) {
-    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
-                        detail::shown(rate) + ", of the schedule's factor " +
-                        detail::shown(factor) +
-                        ", and for some parameters no finite number of 0 or more; nothing has "
-                        "changed: give another schedule, or a smaller learning_rate_scale"};
-  }
-  return rate;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
-/// group matches nothing
-template <class Program>
-TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
-  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-  expects(options.threads_per_device >= 0,
-          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
-  expects(!clips || !Program::averaging.keeps_two(),
-          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
-          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(!clips || !Program::asynchrony.on(),
-          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
-          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
-          "take a synchronous schedule");
-  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
-  check_rates(options);
-  check_groups(Program::network, options.groups);
-  check_average(Program::network, options.groups, options.average);
-  expects(!options.average.on() || !Program::averaging.keeps_two(),
-          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
-          "each of two has its own; leave average out, or take AverageGradients");
-  expects(
-      !options.average.on() || !Program::asynchrony.on(),
-      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
-      "has weights of several steps at once; leave average out, or take a synchronous schedule");
-  check_asynchrony(Program::asynchrony, options);
-  return options;
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/options/check_types.hpp
-
-/// @file
-/// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
-/// with instead, so that such a sentence is the only error.
-
-// ---- tandem/comm/transport.hpp
-
-/// @file
-/// RankTransport: how the ranks of this process get their communicators, and end each other's
-/// waiting.
-
-namespace tandem {
-
-/// A transport for a number of ranks, which a template `Transport<Ranks>` names; a process makes
-/// one from its TransportOptions, and it outlives the ranks. `rank` is always the rank among those
-/// of all processes, `local` among those of this one.
-///
-/// first_rank(), local_ranks(): the ranks that live here are local_ranks() from first_rank() on;
-///           they agree with what the other processes say.
-/// device_of(local): which of the devices that this process sees is that rank's.
-/// communicator(rank): its end of the group of all ranks. Called by the rank's thread, all of them
-///           in one order.
-/// communicator(rank, group): its end of options.groups[group], which numbers its members anew; for
-///           members only. A strategy of one rank has no groups.
-/// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
-///           where they say nothing of it.
-/// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
-///           now or later. By any thread.
-/// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
-///           more when the device has come: throws if the wait is in vain. By the rank's thread.
-/// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
-///           which are doubles; what else a strategy asks of it is in
-///           engine/links/concepts.hpp.
-/// Cost:     progress() and poll() are called in every step, all others at the start or the end.
-template <class T>
-concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptions> &&
-    std::move_constructible<typename T::Communicator> &&
-    AllReduces<typename T::Communicator, double, Sum> &&
-    requires(T& transport, T const& same, int rank, std::string_view reason,
-             std::chrono::steady_clock::duration waited) {
-  { same.first_rank() } -> std::same_as<int>;
-  { same.local_ranks() } -> std::same_as<int>;
-  { same.device_of(rank) } -> std::same_as<int>;
-  { transport.communicator(rank) } -> std::same_as<typename T::Communicator>;
-  { transport.communicator(rank, rank) } -> std::same_as<typename T::Communicator>;
-  { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
-  transport.abort(rank, reason);
-  transport.poll(rank, waited);
-};
 
 }  // namespace tandem
 
@@ -35479,7 +40578,8 @@ class VersionUpdate {
 
   /// @param parameters  of the device, a run each
   VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> const& parameters)
-      : optimizer_{std::move(optimizer)}, runs_{merged(parameters)} {}
+      : optimizer_{std::move(optimizer)},
+        runs_{is_by_tensor(optimizer_) ? parameters : merged(parameters)} {}
 
   /// The weights in place @p from, updated, in place @p to; no allocation.
   /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
@@ -35523,20 +40623,22 @@ class VersionUpdate {
     if (r.frozen) {
       return;
     }
-    ParameterRun<P> run{.parameter = weights + r.begin, .gradient = memory.gradients() + r.begin};
+    P const* const gradients = memory.gradients() + r.begin;
     if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin, AverageUpdate<P>{run, static_cast<P>(r.rate)});
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          AverageUpdate<P>{{weights + r.begin, gradients}, static_cast<P>(r.rate)});
       return;
-    }
-    for (int s = 0; s < optimizer.states(); ++s) {
-      run.state[s] = memory.state(s) + r.begin;
     }
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = double{r.gradient_scale},
-        .step = state.step + 1};
-    Verbs<Backend>::each(device, r.end - r.begin, make_update<P>(optimizer, settings, run));
+        .step = state.step + 1,
+        .clip_value = r.clip_value};
+    update_weights<Backend>(
+        device, optimizer, weights + r.begin, gradients,
+        [&](int s) { return memory.state(s) + r.begin; }, r.end - r.begin, settings);
   }
 
   Optimizer optimizer_;
@@ -35574,8 +40676,9 @@ class AsynchronousRank final
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
       : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
-        update_{options.optimizer, parameter_runs(Program::graph, Program::layout.offset,
-                                                  options.groups, Whole::map.parts())} {
+        update_{options.optimizer,
+                parameter_runs(Program::graph, Program::layout.offset, options.groups,
+                               Whole::map.parts(), options.clip_value)} {
     TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
     for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
       slots_.emplace_back(parts_, options);
@@ -36625,6 +41728,11 @@ class WorkerGroup {
 
   /// Of the table that the ranks run.
   [[nodiscard]] Batching const& batching() const { return batching_; }
+  /// Whether this process has the rank that makes the outputs of a microbatch.
+  [[nodiscard]] bool has_result(int microbatch) const {
+    int const local = rank_of_loss(microbatch) - transport_.first_rank();
+    return local >= 0 && local < size();
+  }
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// The process's rank number @p local.
@@ -36849,6 +41957,295 @@ using UsedWorkers =
 
 }  // namespace tandem::detail
 
+// ---- tandem/train/options/loader_options.hpp
+
+/// @file
+/// In which order a trainer reads a dataset, from its options.
+
+namespace tandem {
+
+/// How long the program's thread waits for its ranks and its data.
+inline StallLimit stall_limit(TrainerOptions const& options) {
+  return {.timeout = options.timeout, .on_stall = options.on_stall};
+}
+
+/// What is left of an epoch from sample @p first of its order on.
+inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                    std::int64_t first) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .epoch = epoch,
+          .shuffle = options.shuffle,
+          .drop_last = options.drop_last,
+          .first = first,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
+}
+
+/// The dataset's own order, without augmentation.
+inline LoaderOptions evaluation_order(TrainerOptions const& options) {
+  return {.batch = options.batch,
+          .shuffle = false,
+          .augment = false,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/refused_trainer.hpp
+
+/// @file
+/// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
+/// such a sentence is the only error.
+
+// ---- tandem/train/confusion.hpp
+
+/// @file
+/// Confusion: which class a classifier takes samples of each class for, and precision, recall and
+/// F1 of that.
+
+namespace tandem {
+
+/// Counts of (true class, predicted class), whole numbers. What is 0 / 0, as the precision of a
+/// class that was never predicted, is 0.
+class Confusion {
+ public:
+  /// Classes at most.
+  static constexpr int most = 4096;
+
+  /// @throws ContractError  @p classes is not in [1, most]
+  explicit Confusion(int classes) : classes_{classes} {
+    expects(classes >= 1 && classes <= most, "Confusion: classes must be from 1 to 4096");
+    counts_.resize(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes));
+  }
+
+  /// @throws ContractError  one is no class
+  void add(int truth, int predicted, std::int64_t samples = 1) {
+    counts_[place(truth, predicted)] += samples;
+  }
+
+  [[nodiscard]] int classes() const { return classes_; }
+  /// Samples of class @p truth that were taken for @p predicted.
+  [[nodiscard]] std::int64_t operator()(int truth, int predicted) const {
+    return counts_[place(truth, predicted)];
+  }
+  /// Row by row: (classes, classes).
+  [[nodiscard]] std::span<std::int64_t const> counts() const { return counts_; }
+  [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }
+
+  /// Samples of a class, and samples that were taken for it.
+  [[nodiscard]] std::int64_t of(int label) const {
+    return sum([&](int other) { return (*this)(label, other); });
+  }
+  [[nodiscard]] std::int64_t predicted(int label) const {
+    return sum([&](int other) { return (*this)(other, label); });
+  }
+  [[nodiscard]] std::int64_t samples() const {
+    return sum([&](int label) { return of(label); });
+  }
+
+  /// Share of samples that were taken for what they are.
+  [[nodiscard]] double accuracy() const {
+    return share(sum([&](int label) { return (*this)(label, label); }), samples());
+  }
+  /// Of what was taken for the class, the share that is of it.
+  [[nodiscard]] double precision(int label) const {
+    return share((*this)(label, label), predicted(label));
+  }
+  /// Of the class, the share that was taken for it.
+  [[nodiscard]] double recall(int label) const { return share((*this)(label, label), of(label)); }
+  /// 2 / (1 / precision + 1 / recall).
+  [[nodiscard]] double f1(int label) const {
+    return share(2 * (*this)(label, label), of(label) + predicted(label));
+  }
+  /// Means over the classes that are there: those of a sample, or that a sample was taken for.
+  [[nodiscard]] double macro_precision() const {
+    return macro([&](int label) { return precision(label); });
+  }
+  [[nodiscard]] double macro_recall() const {
+    return macro([&](int label) { return recall(label); });
+  }
+  [[nodiscard]] double macro_f1() const {
+    return macro([&](int label) { return f1(label); });
+  }
+
+  /// The counts as text: a row a true class, a column a predicted one.
+  /// @param names  of the classes, strings; those that have none have their number
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string table(Names const& names = {}) const {
+    std::size_t first = 4;  // "true"
+    std::size_t width = std::to_string(samples()).size();
+    for (int c = 0; c < classes_; ++c) {
+      first = std::max(first, name_of(names, c).size());
+      width = std::max(width, name_of(names, c).size());
+    }
+    std::string text = left("true", first) + " | predicted\n" + left("", first) + " |";
+    for (int c = 0; c < classes_; ++c) {
+      text += ' ' + right(name_of(names, c), width);
+    }
+    text += '\n';
+    for (int truth = 0; truth < classes_; ++truth) {
+      text += left(name_of(names, truth), first) + " |";
+      for (int c = 0; c < classes_; ++c) {
+        text += ' ' + right(std::to_string((*this)(truth, c)), width);
+      }
+      text += '\n';
+    }
+    return text;
+  }
+
+  /// A line a class with its precision, recall, F1 and samples; then the means, and the accuracy.
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string report(Names const& names = {}) const {
+    std::size_t first = 8;  // "accuracy"
+    for (int c = 0; c < classes_; ++c) {
+      first = std::max(first, name_of(names, c).size());
+    }
+    auto const line = [&](std::string const& name, double a, double b, double c,
+                          std::int64_t count) {
+      char numbers[96];
+      std::snprintf(numbers, sizeof numbers, "  %9.4f  %9.4f  %9.4f  %9lld\n", a, b, c,
+                    static_cast<long long>(count));
+      return left(name, first) + numbers;
+    };
+    std::string text = left("", first) + "  precision     recall         F1    samples\n";
+    for (int c = 0; c < classes_; ++c) {
+      text += line(name_of(names, c), precision(c), recall(c), f1(c), of(c));
+    }
+    text += line("macro", macro_precision(), macro_recall(), macro_f1(), samples());
+    char number[32];
+    std::snprintf(number, sizeof number, "  %9.4f\n", accuracy());
+    return text + left("accuracy", first) + number;
+  }
+
+  friend bool operator==(Confusion const&, Confusion const&) = default;
+
+ private:
+  [[nodiscard]] std::size_t place(int truth, int predicted) const {
+    expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
+            "Confusion: a class must be from 0 to classes() - 1");
+    return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
+           static_cast<std::size_t>(predicted);
+  }
+  template <class F>
+  [[nodiscard]] std::int64_t sum(F const& f) const {
+    std::int64_t all = 0;
+    for (int c = 0; c < classes_; ++c) {
+      all += f(c);
+    }
+    return all;
+  }
+  template <class F>
+  [[nodiscard]] double macro(F const& f) const {
+    double all = 0.0;
+    int there = 0;
+    for (int c = 0; c < classes_; ++c) {
+      if (of(c) + predicted(c) > 0) {
+        all += f(c);
+        ++there;
+      }
+    }
+    return there > 0 ? all / there : 0.0;
+  }
+  static double share(std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  }
+  template <class Names>
+  static std::string name_of(Names const& names, int label) {
+    auto const at = static_cast<std::size_t>(label);
+    return at < names.size() ? std::string{names[at]} : std::to_string(label);
+  }
+  static std::string left(std::string const& text, std::size_t width) {
+    return text + std::string(width - std::min(width, text.size()), ' ');
+  }
+  static std::string right(std::string const& text, std::size_t width) {
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+  }
+
+  int classes_;
+  std::vector<std::int64_t> counts_{};
+};
+
+namespace detail {
+
+/// Adds a sample to @p matrix by its outputs, the first of equals being what it is taken for.
+/// @throws ContractError  one is a NaN
+template <class T>
+void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::int64_t sample) {
+  std::size_t best = 0;
+  bool sound = true;
+  for (std::size_t c = 0; c < outputs.size(); ++c) {
+    best = outputs[c] > outputs[best] ? c : best;
+    sound = sound && outputs[c] == outputs[c];
+  }
+  if (!sound) {
+    throw ContractError{"confusion(data): the outputs of sample " + std::to_string(sample) +
+                        " have a NaN, so that it is taken for no class"};
+  }
+  matrix.add(truth, static_cast<int>(best));
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+template <class N>
+concept IsNetwork = requires {
+  typename N::input;
+  typename N::body;
+};
+
+/// What each argument is comes as a bool, which compilers explain in one line, as they do not a
+/// concept.
+template <bool IsNetwork, bool IsStrategy, bool IsLoss, bool IsMetric>
+struct TrainerArguments {
+  static constexpr bool value = true;
+  static_assert(IsNetwork,
+                "Trainer<Net, Strategy, Backend>: the first is a network, such as struct Net : "
+                "Network<Image<3, 32, 32>, Sequential<...>> {}; the strategy comes second");
+  static_assert(!IsNetwork || IsStrategy,
+                "Trainer<Net, Strategy, Backend>: the second is a strategy, such as SingleDevice<> "
+                "or DataParallel<2>; the backend, Host or Cuda, comes third");
+  static_assert(!IsNetwork || !IsStrategy || IsLoss,
+                "Trainer<Net, Strategy, Backend, Loss>: the fourth is a loss, such as "
+                "SoftmaxCrossEntropy<> or MeanSquaredError; see Loss of tandem/layers/loss.hpp");
+  static_assert(!IsNetwork || !IsStrategy || !IsLoss || IsMetric,
+                "Trainer<Net, Strategy, Backend, Loss, Metric>: the fifth is a metric, such as "
+                "Accuracy or TopK<5>; see Metric of tandem/layers/loss.hpp");
+};
+
+/// Has the verbs of a Trainer, and does nothing.
+struct RefusedTrainer {
+  explicit RefusedTrainer(TrainerOptions const& /*options*/ = {}) {}
+  RefusedTrainer(TrainerOptions const& /*options*/, auto const& /*optimizer*/) {}
+  EpochResult train(auto const&...) { return {}; }
+  Evaluation evaluate(auto const&...) { return {}; }
+  Confusion confusion(auto const&...) { return Confusion{1}; }
+  std::vector<float> predict(auto const&...) { return {}; }
+  std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  StepResult step(auto const&...) { return {}; }
+  void save(auto const&...) const {}
+  void export_model(auto const&...) const {}
+  void load(auto const&...) {}
+  std::vector<std::string> load_weights(auto const&...) { return {}; }
+  std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
+  TrainingPosition position() const { return {}; }
+  void set_position(auto const&...) {}
+  double learning_rate() const { return {}; }
+  void set_learning_rate(auto const&...) {}
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/predict/inference_program.hpp
+
+/// @file
+/// InferenceProgram: a network lowered for one device that never goes back, so that the engine's
+/// plan has no gradients, no optimizer states, and values for as long as they are read.
+
 // ---- tandem/train/options/default_metric.hpp
 
 /// @file
@@ -36856,7 +42253,6 @@ using UsedWorkers =
 
 namespace tandem {
 
-/// Accuracy where targets are labels, nothing otherwise.
 namespace detail {
 
 template <class Net>
@@ -36870,9 +42266,7 @@ struct LossOfNetwork<Net> {
 };
 
 template <class LossType>
-inline constexpr bool takes_softmax = false;
-template <class Smoothing>
-inline constexpr bool takes_softmax<SoftmaxCrossEntropy<Smoothing>> = true;
+inline constexpr bool takes_softmax = CrossEntropy<LossType>;
 
 template <class Net>
 constexpr bool ends_in_softmax() {
@@ -36918,6 +42312,23 @@ struct EndsInOneRow {
                 "Vocabulary<classes>");
 };
 
+template <int Weights, int Outputs>
+struct EachClassHasAWeight {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Outputs,
+                "Trainer<Net, ...>: class_weights of the loss has another number of classes than "
+                "the network has outputs; give one weight for each");
+};
+
+template <class LossType>
+constexpr int weights_of() {
+  if constexpr (CrossEntropy<LossType>) {
+    return LossType::weights;
+  } else {
+    return 0;
+  }
+}
+
 template <int K, int Outputs>
 struct TopKIsOfMore {
   static constexpr bool value = true;
@@ -36925,16 +42336,6 @@ struct TopKIsOfMore {
                 "TopK<K>: the network has fewer outputs than K, so that every label counts as "
                 "right; give a smaller K");
 };
-
-/// How many outputs a metric takes to be right; 0: it counts otherwise.
-template <class MetricType>
-constexpr int k_of() {
-  if constexpr (requires { MetricType::k; }) {
-    return MetricType::k;
-  } else {
-    return 0;
-  }
-}
 
 /// The output where each of its numbers is to be a class's score; nothing where it is not, nor
 /// where it is not valid, which is said elsewhere.
@@ -36953,7 +42354,8 @@ struct Scores {
 template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
 struct OutputFits : EndsInScores<S::height, S::width>,
                     EndsInOneRow<S::rows>,
-                    TopKIsOfMore<S::any ? k_of<MetricType>() : 0, S::count> {
+                    EachClassHasAWeight<S::count == 0 ? 0 : weights_of<LossType>(), S::count>,
+                    TopKIsOfMore<S::any ? k_of<MetricType> : 0, S::count> {
   static constexpr bool value = true;
 };
 
@@ -36983,306 +42385,549 @@ struct Generates {
 template <class Net>
 using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
 
+/// Accuracy where targets are labels, soft ones included, nothing otherwise.
 template <class LossType>
 using DefaultMetric =
-    std::conditional_t<std::is_integral_v<typename LossType::Target>, Accuracy, NoMetric>;
+    std::conditional_t<std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>,
+                       Accuracy, NoMetric>;
 
 }  // namespace tandem
-
-// ---- tandem/train/options/loader_options.hpp
-
-/// @file
-/// In which order a trainer reads a dataset, from its options.
-
-namespace tandem {
-
-/// How long the program's thread waits for its ranks and its data.
-inline StallLimit stall_limit(TrainerOptions const& options) {
-  return {.timeout = options.timeout, .on_stall = options.on_stall};
-}
-
-/// What is left of an epoch from sample @p first of its order on.
-inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                    std::int64_t first) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .epoch = epoch,
-          .shuffle = options.shuffle,
-          .drop_last = options.drop_last,
-          .first = first,
-          .limit = stall_limit(options)};
-}
-
-/// The dataset's own order, without augmentation.
-inline LoaderOptions evaluation_order(TrainerOptions const& options) {
-  return {
-      .batch = options.batch, .shuffle = false, .augment = false, .limit = stall_limit(options)};
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/options/refused_trainer.hpp
-
-/// @file
-/// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
-/// such a sentence is the only error.
-
-namespace tandem::detail {
-
-template <class N>
-concept IsNetwork = requires {
-  typename N::input;
-  typename N::body;
-};
-
-/// What each argument is comes as a bool, which compilers explain in one line, as they do not a
-/// concept.
-template <bool IsNetwork, bool IsStrategy, bool IsLoss, bool IsMetric>
-struct TrainerArguments {
-  static constexpr bool value = true;
-  static_assert(IsNetwork,
-                "Trainer<Net, Strategy, Backend>: the first is a network, such as struct Net : "
-                "Network<Image<3, 32, 32>, Sequential<...>> {}; the strategy comes second");
-  static_assert(!IsNetwork || IsStrategy,
-                "Trainer<Net, Strategy, Backend>: the second is a strategy, such as SingleDevice<> "
-                "or DataParallel<2>; the backend, Host or Cuda, comes third");
-  static_assert(!IsNetwork || !IsStrategy || IsLoss,
-                "Trainer<Net, Strategy, Backend, Loss>: the fourth is a loss, such as "
-                "SoftmaxCrossEntropy<> or MeanSquaredError; see Loss of tandem/layers/loss.hpp");
-  static_assert(!IsNetwork || !IsStrategy || !IsLoss || IsMetric,
-                "Trainer<Net, Strategy, Backend, Loss, Metric>: the fifth is a metric, such as "
-                "Accuracy or TopK<5>; see Metric of tandem/layers/loss.hpp");
-};
-
-/// Has the verbs of a Trainer, and does nothing.
-struct RefusedTrainer {
-  explicit RefusedTrainer(TrainerOptions const& /*options*/ = {}) {}
-  EpochResult train(auto const&...) { return {}; }
-  Evaluation evaluate(auto const&...) { return {}; }
-  std::vector<float> predict(auto const&...) { return {}; }
-  std::vector<std::int32_t> generate(auto const&...) { return {}; }
-  StepResult step(auto const&...) { return {}; }
-  void save(auto const&...) const {}
-  void export_model(auto const&...) const {}
-  void load(auto const&...) {}
-  void load_weights(auto const&...) {}
-  std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
-  TrainingPosition position() const { return {}; }
-  void set_position(auto const&...) {}
-  double learning_rate() const { return {}; }
-  void set_learning_rate(auto const&...) {}
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/train/progress.hpp
-
-/// @file
-/// Progress: what training prints while it runs, on standard error.
-
-namespace tandem {
-
-/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
-struct Progress {
-  bool silent = false;
-
-  static constexpr Progress none() { return {.silent = true}; }
-};
-
-/// Prints one epoch's progress; the caller says when a step is done.
-class ProgressLine {
- public:
-  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
-      : silent_{progress.silent},
-        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
-        epoch_{epoch},
-        samples_{samples},
-        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
-
-  /// So many samples have been trained on before.
-  void leave_out(std::int64_t samples) { samples_ -= samples; }
-
-  /// The epoch has been trained before.
-  void skip() const {
-    if (!silent_) {
-      print_epoch("");
-      std::fprintf(stderr, "  trained before\n");
-      std::fflush(stderr);
-    }
-  }
-
-  /// At most ten times a second, on a terminal only.
-  void step(EpochResult const& so_far) {
-    auto const now = std::chrono::steady_clock::now();
-    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
-      last_ = now;
-      print(so_far, "\r", "\033[K");
-    }
-  }
-
-  void finish(EpochResult const& result) {
-    if (!silent_) {
-      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
-    }
-  }
-
- private:
-  void print_epoch(char const* before) const {
-    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
-    if (epoch_.total > 0) {
-      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
-    }
-  }
-
-  void print(EpochResult const& r, char const* before, char const* after) const {
-    print_epoch(before);
-    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f  accuracy %.4f  %.0f samples/s%s",
-                 static_cast<long long>(r.samples), static_cast<long long>(samples_), r.loss,
-                 r.accuracy, r.samples_per_second(), after);
-    std::fflush(stderr);
-  }
-
-  bool silent_;
-  bool live_;
-  Epoch epoch_;
-  std::int64_t samples_;
-  std::chrono::steady_clock::time_point last_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/imported_table.hpp
-
-/// @file
-/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
-
-// ---- tandem/schedule/verify/sentence.hpp
-
-/// @file
-/// A Verdict as a sentence.
 
 namespace tandem {
 
 namespace detail {
 
-/// What a flaw is called; what stands in braces is a number or an action of the verdict.
-TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
-  switch (flaw) {
-    case Flaw::none:
-      return "the action table is valid";
-    case Flaw::unsound_map:
-      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
-             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
-             "those of a link from one device to one other";
-    case Flaw::uneven_copies:
-      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
-             "multiple of the copies";
-    case Flaw::foreign_action:
-      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
-             "updates out of the table";
-    case Flaw::foreign_update:
-      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
-             "out, exchanges where no weights are averaged, and versions of anything but passes";
-    case Flaw::unknown_stage:
-      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
-    case Flaw::wrong_device:
-      return "{action} belongs to {peer}, which has its stage";
-    case Flaw::unknown_microbatch:
-      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
-    case Flaw::missing:
-      return "{action} is missing{before}";
-    case Flaw::doubled:
-      return "{action} stands there although it was done before";
-    case Flaw::out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
-             "order";
-    case Flaw::retired_out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must be retired in "
-             "ascending order";
-    case Flaw::before_its_input:
-      return "{action} stands before {other}, which it needs";
-    case Flaw::nothing_to_send:
-      return "{action} has nothing to send: no other device needs what it names";
-    case Flaw::nothing_to_receive:
-      return "{action} has nothing to receive: no other device makes what it names";
-    case Flaw::unmatched_send:
-      return "{action} waits for a free place, but {peer} has no {other} that would make one";
-    case Flaw::unmatched_receive:
-      return "{action} waits for a message, but {peer} has no {other} that would send it";
-    case Flaw::out_of_fifo_order:
-      return "{action} is not the next message of its link, which is that of {other}; receive in "
-             "the order of the sends";
-    case Flaw::wrong_version:
-      return "{action} must read version {count} of the weights; so the schedule says";
-    case Flaw::version_to_come:
-      return "{action} reads weights that are not there yet: its stage has had {updates}";
-    case Flaw::version_gone:
-      return "{action} reads weights that are overwritten: its stage has had {updates}";
-    case Flaw::exchanged_otherwise:
-      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
-             "one order";
-    case Flaw::unsound_rules:
-      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
-             "another "
-             "copy has not; give for each device the stages of its own";
-    case Flaw::foreign_tail:
-      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
-             "all a rank has, and the update of one model, with its lowest stage";
-    case Flaw::reduced_out_of_order:
-      return "{action} stands before {other}; await a rank's buckets in ascending order";
-    case Flaw::deadlock:
-      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
-             "in flight for each link and direction";
+template <bool IsNetwork>
+struct PredictorArguments {
+  static constexpr bool value = true;
+  static_assert(IsNetwork,
+                "Predictor<Net, Backend>: the first is a network, such as struct Net : "
+                "Network<Image<3, 32, 32>, Sequential<...>> {}; the backend, Host or Cuda, comes "
+                "second, and there is no strategy");
+};
+
+template <bool IsSame>
+struct TakesFrom {
+  static constexpr bool value = true;
+  static_assert(IsSame,
+                "Predictor::take(trainer): the trainer's network has other parameters than this "
+                "one; give the Predictor the trainer's Net");
+};
+
+/// The loss of what has no targets.
+struct NoLoss {
+  using Target = std::int32_t;
+  static constexpr std::string_view name = "";
+  static constexpr int targets(Shape /*output*/) { return 1; }
+};
+
+/// Nothing of it is trained: its parameters have the same names, and its layers are the same types.
+template <class Net>
+struct InferenceNetwork : Network<typename Net::input, Frozen<typename Net::body>> {};
+
+template <class Net, class Backend>
+using InferenceProgram =
+    Program<InferenceNetwork<Net>, SingleDevice<>,
+            static_cast<int>(sizeof(typename Backend::Master)), rewrites_of<Backend>()>;
+
+/// A layer that gives losses asks for its own.
+template <class Net>
+using InferenceLoss =
+    std::conditional_t<unchecked_graph<Net>.output().criterion, DefaultLoss<Net>, NoLoss>;
+
+}  // namespace detail
+
+template <class Backend>
+  requires(!std::is_same_v<Backend, Null>)
+struct LossOp<detail::NoLoss, Backend> : detail::NoOp {
+  using detail::NoOp::NoOp;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/predict/model_weights.hpp
+
+/// @file
+/// One model's parameters for inference, out of a file that may have two, or averages, or out of a
+/// trainer.
+
+// ---- tandem/train/checkpoint/load_weights.hpp
+
+/// @file
+/// Parameters and statistics out of a safetensors file of whatever floats and names.
+
+// ---- tandem/train/checkpoint/load.hpp
+
+/// @file
+/// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
+/// taken nothing has changed.
+
+namespace tandem {
+
+/// Memory and the file's tensor that it will hold, or the mean of two.
+struct CheckpointCopy {
+  std::byte* to = nullptr;
+  TensorView const* from = nullptr;
+  TensorView const* second = nullptr;  ///< of the mean; else null
+};
+
+/// What a load will do. All that can fail has been done when there is one.
+template <class T>
+struct LoadedCheckpoint {
+  Safetensors file;
+  std::vector<CheckpointCopy> copies;
+  TrainingPosition position{};
+  std::vector<std::string> unused{};  ///< of load_weights(): tensors that nobody takes
+
+  /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
+  void take() const noexcept {
+    for (CheckpointCopy const& copy : copies) {
+      if (copy.second != nullptr) {
+        take_mean<T>(copy.to, *copy.from, *copy.second);
+      } else if (is_float(copy.from->dtype) && copy.from->dtype != dtype_of<T>) {
+        auto const size = static_cast<std::int64_t>(copy.from->data.size());
+        copy_numbers(copy.from->dtype, copy.from->data.data(), reinterpret_cast<T*>(copy.to), 1,
+                     size / dtype_bytes(copy.from->dtype), false);
+      } else if (!copy.from->data.empty()) {
+        std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
+      }
+    }
   }
-  return "{action}";
+};
+
+namespace detail {
+
+// The tensor of @p file that has the name, type and shape of @p wanted.
+template <class = void>
+TensorView const& matching(Safetensors const& file, std::string const& path,
+                           TensorView const& wanted) {
+  TensorView const* const found = file.find(wanted.name);
+  if (found == nullptr) {
+    throw FileError{path, "tensor '" + wanted.name +
+                              "' is missing; the file is of another network or optimizer"};
+  }
+  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
+    auto const text = [](TensorView const& t) {
+      std::string s{dtype_name(t.dtype)};
+      for (std::int64_t const extent : t.shape) {
+        s += " " + std::to_string(extent);
+      }
+      return s;
+    };
+    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
+                              "), but this trainer wants (" + text(wanted) + ")"};
+  }
+  return *found;
 }
 
-inline std::string counted(int count, char const* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+// Where @p wanted is in memory.
+inline std::byte* memory_of(TensorView const& wanted) {
+  return const_cast<std::byte*>(wanted.data.data());
 }
 
-/// What stands for @p name in a sentence.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
-  if (name == "action" || name == "other" || name == "waiting") {
-    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
+template <class = void>
+TrainingPosition read_position(Safetensors const& file, std::string const& path) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
+  TrainingPosition position;
+  for (PositionField const& field : position_fields) {
+    std::int64_t& value = position.*field.field;
+    std::span<std::int64_t> const memory{&value, 1};
+    TensorView const own = view_of(field.name, vector_shape(1), memory);
+    std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
+    if (field.field != &TrainingPosition::seed && (value < 0 || value > most)) {
+      throw FileError{path, std::string{field.name} + " is " + std::to_string(value) +
+                                ", which is not between 0 and 2^53, so no training has come "
+                                "there; the file is corrupt"};
+    }
   }
-  if (name == "before") {
-    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
+  if (file.find(learning_rate_field) != nullptr) {
+    double& rate = position.learning_rate;
+    TensorView const own =
+        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
+    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
+    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
+      throw FileError{path, std::string{learning_rate_field} +
+                                " is no finite number of 0 or more; the file is corrupt"};
+    }
   }
-  if (name == "peer") {
-    return "rank " + std::to_string(v.other_rank);
+  return position;
+}
+
+/// Whether a file has averages of weights.
+template <class = void>
+bool has_averages(Safetensors const& file) {
+  return std::ranges::any_of(file.tensors(),
+                             [](TensorView const& t) { return t.name.starts_with("average."); });
+}
+
+/// Every tensor of the file is a wanted one or a position.
+template <class = void>
+void check_all_known(Safetensors const& file, std::string const& path,
+                     std::vector<TensorView> const& wanted) {
+  for (TensorView const& tensor : file.tensors()) {
+    bool const known =
+        tensor.name == learning_rate_field ||
+        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
+        std::ranges::any_of(position_fields,
+                            [&](PositionField const& field) { return tensor.name == field.name; });
+    if (!known) {
+      throw FileError{path, "tensor '" + printable(tensor.name) +
+                                "' is not of this network and optimizer; load_weights() reads the "
+                                "parameters alone"};
+    }
   }
-  if (name == "updates" || name == "depth") {
-    return name == "depth" ? counted(v.depth, "message") : counted(v.count, "update");
+}
+
+/// Averages begin where their weights do, whose copies are planned.
+template <class T>
+void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
+  for (NamedParameter<T> const& p : rank) {
+    if (!p.average.empty()) {
+      auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
+      CheckpointCopy copy = *std::ranges::find(loaded.copies, weight, &CheckpointCopy::to);
+      copy.to = reinterpret_cast<std::byte*>(p.average.data());
+      loaded.copies.push_back(copy);
+    }
   }
-  return std::to_string(name == "rank"      ? v.rank
-                        : name == "first"   ? v.first
-                        : name == "last"    ? v.first + v.count - 1
-                        : name == "count-1" ? v.count - 1
-                                            : v.count);
 }
 
 }  // namespace detail
 
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string to_string(Verdict const& v) {
-  std::string_view rest = detail::sentence_of(v.flaw);
-  std::string sentence;
-  if (rest.substr(0, 8) == "{action}") {
-    sentence = "rank " + std::to_string(v.rank) + ": ";
+/// Reads and checks a checkpoint for @p ranks, the parameters of every rank. Where they have
+/// averages and the file has none, these begin at its weights.
+/// @param whole  all parameters of the network, of both models if they may differ
+/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
+/// shape
+template <class T>
+LoadedCheckpoint<T> read_checkpoint(std::string const& path,
+                                    std::vector<NamedParameter<T>> const& whole,
+                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
+                                    std::vector<std::string> const& state_names,
+                                    std::string const& optimizer) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  Safetensors const& file = loaded.file;
+  std::string const* const writer = file.find_metadata("optimizer");
+  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
+    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
+                              ", but this trainer has " + optimizer +
+                              "; load_weights() reads the parameters alone"};
   }
-  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
-    auto const close = rest.find('}');
-    sentence.append(rest.substr(0, open));
-    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
-    rest.remove_prefix(close + 1);
+  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
+  std::vector<TensorView> wanted =
+      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
+  bool const mean = two && whole.back().copy == 0;
+  if (mean) {
+    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
+      wanted.push_back(tensor);
+    }
   }
-  return sentence.append(rest);
+  bool const averages = detail::has_averages(file);
+  std::vector<TensorView> const averaged = detail::average_tensors(whole);
+  if (averages && averaged.empty()) {
+    throw FileError{path,
+                    "it has averages of weights, but this trainer keeps none; give "
+                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
+  }
+  if (averages) {
+    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
+  }
+  for (TensorView const& tensor : wanted) {
+    static_cast<void>(detail::matching(file, path, tensor));
+  }
+  loaded.position = detail::read_position(file, path);
+  detail::check_all_known(file, path, wanted);
+  for (auto const& rank : ranks) {
+    std::vector<TensorView> const own =
+        detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
+    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
+        mean ? detail::checkpoint_tensors(as_second(rank), state_names) : std::vector<TensorView>{};
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
+                               mean ? file.find(second[i].name) : nullptr});
+    }
+    if (averages) {
+      for (TensorView const& tensor : detail::average_tensors(rank)) {
+        loaded.copies.push_back({detail::memory_of(tensor), file.find(tensor.name)});
+      }
+    } else {
+      detail::begin_averages(loaded, rank);
+    }
+  }
+  return loaded;
 }
 
 }  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <class = void>  // compiled where it is called, not by every include
+std::string to_string(std::vector<std::int64_t> const& shape) {
+  std::string text;
+  for (std::int64_t const extent : shape) {
+    text += (text.empty() ? "" : " ") + std::to_string(extent);
+  }
+  return "(" + text + ")";
+}
+
+/// A double that is finite is so as a T, too.
+template <class T>
+void check_range(TensorView const& tensor, std::string const& path) {
+  if (!std::is_same_v<T, float> || tensor.dtype != Dtype::F64) {
+    return;
+  }
+  for (std::size_t at = 0; at < tensor.data.size(); at += sizeof(double)) {
+    double number;
+    std::memcpy(&number, tensor.data.data() + at, sizeof number);
+    // half of the last place above the largest float is rounded to infinity
+    if (std::fabs(number) >= 0x1.ffffffp+127 &&
+        std::fabs(number) <= std::numeric_limits<double>::max()) {
+      throw FileError{path, "tensor '" + printable(tensor.name) + "' has " +
+                                std::to_string(number) + " at element " +
+                                std::to_string(at / sizeof number) +
+                                ", which no float holds; take a backend of Fp64"};
+    }
+  }
+}
+
+/// @p found can be taken for parameter @p p.
+template <class T>
+void check_fits(TensorView const& found, NamedParameter<T> const& p, std::string const& path) {
+  if (!is_float(found.dtype)) {
+    throw FileError{path, "tensor '" + printable(found.name) + "' is of " +
+                              std::string{dtype_name(found.dtype)} +
+                              ", but weights are of F16, BF16, F32 or F64"};
+  }
+  if (found.shape != extents(p.shape)) {
+    throw FileError{path, "tensor '" + printable(found.name) + "' is " + to_string(found.shape) +
+                              ", but this network wants " + to_string(extents(p.shape)) + " for '" +
+                              p.name + "'"};
+  }
+  check_range<T>(found, path);
+}
+
+/// A file may have a weight of its own where the network shares one, if both are equal.
+template <class = void>
+void check_shared(FileWeights& file, std::string const& path, GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    if (network.parameter[p].shared < 0) {
+      continue;
+    }
+    TensorView const* const first = file.take(parameter_name(network, p));
+    TensorView const* const second = file.take(untied_name(network, p));
+    if (first != nullptr && second != nullptr &&
+        (second->dtype != first->dtype || second->shape != first->shape ||
+         !std::ranges::equal(second->data, first->data))) {
+      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
+                                "' differ, but this network has one weight for both; leave out "
+                                "its Shares<>, or make them equal in the file"};
+    }
+  }
+}
+
+/// The tensor of each of @p parameters, in their order.
+/// @throws FileError  some are missing, or one does not fit
+template <class T>
+std::vector<TensorView const*> take_all(FileWeights& file, std::string const& path,
+                                        std::vector<NamedParameter<T>> const& parameters) {
+  std::vector<TensorView const*> list;
+  std::vector<std::string> missing;
+  for (NamedParameter<T> const& p : parameters) {
+    list.push_back(file.take(p.name));
+    if (list.back() == nullptr && p.owner == p.index) {
+      missing.push_back(p.name);
+    }
+  }
+  if (!missing.empty()) {
+    file.fail_of(missing);
+  }
+  for (std::size_t p = 0; p < list.size(); ++p) {
+    check_fits(*list[p], parameters[p], path);
+  }
+  return list;
+}
+
+template <class T>
+CheckpointCopy copy_into(NamedParameter<T> const& p, TensorView const* from,
+                         TensorView const* second = nullptr) {
+  return {reinterpret_cast<std::byte*>(p.value.data()), from, second};
+}
+
+}  // namespace detail
+
+/// Reads and checks parameters and statistics for @p ranks, the parameters of every rank, whoever
+/// wrote the file; other tensors are listed. Numbers of fewer or more bits are converted, a double
+/// rounded to the nearest float, ties to even; averages of weights begin there.
+/// @param whole  the parameters of one model
+/// @param names  names(name_in_file) gives the network's
+/// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, a number
+///                    that T cannot hold, or two that differ where the network shares one
+template <class T, class Names>
+LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
+                                    std::vector<NamedParameter<T>> const& whole,
+                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
+                                    Names const& names) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  detail::FileWeights file{loaded.file, path, names};
+  std::vector<NamedParameter<T>> const model = without_prefix(whole);
+  std::vector<TensorView const*> const found = detail::take_all(file, path, model);
+  detail::check_shared(file, path, network);
+  for (auto const& rank : ranks) {
+    for (NamedParameter<T> const& own : rank) {
+      loaded.copies.push_back(detail::copy_into(own, found[static_cast<std::size_t>(own.index)]));
+    }
+    detail::begin_averages(loaded, rank);
+  }
+  loaded.unused = file.unused();
+  return loaded;
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// Of a file that has averages over steps, or a second model: what the choice says. @p to: the
+/// parameters that will hold it.
+template <class T, class Names>
+LoadedCheckpoint<T> read_model(std::string const& path, GraphView network,
+                               std::vector<NamedParameter<T>> const& to, WhichModel which,
+                               Names const& names) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  FileWeights file{loaded.file, path, names};
+  std::vector<TensorView const*> const first = take_all(file, path, to);
+  check_shared(file, path, network);
+  for (std::size_t p = 0; p < to.size(); ++p) {
+    TensorView const* const average = file.take("average." + to[p].name);
+    TensorView const* const second = file.take(std::string{second_model} + to[p].name);
+    for (TensorView const* const other : {average, second}) {
+      if (other != nullptr) {
+        check_fits(*other, to[p], path);
+      }
+    }
+    bool const takes_average = average != nullptr && which == WhichModel::average;
+    bool const takes_second = second != nullptr && which == WhichModel::second;
+    bool const takes_mean = second != nullptr && which == WhichModel::average && !takes_average;
+    loaded.copies.push_back(copy_into(to[p],
+                                      takes_average  ? average
+                                      : takes_second ? second
+                                                     : first[p],
+                                      takes_mean ? second : nullptr));
+  }
+  loaded.unused = file.unused();
+  return loaded;
+}
+
+/// The same of a trainer's parameters, of whatever precision.
+template <class T, class TrainerType>
+void copy_model(TrainerType const& trainer, std::vector<NamedParameter<T>> const& to,
+                WhichModel which) {
+  using P = typename TrainerType::T;
+  constexpr bool has_two = !TrainerType::ProgramType::averaging.ends_equal();
+  std::vector<NamedParameter<P>> const first = trainer.parameters(0);
+  bool const averages = trainer.options().average.on() && trainer.position().step > 0;
+  auto const take = [&](std::vector<NamedParameter<P>> const& from) {
+    for (std::size_t p = 0; p < to.size(); ++p) {
+      std::transform(from[p].value.begin(), from[p].value.end(), to[p].value.begin(),
+                     [](P number) { return static_cast<T>(number); });
+    }
+  };
+  if constexpr (has_two) {
+    std::vector<NamedParameter<P>> const second = trainer.parameters(0, 1);
+    if (which == WhichModel::average) {
+      take(MeanModel<P>{first, second}.parameters());
+    } else {
+      take(which == WhichModel::first ? first : second);
+    }
+  } else {
+    take(averages && which == WhichModel::average ? as_averages(first) : first);
+  }
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/predict/sequence_batches.hpp
+
+/// @file
+/// SequenceBatches: a caller's samples, of whatever number, cut into batches.
+
+namespace tandem::detail {
+
+/// @tparam Batch  StepBatch
+template <class Program, class Batch>
+class SequenceBatches {
+ public:
+  using In = typename Batch::Input;
+
+  /// Refers to both.
+  /// @throws ContractError  they are not @p samples, or a length is out of range
+  SequenceBatches(std::span<In const> x, Sequences const& sequences, std::int64_t samples)
+      : all_{.x = x.data(), .lengths = pointer_to(sequences.lengths)}, samples_{samples} {
+    all_.time = rows(input, x.size(), sequences.time, sequences.lengths);
+    if (second.valid() || !sequences.second.empty()) {
+      all_.second = {
+          reinterpret_cast<In const*>(sequences.second.data()),
+          rows(second, sequences.second.size(), sequences.second_time, sequences.second_lengths),
+          pointer_to(sequences.second_lengths)};
+    }
+  }
+
+  [[nodiscard]] std::int64_t samples() const { return samples_; }
+
+  /// Samples from @p first on, at most @p most.
+  [[nodiscard]] Batch of(std::int64_t first, int most) const {
+    Batch some = all_;
+    some.size = static_cast<int>(std::min<std::int64_t>(most, samples_ - first));
+    some.x += first * input.elements(all_.time);
+    some.lengths += all_.lengths != nullptr ? first : 0;
+    if (all_.second.x != nullptr) {
+      some.second.x += first * second.elements(all_.second.time);
+      some.second.lengths += all_.second.lengths != nullptr ? first : 0;
+    }
+    return some;
+  }
+
+ private:
+  static constexpr Shape input = Program::network.node[0].out;
+  static constexpr Shape second = input_shape<Program>(1);
+
+  // How many each sample has of an input.
+  [[nodiscard]] int rows(Shape const& shape, std::size_t numbers, int time,
+                         std::span<std::int32_t const> lengths) const {
+    expects(time >= 0 && (time == 0 || (shape.timed && time <= shape[0])),
+            "predict(x, sequences): .time must be at most the network's, and 0 for images");
+    int const all = time > 0 || !shape.timed ? time : shape[0];
+    expects(static_cast<std::int64_t>(numbers) == samples_ * shape.elements(all),
+            "predict(x): x must be whole samples, each of the network's input, and of two inputs "
+            "there must be as many");
+    expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples_,
+            "predict(x, sequences): .lengths must have one number a sample");
+    for (std::int32_t const length : lengths) {
+      expects(length >= 1 && length <= all,
+              "predict(x, sequences): each of .lengths must be in [1, time]");
+    }
+    return all;
+  }
+
+  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+    return list.empty() ? nullptr : list.data();
+  }
+
+  Batch all_;
+  std::int64_t samples_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/ranks/make_rank_options.hpp
+
+/// @file
+/// What the ranks of a trainer are made for, from its options.
+
+// ---- tandem/train/ranks/imported_table.hpp
+
+/// @file
+/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
 
 namespace tandem {
 
@@ -37411,11 +43056,6 @@ TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
 
 }  // namespace tandem
 
-// ---- tandem/train/ranks/make_rank_options.hpp
-
-/// @file
-/// What the ranks of a trainer are made for, from its options.
-
 namespace tandem {
 
 /// @param table  outlives the ranks' construction
@@ -37428,6 +43068,7 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .device = {.threads = options.threads_per_device},
           .optimizer = options.optimizer,
           .groups = options.groups,
+          .clip_value = options.clip_value,
           .average = options.average,
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
@@ -37437,47 +43078,1157 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
 
 }  // namespace tandem
 
-// ---- tandem/train/ranks/stand_in.hpp
+// ---- tandem/train/step_batches.hpp
 
 /// @file
-/// StandIn: which of two models an evaluation computes with, or that it does with averages.
+/// StepBatches: the data of a step from a loader's batch or a caller's, and what is wrong with it.
 
 namespace tandem {
 
-/// For as long as it lives both copies of each stage have the weights of one model, or the average;
-/// or the weights are their averages over the steps.
-template <class Workers>
-class [[nodiscard]] StandIn {
- public:
-  using RankType = typename Workers::RankType;
+template <class Program, class Backend, class LossType, class MetricType>
+struct StepBatches {
+  using In = InputOf<Program, Backend>;
+  using Target = typename LossType::Target;
+  using Type = StepBatch<typename Backend::Master, Target, In>;
+  static constexpr auto const& graph = Program::network;
+  static constexpr Shape input = graph.node[0].out;
+  static constexpr Shape second = input_shape<Program>(1);
+  static constexpr Shape output = graph.output().out;
 
-  /// @param workers  outlives this
-  /// @param needed   there are two models that may differ, or averages; else this does nothing
-  StandIn(Workers& workers, WhichModel which, bool needed) : workers_{workers}, needed_{needed} {
-    if (needed_) {
-      try {
-        workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
-      } catch (...) {
-        restore();
-        throw;
-      }
+  static Type of(Batch<In, Target> const& batch) {
+    return {.x = batch.x,
+            .targets = batch.y,
+            .size = batch.size,
+            .time = batch.time,
+            .lengths = batch.lengths,
+            .second = {batch.second, batch.second_time, batch.second_lengths}};
+  }
+
+  /// @pre check_batch() gave @p samples
+  static Type of(std::span<In const> x, std::span<Target const> targets, Sequences const& sequences,
+                 int samples) {
+    Type batch{.x = x.data(),
+               .targets = targets.data(),
+               .size = samples,
+               .time = rows_of(input, sequences.time),
+               .lengths = pointer_to(sequences.lengths)};
+    if constexpr (second.valid()) {
+      batch.second = {sequences.second.data(), rows_of(second, sequences.second_time),
+                      pointer_to(sequences.second_lengths)};
+    }
+    return batch;
+  }
+
+  /// A step's result with the names of its metrics.
+  static StepResult named(StepResult result) {
+    result.metrics.names = MetricNames<MetricType>::list;
+    result.metrics.count = MetricNames<MetricType>::count;
+    return result;
+  }
+
+  /// Every index that the network will look up.
+  /// @throws ContractError  one is out of range
+  static void check_input(Type const& batch) {
+    if constexpr (graph.node[0].limit > 0) {
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
+    }
+    if constexpr (second.valid()) {
+      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
+                    "token of the second input");
     }
   }
-  StandIn(StandIn const&) = delete;
-  StandIn& operator=(StandIn const&) = delete;
-  ~StandIn() {
-    if (needed_) {
-      restore();
+
+  /// The same, and the targets.
+  static void check(Type const& batch) {
+    check_input(batch);
+    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
+    if constexpr (is_of_criterion<LossType>) {
+      check_indices(targets, -1, graph.output().limit,
+                    output.clock == 0 ? batch.time : batch.second.time, "target");
+    }
+    check_labels<LossType, MetricType>(targets, output.elements());
+    check_soft_labels<LossType>(targets, output.elements());
+  }
+
+ private:
+  // How many rows a step has where @p time says so, or as many as there may be.
+  static constexpr int rows_of(Shape const& shape, int time) {
+    return time > 0 || !shape.timed ? time : shape[0];
+  }
+  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+    return list.empty() ? nullptr : list.data();
+  }
+
+  // All numbers of a batch that has samples of @p shape.
+  template <class E>
+  static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
+    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
+    return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+struct PredictorOptions {
+  /// Samples that are computed at once, for which memory is planned; predict() takes any number. A
+  /// network that ends with a Vocabulary takes one at a time.
+  int batch = 128;
+  int threads = 0;  ///< 0: all that the process may use
+  /// How long one batch may take, or the dataset to read one sample; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  OnStall on_stall{};
+  std::optional<bool> record{};  ///< as TrainerOptions::record
+};
+
+/// Computes Net's outputs on one device of Backend.
+///
+///   Predictor<Net, Host> predictor{"run.safetensors"};      // a checkpoint, or exported weights
+///   std::vector<float> scores = predictor.predict(images);  // (N, classes), any N
+///
+/// The program is the Trainer's of SingleDevice, forward only, on the same ops, so that outputs
+/// have the bits of Trainer::predict() for as large a batch. Memory: the parameters (packed once
+/// more where the backend packs them), and of a batch the values that are still to be read. One
+/// worker thread; not copyable, not movable; does one thing at a time.
+/// The primary template is the error path.
+template <class Net, class Backend>
+class Predictor {
+  static_assert(detail::PredictorArguments<detail::IsNetwork<Net>>::value);
+
+ public:
+  explicit Predictor(auto const&... /*arguments*/) {}
+  std::vector<std::string> load(auto const&...) { return {}; }
+  void take(auto const&...) {}
+  std::vector<float> predict(auto const&...) { return {}; }
+  std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  std::vector<NamedParameter<float>> parameters() const { return {}; }
+  MemoryReport memory() const { return {}; }
+};
+
+template <class Net, class Backend>
+  requires detail::IsNetwork<Net>
+class Predictor<Net, Backend> {
+  static_assert(detail::BackendFits<Backend>::value);
+  using Used = detail::UsedBackend<Backend>;
+
+ public:
+  /// Of parameters, and of inputs and outputs.
+  using T = typename Used::Master;
+  using ProgramType = detail::InferenceProgram<Net, Used>;
+  /// Of the network's input: T, or std::int32_t for Tokens.
+  using In = InputOf<ProgramType, Used>;
+  using LossType = detail::InferenceLoss<Net>;
+  using Workers = detail::UsedWorkers<ProgramType, Backend, LossType, NoMetric,
+                                      DefaultTransport<Used>::template type>;
+  using RankType = typename Workers::RankType;
+  static constexpr auto const& graph = ProgramType::network;
+  static constexpr Shape input = graph.node[0].out;
+  static constexpr Shape output = graph.output().out;
+  /// Whether the outputs of a sample are the logits of its last row.
+  static constexpr bool gives_logits = graph.output().criterion;
+
+  /// Plans and allocates everything; load() or take() gives the parameters.
+  /// @throws ContractError  an option is out of range
+  explicit Predictor(PredictorOptions const& options = {})
+      : options_{checked(options)},
+        workers_{make_rank_options<ProgramType>(options_, {}),
+                 {.timeout = options_.timeout},
+                 options_.on_stall} {}
+
+  /// The same, and load(path).
+  template <std::convertible_to<std::string> Path>
+  explicit Predictor(Path const& path, PredictorOptions const& options = {}) : Predictor{options} {
+    load(path);
+  }
+
+  Predictor(Predictor const&) = delete;
+  Predictor& operator=(Predictor const&) = delete;
+
+  /// Takes the parameters and statistics of a checkpoint, an exported model, or anyone's
+  /// safetensors file, as Trainer::load_weights(): of floats of any size, under other names.
+  /// @param which  of a checkpoint with averages of the weights, `average` takes them, and `first`
+  ///               the weights; of one with two models, `average` takes their mean
+  /// @returns the names of the file's other tensors, but for those of a checkpoint
+  /// @throws FileError  as Trainer::load_weights(): nothing has changed
+  template <class Names = WeightNames>
+  std::vector<std::string> load(std::string const& path, WhichModel which = WhichModel::average,
+                                Names const& names = {}) {
+    auto const call = one_call_.begin("load()", OneCall::trains);
+    auto loaded = replicas().load(
+        path, [&] { return detail::read_model(path, graph, replicas().of(0), which, names); });
+    replicas().upload();
+    loaded_ = true;
+    return std::move(loaded.unused);
+  }
+
+  /// Copies what a trainer of this network has by now, whatever its strategy, backend and precision
+  /// are; a number of more bits is rounded to nearest.
+  /// @param which  as in load()
+  template <class TrainerType>
+  void take(TrainerType const& trainer, WhichModel which = WhichModel::average) {
+    static_assert(detail::TakesFrom<sameness<TrainerType>()>::value);
+    if constexpr (sameness<TrainerType>()) {
+      auto const call = one_call_.begin("take()", OneCall::trains);
+      detail::copy_model(trainer, replicas().of(0), which);
+      replicas().upload();
+      loaded_ = true;
+    }
+  }
+
+  /// The network's outputs in evaluation mode, for any number of samples.
+  ///
+  /// Shapes: x (N, input); returns (N, output). Of sequences x may have fewer rows, .time, as may
+  ///         the outputs then; behind a sample's end, its .lengths, outputs are of no meaning. A
+  ///         network that ends with a Vocabulary gives (N, V): the logits of the row that ends each
+  ///         sample.
+  /// @throws ContractError  x is no whole samples, or an index or a length is out of range
+  std::vector<T> predict(std::span<In const> x, Sequences const& sequences = {}) {
+    std::vector<T> outputs =
+        zeros<T>(samples_of(x, sequences) * output_elements(sequences), "predict(x)");
+    predict(x, std::span<T>{outputs}, sequences);
+    return outputs;
+  }
+
+  /// The same into memory of the caller's; nothing is allocated.
+  /// @throws ContractError  outputs has another size, too
+  void predict(std::span<In const> x, std::span<T> outputs, Sequences const& sequences = {}) {
+    auto const call = one_call_.begin("predict()");
+    Batches const batches{x, sequences, samples_of(x, sequences)};
+    std::int64_t const each = output_elements(sequences);
+    expects(static_cast<std::int64_t>(outputs.size()) == batches.samples() * each,
+            "predict(x, outputs): outputs must have room for the network's output of each sample");
+    for (std::int64_t first = 0; first < batches.samples(); first += options_.batch) {
+      forward(batches.of(first, options_.batch), outputs.data() + first * each);
+    }
+  }
+
+  /// Of a dataset, in its order and without random augmentation; its targets are not looked at.
+  /// Shapes: data (N, input); returns (N, output), zeros behind the longest sequence of a batch.
+  template <Dataset D>
+  std::vector<T> predict(D const& data) {
+    auto const call = one_call_.begin("predict()");
+    check_inputs(data);
+    std::int64_t const each = gives_logits ? graph.output().limit : output.elements();
+    auto outputs = zeros<T>(data.size() * each, "predict(data)");
+    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
+    Loader<D, In> loader{data, evaluation_order(options_)};
+    for (tandem::Batch<In, typename D::Target> batch; loader.next(batch);) {
+      forward({.x = batch.x,
+               .size = batch.size,
+               .time = batch.time,
+               .lengths = batch.lengths,
+               .second = {batch.second, batch.second_time, batch.second_lengths}},
+              memory.data());
+      std::int64_t const made =
+          gives_logits ? each : output.elements(output.clock == 0 ? batch.time : batch.second_time);
+      for (std::int64_t s = 0; s < batch.size; ++s) {
+        std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
+      }
+    }
+    return outputs;
+  }
+
+  /// Writes on behind @p prompt, as Trainer::generate().
+  /// @throws ContractError  the prompt is empty, has a token out of range, or an option is
+  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
+                                     GenerateOptions const& generate_options = {}) {
+    static_assert(detail::Generates<writes_tokens,
+                                    detail::looks_back_only(Leaves<typename Net::body>{})>::value);
+    auto const call = one_call_.begin("generate()");
+    if constexpr (!writes_tokens) {
+      return {};
+    } else {
+      check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+      return generate_tokens(
+          prompt, generate_options, input[0], graph.output().limit,
+          [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
+            run({.x = tokens.data(),
+                 .size = 1,
+                 .time = static_cast<int>(tokens.size()),
+                 .position = position,
+                 .scores = logits.data()});
+          });
+    }
+  }
+
+  /// The parameters in the network's order: on Host views of the memory, on a GPU copies.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters() const {
+    auto const call = one_call_.begin("parameters()");
+    return replicas().of(0);
+  }
+  /// Memory of the device's tensors, as planned and allocated.
+  [[nodiscard]] MemoryReport memory() const { return workers_.memory(0); }
+
+ private:
+  static constexpr bool writes_tokens = gives_logits && graph.node[0].limit > 0;
+  using Batch = typename Workers::Batch;
+  using Batches = detail::SequenceBatches<ProgramType, Batch>;
+  using Checks = StepBatches<ProgramType, Used, LossType, NoMetric>;
+
+  template <class TrainerType>
+  static constexpr bool sameness() {
+    constexpr auto const& other = TrainerType::graph;
+    bool same = other.parameters == graph.parameters && other.nodes == graph.nodes;
+    for (int p = 0; same && p < graph.parameters; ++p) {
+      same = other.parameter[p].parameter.shape == graph.parameter[p].parameter.shape;
+    }
+    return same;
+  }
+
+  static TrainerOptions checked(PredictorOptions const& options) {
+    expects(options.batch >= 1, "PredictorOptions: .batch must be 1 or more");
+    expects(options.threads >= 0, "PredictorOptions: .threads must be 0 or more");
+    expects(options.timeout.count() >= 0, "PredictorOptions: .timeout must be 0 or more");
+    return {.batch = gives_logits ? 1 : options.batch,
+            .threads_per_device = options.threads,
+            .timeout = options.timeout,
+            .on_stall = options.on_stall,
+            .record = options.record};
+  }
+
+  static std::int64_t samples_of(std::span<In const> x, Sequences const& sequences) {
+    std::int64_t const each =
+        input.elements(sequences.time > 0 || !input.timed ? sequences.time : input[0]);
+    return each > 0 ? static_cast<std::int64_t>(x.size()) / each : 0;
+  }
+  static std::int64_t output_elements(Sequences const& sequences) {
+    int const time = output.clock == 0 ? sequences.time : sequences.second_time;
+    return gives_logits                ? graph.output().limit
+           : output.timed && time == 0 ? output.elements()
+                                       : output.elements(time);
+  }
+
+  template <class D>
+  static void check_inputs(D const& data) {
+    static_assert(PairDataset<D> == input_shape<ProgramType>(1).valid(),
+                  "Predictor: a network on Inputs<A, B> takes a dataset with second_shape(), "
+                  "second_length(index) and read(index, x, second, y), and no other network does");
+    if (data.shape() != input) {
+      throw ContractError{"the dataset has samples of " + to_string(data.shape()) +
+                          ", but the network takes " + to_string(input) +
+                          "; augment(data, PadTo{...}) changes a sample's shape"};
+    }
+  }
+
+  // Writes the outputs, or logits, of a batch.
+  void forward(Batch batch, T* outputs) {
+    Checks::check_input(batch);
+    if constexpr (gives_logits) {
+      score(batch, outputs);
+    } else {
+      batch.outputs = outputs;
+      run(batch);
+    }
+  }
+
+  // Logits, of one sample without the rows behind its end, whose last row is the one that counts.
+  void score(Batch batch, T* outputs) {
+    batch.time = batch.lengths != nullptr ? *batch.lengths : batch.time;
+    batch.lengths = nullptr;
+    if (batch.second.lengths != nullptr) {
+      batch.second.time = *batch.second.lengths;
+      batch.second.lengths = nullptr;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      batch.scores = outputs;
+      run(batch);
+    } else {
+      std::vector<float> logits(static_cast<std::size_t>(graph.output().limit));
+      batch.scores = logits.data();
+      run(batch);
+      std::copy(logits.begin(), logits.end(), outputs);
+    }
+  }
+
+  void run(Batch const& batch) {
+    expects(loaded_ || graph.parameters == 0,
+            "Predictor: it has no parameters yet: give load(path), or take(trainer)");
+    workers_.run([&](RankType& rank) { return rank.forward({}, batch); }, WorkKind::computes);
+  }
+
+  [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
+
+  TrainerOptions options_;
+  mutable Workers workers_;
+  mutable OneCall one_call_;
+  bool loaded_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/world.hpp
+
+/// @file
+/// world_from_environment(): the World that mpirun, mpiexec, srun or torchrun has started.
+///
+/// The only header beside launch that reads environment variables, all of them in one call. Without
+/// a launcher the program is one process.
+
+// ---- tandem/core/hash.hpp
+
+/// @file
+/// A hash that is the same in every process, on every machine.
+
+namespace tandem::detail {
+
+/// FNV-1a.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (char const c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  return hash;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+/// The value of an environment variable, or null.
+using Lookup = char const* (*)(char const* name);
+
+/// What a launcher calls a process's number, their count, and the number on its machine.
+struct Launcher {
+  char const* name;
+  char const* rank;
+  char const* size;
+  char const* local_rank;
+};
+
+inline constexpr std::array<Launcher, 3> launchers{{
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+    {"PMI (MPICH, Intel MPI)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
+}};
+
+/// Reads one environment. Values that are no numbers, or only half there, are errors.
+class EnvironmentReader {
+ public:
+  explicit EnvironmentReader(Lookup lookup) : lookup_{lookup} {}
+
+  [[nodiscard]] std::string text(char const* name) const {
+    char const* const value = lookup_(name);
+    return value != nullptr ? value : "";
+  }
+  [[nodiscard]] bool has(char const* name) const { return !text(name).empty(); }
+
+  /// -1 if it is not set.
+  [[nodiscard]] int number(char const* name) const {
+    std::string const value = text(name);
+    if (value.empty()) {
+      return -1;
+    }
+    if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
+      throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
+    }
+    return std::stoi(value);
+  }
+
+  /// Whether @p launcher has started this process, and if so, as which.
+  [[nodiscard]] bool read(Launcher const& launcher, World& world) const {
+    int const rank = number(launcher.rank);
+    int const size = number(launcher.size);
+    if (rank < 0 && size < 0) {
+      return false;
+    }
+    if (rank < 0 || size < 0) {
+      throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
+                  shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
+                  (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
+    }
+    int const local = number(launcher.local_rank);
+    world.processes = size;
+    world.process = rank;
+    world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
+    if (rank >= size || world.local_process > rank) {
+      throw Error{"the environment of " + std::string{launcher.name} +
+                  " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
+                  ", " + shown(launcher.local_rank)};
+    }
+    return true;
+  }
+
+  /// "RANK=3", or "no RANK"
+  [[nodiscard]] std::string shown(char const* name) const {
+    return has(name) ? name + ("=" + printable(text(name))) : "no " + std::string{name};
+  }
+
+ private:
+  Lookup lookup_;
+};
+
+/// Slurm's, which also leaves them to a program that srun has not started: then they mean nothing.
+inline bool read_slurm(EnvironmentReader const& from, World& world) {
+  bool const step = from.has("SLURM_STEP_ID") || from.has("SLURM_STEPID");
+  if (!from.has("SLURM_PROCID") || (from.has("SLURM_JOB_ID") && !step)) {
+    return false;
+  }
+  char const* const size =
+      from.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  return from.read({"Slurm", "SLURM_PROCID", size, "SLURM_LOCALID"}, world);
+}
+
+/// What tells this start of the program from another and is the same for all its processes, or "".
+inline std::string start_token(EnvironmentReader const& from) {
+  for (char const* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
+    if (from.has(name)) {
+      return from.text(name);
+    }
+  }
+  if (from.has("TORCHELASTIC_RUN_ID")) {
+    return from.text("TORCHELASTIC_RUN_ID") + "." + from.text("TORCHELASTIC_RESTART_COUNT");
+  }
+  if (from.has("SLURM_JOB_ID")) {
+    return from.text("SLURM_JOB_ID") + "." + from.text("SLURM_STEP_ID");
+  }
+  return {};
+}
+
+/// Adds what only this user's processes know. Launchers have no secret of their own: the number of
+/// a job is known to all who can list jobs. Over files none is needed.
+inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
+  if (std::string const token = from.text("TANDEM_TOKEN"); !token.empty()) {
+    if (token.size() < 16) {
+      throw Error{
+          "the environment's TANDEM_TOKEN has fewer than 16 characters, which can be guessed: set "
+          "it "
+          "to the same random text for all processes, as `openssl rand -hex 16` prints"};
+    }
+    rendezvous.token += " " + token;
+  } else if (from.has("TANDEM_TOKEN_FILE")) {
+    rendezvous.token_file = from.text("TANDEM_TOKEN_FILE");
+  } else if (from.has("HOME")) {
+    rendezvous.token_file = from.text("HOME") + "/.tandem-token";
+  } else {
+    throw Error{
+        "the environment has no TANDEM_TOKEN, TANDEM_TOKEN_FILE or HOME, by which the processes "
+        "could tell each other from strangers: set TANDEM_TOKEN to the same random text for all "
+        "processes, as `openssl rand -hex 16` prints"};
+  }
+}
+
+/// Whether the launcher says that all processes are on this machine.
+inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
+  for (char const* const name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
+    if (from.has(name)) {
+      return from.number(name) == world.processes;
+    }
+  }
+  return from.number("SLURM_STEP_NUM_NODES") == 1;
+}
+
+/// Files if the launcher says that there is one machine, since they need neither port nor secret.
+inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
+  if (from.has("TANDEM_RENDEZVOUS")) {
+    return from.text("TANDEM_RENDEZVOUS");
+  }
+  std::string const master = from.text("MASTER_ADDR") + ":" + from.text("MASTER_PORT");
+  if (std::string const& token = world.rendezvous.token;
+      !token.empty() && on_one_machine(from, world)) {
+    return "file:/tmp/tandem-" + std::to_string(::getuid()) + "-" +
+           std::to_string(hash_of(token + " " + master));
+  }
+  if (from.has("MASTER_ADDR") && from.has("MASTER_PORT")) {
+    // torchrun itself listens at the port where it says that its agent has the store.
+    int const port = from.number("MASTER_PORT");
+    bool const taken = from.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    return from.text("MASTER_ADDR") + ":" + std::to_string(taken ? port + 1 : port);
+  }
+  return {};
+}
+
+template <class = void>  // compiled where it is called, not by every include
+World world_from(Lookup lookup) {
+  EnvironmentReader const from{lookup};
+  World world;
+  Launcher const* found = nullptr;
+  for (Launcher const& launcher : launchers) {
+    World other;
+    if (!from.read(launcher, other)) {
+      continue;
+    }
+    if (found != nullptr &&
+        (other.process != world.process || other.processes != world.processes)) {
+      throw Error{"the environment names this process twice: " + from.shown(found->rank) + " of " +
+                  from.shown(found->size) + " (" + found->name + "), but " +
+                  from.shown(launcher.rank) + " of " + from.shown(launcher.size) + " (" +
+                  launcher.name + "); unset the variables of one"};
+    }
+    if (found == nullptr) {
+      found = &launcher;
+      world = other;
+    }
+  }
+  if (found == nullptr && !read_slurm(from, world)) {
+    return {};
+  }
+  world.rendezvous.token = start_token(from);
+  world.rendezvous.address = rendezvous_address(from, world);
+  if (std::string const& at = world.rendezvous.address; !at.empty() && at.rfind("file:", 0) != 0) {
+    add_secret(from, world.rendezvous);
+  }
+  check_world(world);
+  return world;
+}
+
+}  // namespace detail
+
+/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
+/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
+/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
+/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
+/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
+/// that is made if there is none.
+/// @throws Error  the variables are malformed or contradict each other
+template <class = void>  // compiled where it is called, not by every include
+World world_from_environment() {
+  return detail::world_from([](char const* name) -> char const* { return std::getenv(name); });
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/step_log.hpp
+
+/// @file
+/// StepLog: a watcher of Trainer::train() that writes each step as a line of JSON, or of CSV.
+
+namespace tandem {
+
+struct StepLogOptions {
+  std::int64_t every = 1;  ///< steps a line
+  bool append = false;     ///< behind what the file has, for a run that goes on; false: a new file
+};
+
+/// StepLog log{"run.jsonl"};  // or "run.csv"
+/// for (auto epoch : epochs(10)) {
+///   trainer.train(data.train(), epoch, Progress{}, log);
+///   log.evaluation(trainer.position(), trainer.evaluate(data.test()));
+/// }
+///
+/// Fields, of a JSON line as names and of CSV as columns, in this order: kind ("step" or
+/// "evaluation"), step, epoch, samples (of the epoch), loss, the trainer's metrics under their
+/// names, learning_rate, gradient_norm (0 where TrainerOptions::clip_norm is), seconds (of training
+/// since the log was begun). What an evaluation has not is left out, or empty; a number that is not
+/// finite is null, or empty. Each line is handed to the system as it is written, so that others may
+/// read along. Of several processes one should have a log.
+class StepLog {
+ public:
+  /// @throws FileError      the file cannot be written
+  /// @throws ContractError  its name ends neither in .jsonl nor in .csv, or `every` is less than 1
+  explicit StepLog(std::string path, StepLogOptions const& options = {})
+      : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
+    expects(csv_ || path_.ends_with(".jsonl"),
+            "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
+    expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
+    file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
+    check(file_ != nullptr);
+    headed_ = !csv_ || (options.append && std::ftell(file_) != 0);
+  }
+  StepLog(StepLog const&) = delete;
+  StepLog& operator=(StepLog const&) = delete;
+  ~StepLog() {
+    if (file_ != nullptr) {
+      std::fclose(file_);
+    }
+  }
+
+  /// @throws FileError      the line cannot be written
+  /// @throws ContractError  it is a line of CSV, and the metrics are not those of the line before
+  void operator()(StepReport const& report) {
+    if (report.seconds < last_) {  // train() began anew
+      before_ += last_;
+    }
+    last_ = report.seconds;
+    if (report.step % every_ != 0) {
+      return;
+    }
+    begin("step", report.step, report.epoch, report.samples, report.metrics);
+    number("loss", report.loss);
+    numbers(report.metrics);
+    number("learning_rate", report.learning_rate);
+    number("gradient_norm", report.gradient_norm);
+    number("seconds", before_ + report.seconds);
+    end();
+  }
+
+  /// A line of an evaluation, at Trainer::position().
+  /// @throws FileError  the line cannot be written
+  template <class Position>
+  void evaluation(Position const& position, Evaluation const& result) {
+    begin("evaluation", position.step, position.epoch, position.position, result.metrics);
+    number("loss", result.loss);
+    numbers(result.metrics);
+    if (csv_) {
+      line_ += ",,";
+    }
+    number("seconds", before_ + last_);
+    end();
+  }
+
+ private:
+  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples,
+             MetricValues const& metrics) {
+    if (csv_) {
+      begin_columns(metrics);
+    }
+    line_ = csv_ ? std::string{kind} : "{\"kind\":\"" + std::string{kind} + '"';
+    count("step", step);
+    count("epoch", epoch);
+    count("samples", samples);
+  }
+  // The first line says which metrics there are.
+  void begin_columns(MetricValues const& metrics) {
+    std::string columns;
+    for (auto const [name, value] : metrics) {
+      columns += "," + quoted(name);
+    }
+    expects(!known_ || columns == columns_,
+            "StepLog: the metrics are not those of the lines before, which are the columns of a "
+            ".csv; give each trainer a log of its own, or take .jsonl");
+    known_ = true;
+    columns_ = columns;
+    if (!headed_) {
+      write("kind,step,epoch,samples,loss" + columns + ",learning_rate,gradient_norm,seconds\n");
+      headed_ = true;
+    }
+  }
+  // A name as a string of JSON, or as a column of CSV where that asks for quotes.
+  [[nodiscard]] std::string quoted(std::string_view name) const {
+    if (csv_ && name.find_first_of(",\"\r\n") == name.npos) {
+      return std::string{name};
+    }
+    std::string text{'"'};
+    for (char const c : name) {
+      if (csv_ && c == '"') {
+        text += '"';
+      } else if (!csv_ && (c == '"' || c == '\\')) {
+        text += '\\';
+      }
+      if (!csv_ && c == '<') {
+        text += "\\u003c";  // so that a page may have the line as it is
+      } else {
+        text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+      }
+    }
+    return text += '"';
+  }
+  void numbers(MetricValues const& metrics) {
+    for (auto const [name, value] : metrics) {
+      number(name, value);
+    }
+  }
+  void count(char const* name, std::int64_t value) {
+    field(name);
+    line_ += std::to_string(value);
+  }
+  void field(std::string_view name) {
+    line_ += ',';
+    if (!csv_) {
+      line_ += quoted(name) + ':';
+    }
+  }
+  // 9 digits, which tell each float from every other.
+  void number(std::string_view name, double value) {
+    field(name);
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", value);
+    line_ += is_finite(value) ? text : csv_ ? "" : "null";
+  }
+  void end() { write(line_ += csv_ ? "\n" : "}\n"); }
+
+  void write(std::string const& text) {
+    check(std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
+          std::fflush(file_) == 0);
+  }
+  void check(bool good) const {
+    if (!good) {
+      throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(errno)};
+    }
+  }
+
+  std::string path_;
+  std::int64_t every_;
+  bool csv_;
+  bool headed_ = false;  // the names of the columns stand in the file
+  bool known_ = false;   // columns_ are those of a line
+  std::string columns_{};
+  std::FILE* file_ = nullptr;
+  std::string line_{};
+  double before_ = 0.0;  // seconds of earlier calls of train()
+  double last_ = 0.0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/trainer.hpp
+
+/// @file
+/// Trainer: a network, a strategy and a backend put to work on data.
+
+// ---- tandem/train/bad_sample.hpp
+
+/// @file
+/// Which sample is to blame for a loss that is not finite: the one that has inf or nan in it.
+
+namespace tandem {
+
+/// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
+/// @param of  what the sample is counted in
+template <class In, class Target>
+std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
+                       char const* of) {
+  auto const text = [&](auto numbers, char const* what) -> std::string {
+    if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
+      auto const bad =
+          std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
+      if (bad != numbers.end()) {
+        return what + ("sample " + std::to_string(sample)) + " of the " + of +
+               " is inf or nan at element " + std::to_string(bad - numbers.begin());
+      }
+    }
+    return {};
+  };
+  std::string const input = text(x, "");
+  return input.empty() ? text(y, "the target of ") : input;
+}
+
+/// The same of the first of @p samples that is so.
+template <class In, class Target>
+std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
+  std::string found;
+  for (std::size_t s = 0; s < samples && found.empty(); ++s) {
+    auto const part = [&](auto all) {
+      return all.subspan(s * (all.size() / samples), all.size() / samples);
+    };
+    found = bad_sample(part(x), part(y), static_cast<std::int64_t>(s), "batch");
+  }
+  return found;
+}
+
+/// The same of the batch that a Loader of @p data begins with, whose samples are read once more,
+/// and named by their index in the dataset; "" where that fails.
+/// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
+template <Dataset D>
+std::string bad_sample_of(D const& data, LoaderOptions const& options) {
+  using In = DataInput<D>;
+  using Target = typename D::Target;
+  if constexpr (std::floating_point<In> || std::floating_point<Target>) {
+    try {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+      if (options.shuffle) {
+        shuffled_order(order, options.seed, options.epoch);
+      } else {
+        ascending_order(order);
+      }
+      BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
+      BatchSlot<In, Target> one;
+      reader.allocate(one, 1);
+      one.size = 1;
+      std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
+      for (std::int64_t position = options.first; position < end; ++position) {
+        one.first = position;
+        reader.prepare(one, order);
+        reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
+        std::int64_t const index = order[static_cast<std::size_t>(position)];
+        auto const x = std::span<In const>{one.x}.first(
+            static_cast<std::size_t>(data.shape().elements(one.time)));
+        std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");
+        if (!found.empty()) {
+          return found;
+        }
+      }
+    } catch (std::exception const&) {  // the loss is the error to tell of
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/count_confusion.hpp
+
+/// @file
+/// How a trainer fills a Confusion: batch by batch, each process the samples whose outputs it has.
+
+namespace tandem {
+
+/// The class of a sample, of a label or of the largest share; -1 where the label is ignored.
+template <class LossType, class Target>
+int class_of_sample(std::span<Target const> targets) {
+  if constexpr (std::is_integral_v<Target>) {
+    return sample_counts<LossType>(targets[0]) ? static_cast<int>(targets[0]) : -1;
+  } else {
+    return static_cast<int>(std::max_element(targets.begin(), targets.end()) - targets.begin());
+  }
+}
+
+/// Adds the samples of a batch.
+/// @param outputs  (samples, classes), those of other processes left as they were
+/// @throws ContractError  one is a NaN
+template <class LossType, class Workers, class BatchType, class T>
+void add_samples(Confusion& matrix, Workers const& workers, BatchType const& batch,
+                 std::span<T const> outputs) {
+  using Target = typename LossType::Target;
+  auto const classes = static_cast<std::size_t>(matrix.classes());
+  std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
+  int s = 0;
+  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
+    int const end = s + microbatch_size(batch.size, m, workers.batching());
+    for (; s < end && workers.has_result(m); ++s) {
+      auto const at = static_cast<std::size_t>(s);
+      int const truth = class_of_sample<LossType>(std::span{batch.y + at * targets, targets});
+      if (truth >= 0) {
+        detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
+      }
+    }
+    s = end;
+  }
+}
+
+/// Each count becomes the sum over the processes: exact, since they are whole numbers.
+template <class Workers>
+void add_over_processes(Workers& workers, std::span<std::int64_t> counts) {
+  using RankType = typename Workers::RankType;
+  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
+    std::vector<double> sums(counts.begin(), counts.end());
+    workers.run(
+        [&](RankType& rank) {
+          std::vector<double> none(counts.size());
+          bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+          rank.add_up(is_first ? std::span{sums} : std::span{none});
+        },
+        WorkKind::computes);
+    std::transform(sums.begin(), sums.end(), counts.begin(),
+                   [](double sum) { return static_cast<std::int64_t>(sum); });
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/epoch_cursor.hpp
+
+/// @file
+/// EpochCursor: which epoch of the whole run a call of train(data, epoch) is.
+
+namespace tandem {
+
+/// Counts the epochs of a run in the order in which the program asks for them.
+///
+/// A caller counts within its loop, and a program may have several of them, or train on two
+/// datasets in turn: an epoch that does not come behind the last one begins a new loop, which is
+/// counted on from there. So every call trains; and as the count depends on nothing but the calls,
+/// a program that begins anew after load() finds out how far it had come.
+class EpochCursor {
+ public:
+  /// The epoch of the run, from 0.
+  /// @throws ContractError  @p epoch is out of range
+  std::int64_t place(Epoch epoch) {
+    expects(epoch.index >= 0 && epoch.index < most,
+            "train(data, epoch): epoch must be 0 or more, and less than 2^32");
+    if (epoch.index < next_ && !at_work_) {
+      first_ += next_ - epoch.index;
+      next_ = epoch.index;
+    }
+    expects(first_ + epoch.index < most,
+            "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
+    return first_ + epoch.index;
+  }
+
+  /// Until done(), the loop may begin again: an error has come between.
+  void begin() { at_work_ = true; }
+  void done(Epoch epoch) {
+    next_ = epoch.index + 1;
+    at_work_ = false;
+  }
+  /// It ended early, as its caller wanted: whatever comes next goes on with it.
+  void stop(Epoch epoch) {
+    next_ = epoch.index;
+    at_work_ = false;
+  }
+  /// It was done before load(), or before the error.
+  void skip(Epoch epoch) { next_ = std::max(next_, epoch.index + 1); }
+
+ private:
+  static constexpr std::int64_t most = std::int64_t{1} << 32;
+
+  std::int64_t first_ = 0;  // epoch of the run that is 0 in this loop
+  std::int64_t next_ = 0;   // of this loop, the first that is not done
+  bool at_work_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/epoch_loop.hpp
+
+/// @file
+/// EpochLoop: the steps of one call of Trainer::train().
+
+// ---- tandem/train/options/check_rates.hpp
+
+/// @file
+/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
+/// finite makes every parameter so, and the loss says it a step too late.
+
+namespace tandem {
+
+/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
+///                        of its range
+template <class = void>
+TANDEM_COLD void check_rates(TrainerOptions const& options) {
+  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
+  std::visit(
+      [](auto const& o) {
+        detail::check_rate(double{o.weight_decay}, "weight_decay");
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
+          detail::check_rate(double{o.momentum}, "momentum");
+          expects(!o.nesterov || o.momentum > 0.0F,
+                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
+                  "0, such as 0.9");
+        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
+          detail::check_beta(double{o.beta1}, "beta1");
+          detail::check_beta(double{o.beta2}, "beta2");
+          detail::check_rate(double{o.epsilon}, "epsilon");
+        }
+      },
+      options.optimizer);
+  detail::check_rate(options.clip_norm, "clip_norm");
+  detail::check_rate(options.clip_value, "clip_value");
+  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
+  for (ParameterGroup const& group : options.groups) {
+    std::string const of = " of group '" + group.pattern + "'";
+    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
+    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
+      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
+                          own->type->name + " has none; leave it out"};
+    }
+    detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(group.clip_value, "clip_value" + of);
+    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
+    if (group.below_axes < 0) {
+      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
+                          std::to_string(group.below_axes) +
+                          "; give 0 (of any number of axes) or more"};
+    }
+  }
+  detail::check_beta(options.average.decay, "average.decay");
+  expects(options.schedule.warm_up >= 0,
+          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
+  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
+    detail::check_rate(decay->factor, "StepDecay::factor");
+  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
+    detail::check_rate(cosine->final, "Cosine::final");
+  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
+    detail::check_rate(polynomial->final, "Polynomial::final");
+  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
+    detail::check_rate(cycle->start, "OneCycle::start");
+    detail::check_rate(cycle->final, "OneCycle::final");
+  }
+  static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
+}
+
+/// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+template <class = void>
+double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
+  double const factor = options.schedule.factor(step);
+  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
+  bool good = detail::is_rate(rate);
+  for (ParameterGroup const& group : options.groups) {
+    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
+  }
+  if (!good) {
+    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
+                        detail::shown(rate) + ", of the schedule's factor " +
+                        detail::shown(factor) +
+                        ", and for some parameters no finite number of 0 or more; nothing has "
+                        "changed: give another schedule, or a smaller learning_rate_scale"};
+  }
+  return rate;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/progress.hpp
+
+/// @file
+/// Progress: what training prints while it runs, on standard error.
+
+namespace tandem {
+
+/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
+struct Progress {
+  bool silent = false;
+
+  static constexpr Progress none() { return {.silent = true}; }
+};
+
+/// Prints one epoch's progress; the caller says when a step is done.
+class ProgressLine {
+ public:
+  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
+      : silent_{progress.silent},
+        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
+        epoch_{epoch},
+        samples_{samples},
+        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
+
+  /// So many samples have been trained on before.
+  void leave_out(std::int64_t samples) { samples_ -= samples; }
+
+  /// The epoch has been trained before.
+  void skip() const {
+    if (!silent_) {
+      print_epoch("");
+      std::fprintf(stderr, "  trained before\n");
+      std::fflush(stderr);
+    }
+  }
+
+  /// At most ten times a second, on a terminal only.
+  void step(EpochResult const& so_far) {
+    auto const now = std::chrono::steady_clock::now();
+    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
+      last_ = now;
+      print(so_far, "\r", "\033[K");
+    }
+  }
+
+  void finish(EpochResult const& result) {
+    if (!silent_) {
+      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
     }
   }
 
  private:
-  void restore() noexcept {
-    workers_.try_run([](RankType& rank) { rank.restore(); }, WorkKind::restores);
+  void print_epoch(char const* before) const {
+    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
+    if (epoch_.total > 0) {
+      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
+    }
   }
 
-  Workers& workers_;
-  bool needed_;
+  void print(EpochResult const& r, char const* before, char const* after) const {
+    print_epoch(before);
+    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f", static_cast<long long>(r.samples),
+                 static_cast<long long>(samples_), r.loss);
+    for (auto const [name, value] : r.metrics) {
+      std::fprintf(stderr, "  %.*s %.4f", static_cast<int>(name.size()), name.data(), value);
+    }
+    std::fprintf(stderr, "  %.0f samples/s%s", r.samples_per_second(), after);
+    std::fflush(stderr);
+  }
+
+  bool silent_;
+  bool live_;
+  Epoch epoch_;
+  std::int64_t samples_;
+  std::chrono::steady_clock::time_point last_;
 };
 
 }  // namespace tandem
@@ -37552,85 +44303,212 @@ class StepQueue {
 
 }  // namespace tandem
 
-// ---- tandem/train/step_batches.hpp
-
-/// @file
-/// StepBatches: the data of a step from a loader's batch or a caller's, and what is wrong with it.
-
 namespace tandem {
 
-template <class Program, class Backend, class LossType, class MetricType>
-struct StepBatches {
-  using In = InputOf<Program, Backend>;
-  using Target = typename LossType::Target;
-  using Type = StepBatch<typename Backend::Master, Target, In>;
-  static constexpr auto const& graph = Program::network;
-  static constexpr Shape input = graph.node[0].out;
-  static constexpr Shape second = input_shape<Program>(1);
-  static constexpr Shape output = graph.output().out;
+/// The watch of a loop that nobody watches: it may queue a step before the last one's result.
+struct NoWatch {};
 
-  static Type of(Batch<In, Target> const& batch) {
-    return {.x = batch.x,
-            .targets = batch.y,
-            .size = batch.size,
-            .time = batch.time,
-            .lengths = batch.lengths,
-            .second = {batch.second, batch.second_time, batch.second_lengths}};
-  }
+/// Made by a trainer for one call, of its own parts; it has checked data and epoch.
+/// @tparam Batches  StepBatches of the trainer
+template <class Batches, class Workers>
+class EpochLoop {
+  using In = typename Batches::In;
+  using Target = typename Batches::Target;
 
-  /// @pre check_batch() gave @p samples
-  static Type of(std::span<In const> x, std::span<Target const> targets, Sequences const& sequences,
-                 int samples) {
-    Type batch{.x = x.data(),
-               .targets = targets.data(),
-               .size = samples,
-               .time = rows_of(input, sequences.time),
-               .lengths = pointer_to(sequences.lengths)};
-    if constexpr (second.valid()) {
-      batch.second = {sequences.second.data(), rows_of(second, sequences.second_time),
-                      pointer_to(sequences.second_lengths)};
-    }
-    return batch;
-  }
+ public:
+  EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            EpochCursor& cursor, StepQueue<Workers>& queue)
+      : workers_{workers}, options_{options}, position_{position}, cursor_{cursor}, queue_{queue} {}
 
-  /// Every index that the network will look up.
-  /// @throws ContractError  one is out of range
-  static void check_input(Type const& batch) {
-    if constexpr (graph.node[0].limit > 0) {
-      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
+  /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
+  /// @param call   lent to the watch
+  template <class D, class Watch>
+  EpochResult run(D const& data, Epoch epoch, Progress const& progress, Watch const& watch,
+                  OneCall::Scope const& call) {
+    std::int64_t const index = cursor_.place(epoch);
+    ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
+                      data.size()};
+    if (index < position_.epoch) {
+      cursor_.skip(epoch);
+      line.skip();
+      return {};
     }
-    if constexpr (second.valid()) {
-      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
-                    "token of the second input");
+    if (index > position_.epoch) {
+      position_.epoch = index;
+      position_.position = 0;
     }
-  }
-
-  /// The same, and the targets.
-  static void check(Type const& batch) {
-    check_input(batch);
-    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
-    if constexpr (is_of_criterion<LossType>) {
-      check_indices(targets, -1, graph.output().limit,
-                    output.clock == 0 ? batch.time : batch.second.time, "target");
+    cursor_.begin();
+    line.leave_out(position_.position);
+    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
+    EpochResult result;
+    auto const start = std::chrono::steady_clock::now();
+    StepResult last;
+    auto const collect = [&] {
+      last = Batches::named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
+        return bad_sample_of(data, training_order(options_, index, position_.position));
+      }));
+      add(result, last, start);
+      line.step(mean(result));
+    };
+    Drain const drain{*this};
+    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
+      if (queue_.full()) {
+        collect();
+      }
+      auto const own = Batches::of(batch);
+      Batches::check(own);
+      queue_.push(workers_, options_, position_, own);
+      position_.position = batch.first + batch.size;
+      if constexpr (!std::is_same_v<Watch, NoWatch>) {
+        double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
+        collect();
+        auto const others = call.lend();
+        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
+      }
     }
-    check_labels<LossType, MetricType>(targets, output.elements());
+    while (!queue_.empty()) {
+      collect();
+    }
+    workers_.drain();
+    if (result.stopped) {
+      cursor_.stop(epoch);
+    } else {
+      position_.epoch = index + 1;
+      position_.position = 0;
+      cursor_.done(epoch);
+    }
+    line.finish(mean(result));
+    return mean(result);
   }
 
  private:
-  // How many rows a step has where @p time says so, or as many as there may be.
-  static constexpr int rows_of(Shape const& shape, int time) {
-    return time > 0 || !shape.timed ? time : shape[0];
-  }
-  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-    return list.empty() ? nullptr : list.data();
+  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
+                       double seconds) const {
+    return {.step = position_.step,
+            .epoch = position_.epoch,
+            .samples = position_.position,
+            .epoch_samples = samples,
+            .batch = step.samples,
+            .loss = step.loss,
+            .metric = step.metric,
+            .metrics = step.metrics,
+            .gradient_norm = step.gradient_norm,
+            .learning_rate = rate,
+            .seconds = seconds};
   }
 
-  // All numbers of a batch that has samples of @p shape.
-  template <class E>
-  static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
-    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-    return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
+  /// However run() ends, no step stays queued.
+  struct Drain {
+    EpochLoop& loop;
+    ~Drain() { loop.queue_.drain(loop.workers_, loop.position_); }
+  };
+
+  Workers& workers_;
+  TrainerOptions const& options_;
+  TrainingPosition& position_;
+  EpochCursor& cursor_;
+  StepQueue<Workers>& queue_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/options/check_options.hpp
+
+/// @file
+/// checked(): TrainerOptions that are within their bounds.
+
+namespace tandem {
+
+/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
+/// group matches nothing
+template <class Program>
+TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
+  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+  expects(options.threads_per_device >= 0,
+          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
+          "TrainerOptions: loader_threads must be from 1 to 256");
+  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
+  expects(!clips || !Program::averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(!clips || !Program::asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  check_rates(options);
+  check_groups(Program::network, options.groups);
+  check_average(Program::network, options.groups, options.average);
+  expects(!options.average.on() || !Program::averaging.keeps_two(),
+          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
+          "each of two has its own; leave average out, or take AverageGradients");
+  expects(
+      !options.average.on() || !Program::asynchrony.on(),
+      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
+      "has weights of several steps at once; leave average out, or take a synchronous schedule");
+  check_asynchrony(Program::asynchrony, options);
+  return options;
+}
+
+/// @throws ContractError  the optimizer was made for another backend
+template <class Backend>
+TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
+  if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
+    static_cast<void>(bound_to<Backend>(*own));
   }
+  return options;
+}
+
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
+  options.optimizer = std::move(optimizer);
+  return options;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/stand_in.hpp
+
+/// @file
+/// StandIn: which of two models an evaluation computes with, or that it does with averages.
+
+namespace tandem {
+
+/// For as long as it lives both copies of each stage have the weights of one model, or the average;
+/// or the weights are their averages over the steps.
+template <class Workers>
+class [[nodiscard]] StandIn {
+ public:
+  using RankType = typename Workers::RankType;
+
+  /// @param workers  outlives this
+  /// @param needed   there are two models that may differ, or averages; else this does nothing
+  StandIn(Workers& workers, WhichModel which, bool needed) : workers_{workers}, needed_{needed} {
+    if (needed_) {
+      try {
+        workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
+      } catch (...) {
+        restore();
+        throw;
+      }
+    }
+  }
+  StandIn(StandIn const&) = delete;
+  StandIn& operator=(StandIn const&) = delete;
+  ~StandIn() {
+    if (needed_) {
+      restore();
+    }
+  }
+
+ private:
+  void restore() noexcept {
+    workers_.try_run([](RankType& rank) { rank.restore(); }, WorkKind::restores);
+  }
+
+  Workers& workers_;
+  bool needed_;
 };
 
 }  // namespace tandem
@@ -37688,7 +44566,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked<ProgramType>(std::move(options))},
+      : options_{bound<Used>(checked<ProgramType>(std::move(options)))},
         table_{import_table<ProgramType>(options_.rows)},
         workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world},
@@ -37697,10 +44575,20 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
+        for (std::size_t s = 0; s < own.states.size(); ++s) {
+          std::ranges::fill(own.states[s], static_cast<T>(initial_state(options_.optimizer, s)));
+        }
       }
     }
     replicas().upload();
   }
+
+  /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
+  /// the one of the options: only its update is compiled.
+  /// @throws ContractError  likewise, or a setting of the optimizer is out of range
+  template <class O>
+  Trainer(TrainerOptions options, O const& optimizer)
+      : Trainer{with_optimizer(std::move(options), detail::optimizer_for<Used>(optimizer))} {}
 
   Trainer(Trainer const&) = delete;
   Trainer(Trainer&& other) : Trainer{other.options_} {
@@ -37720,7 +44608,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
-    return train_epoch(data, epoch, progress, [](StepReport const&) { return false; });
+    return train_epoch(data, epoch, progress, NoWatch{});
   }
 
   /// The same, and each of @p watchers is called after each step, on this thread, in their order:
@@ -37740,7 +44628,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       ((stops = detail::stops(watchers, report) || stops), ...);
       return stops;
     };
-    return train_epoch<true>(data, epoch, progress, watch);
+    return train_epoch(data, epoch, progress, watch);
   }
   template <Dataset D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch,
@@ -37748,7 +44636,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     return train(data, epoch, Progress::none(), watchers...);
   }
 
-  /// Loss and accuracy on @p data, in its order and without random augmentation.
+  /// Loss and metrics on @p data, in its order and without random augmentation.
   /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
   ///               on, `average` evaluates the averages of the weights, `first` the weights
   /// @throws ContractError  data does not fit the network, or is empty
@@ -37763,8 +44651,40 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       Batches::check(own);
       add(sum, forward(own));
     });
-    expects(sum.weight > 0.0, "evaluate(data): every target is -1, so there is no mean over them");
+    expects(sum.weight > 0.0,
+            "evaluate(data): no sample has a target that counts, so there is no mean over them");
     return mean(sum);
+  }
+
+  /// Which class samples of each class of @p data are taken for, by the largest output, the first
+  /// of equals. Soft labels count for the largest share; an ignored label counts for nothing.
+  ///
+  ///   std::fputs(trainer.confusion(mnist.test()).table().c_str(), stdout);
+  ///
+  /// Whole numbers, the same under every strategy and on every process.
+  /// @throws ContractError  as evaluate(); or an output is a NaN
+  template <Dataset D>
+  Confusion confusion(D const& data, WhichModel which = WhichModel::average) {
+    constexpr bool labelled = is_classifier<LossType>;
+    static_assert(labelled,
+                  "confusion(data): the loss must be of one label a sample, as SoftmaxCrossEntropy "
+                  "and SoftCrossEntropy are");
+    static_assert(!labelled || output.elements() <= Confusion::most,
+                  "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
+                  "what you need from predict(data)");
+    auto const call = one_call_.begin("confusion()");
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+    Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
+    if constexpr (labelled) {
+      for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
+        Batches::check(Batches::of(batch));
+        add_samples<LossType>(matrix, workers_, batch, outputs);
+      });
+      if (options_.world.processes > 1) {
+        add_over_processes(workers_, matrix.counts());
+      }
+    }
+    return matrix;
   }
 
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
@@ -37778,13 +44698,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
-    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
-    for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType own = Batches::of(batch);
-      Batches::check_input(own);
-      own.targets = nullptr;
-      own.outputs = memory.data();
-      forward(own);
+    for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
       std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
       for (std::int64_t s = 0; s < batch.size; ++s) {
         std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
@@ -37885,16 +44799,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     replicas().upload();
   }
 
-  /// Takes the parameters and statistics of a safetensors file, and nothing else of it; averages of
-  /// weights are these weights, too.
-  /// @throws FileError  it lacks one, has one of another shape, or two that differ where this
-  ///                    network shares one: nothing has changed
-  void load_weights(std::string const& path) {
+  /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
+  /// BF16, F32 or F64; averages of weights are these weights, too.
+  /// @param names  where the file has other names: WeightNames, such as {.prefix = "module."}, or
+  ///               std::string(std::string_view), which gives the network's name
+  /// @returns the names of the file's other tensors, but for those of a checkpoint
+  /// @throws FileError  it lacks one, has one of another shape, a number too large, or two that
+  ///                    differ where this network shares one: nothing has changed
+  template <class Names = WeightNames>
+  std::vector<std::string> load_weights(std::string const& path, Names const& names = {}) {
     auto const call = one_call_.begin("load_weights()", OneCall::trains);
-    replicas().load(path, [&] {
-      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks());
+    auto loaded = replicas().load(path, [&] {
+      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks(), names);
     });
     replicas().upload();
+    return std::move(loaded.unused);
   }
 
   /// The parameters of replica number @p local of this process (all replicas have the same), in the
@@ -37961,78 +44880,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                                                           workers_.batching()));
   }
 
-  template <bool watched = false, Dataset D, class Watch>
+  template <Dataset D, class Watch>
   EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
                           Watch const& watch) {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    std::int64_t const index = cursor_.place(epoch);
-    ProgressLine line{leads() ? progress : Progress::none(), epoch, data.size()};
-    if (index < position_.epoch) {
-      cursor_.skip(epoch);
-      line.skip();
-      return {};
-    }
-    if (index > position_.epoch) {
-      position_.epoch = index;
-      position_.position = 0;
-    }
-    cursor_.begin();
-    line.leave_out(position_.position);
-    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
-    EpochResult result;
-    auto const start = std::chrono::steady_clock::now();
-    StepResult last;
-    auto const collect = [&] {
-      last = collect_step([&] {  // position_ is that of before the step
-        return bad_sample_of(data, training_order(options_, index, position_.position));
-      });
-      add(result, last, start);
-      line.step(mean(result));
-    };
-    Drain const drain{*this};
-    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
-      if (queue_.full()) {
-        collect();
-      }
-      queue_step(Batches::of(batch));
-      position_.position = batch.first + batch.size;
-      if constexpr (watched) {
-        double const rate = learning_rate(position_.step - 1);
-        collect();
-        auto const others = call.lend();
-        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
-      }
-    }
-    while (!queue_.empty()) {
-      collect();
-    }
-    workers_.drain();
-    if (result.stopped) {
-      cursor_.stop(epoch);
-    } else {
-      position_.epoch = index + 1;
-      position_.position = 0;
-      cursor_.done(epoch);
-    }
-    line.finish(mean(result));
-    return mean(result);
-  }
-
-  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
-                       double seconds) const {
-    return {.step = position_.step,
-            .epoch = position_.epoch,
-            .samples = position_.position,
-            .epoch_samples = samples,
-            .batch = step.samples,
-            .loss = step.loss,
-            .metric = step.metric,
-            .gradient_norm = step.gradient_norm,
-            .learning_rate = rate,
-            .seconds = seconds};
+    return EpochLoop<Batches, Workers>{workers_, options_, position_, cursor_, queue_}.run(
+        data, epoch, progress, watch, call);
   }
 
   /// Queues one step; its result comes from collect_step(), in order.
@@ -38042,19 +44898,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
   template <class BadSample>
   StepResult collect_step(BadSample const& bad_sample) {
-    return queue_.pop(workers_, position_, bad_sample);
+    return Batches::named(queue_.pop(workers_, position_, bad_sample));
   }
-
-  /// However train() ends, no step stays queued.
-  struct Drain {
-    Trainer& trainer;
-    ~Drain() { trainer.queue_.drain(trainer.workers_, trainer.position_); }
-  };
 
   StepResult forward(StepBatchType const& batch) {
     StepState const state{.seed = options_.seed, .step = position_.step};
-    return workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
-                        WorkKind::computes);
+    return Batches::named(workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
+                                       WorkKind::computes));
   }
 
   template <Dataset D, class F>
@@ -38065,6 +44915,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     for (Batch<In, Target> batch; loader.next(batch);) {
       f(batch);
     }
+  }
+
+  /// f(batch, outputs) of each batch, in evaluation mode and without targets.
+  template <Dataset D, class F>
+  void for_outputs(D const& data, F const& f) {
+    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * output.elements(),
+                           "the outputs of a batch");
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType own = Batches::of(batch);
+      Batches::check_input(own);
+      own.targets = nullptr;
+      own.outputs = memory.data();
+      forward(own);
+      f(batch, std::span<T const>{memory});
+    });
   }
 
   [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
@@ -38238,7 +45103,8 @@ class AttentionMask {
     join(s.w3, t.w3, factor[3]);
     for (Floats& lane : factor) {  // as dropped(uniform(word)) does, exactly
       Floats uniform;
-      uniform.v = __builtin_convertvector((detail::IntVector)lane.v, detail::FloatVector);
+      uniform.v =
+          __builtin_convertvector(reinterpret_cast<detail::IntVector>(lane.v), detail::FloatVector);
       lane = select(Floats{rate_} <= uniform * Floats{1.0F / 16777216.0F}, Floats{scale_},
                     Floats{0.0F});
     }
@@ -38274,6 +45140,7 @@ class AttentionMask {
 /// The left matrix is read number by number, at any strides, so that its transpose costs no copy;
 /// the right one in whole vectors of a row.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -38341,7 +45208,7 @@ inline constexpr int register_lanes = register_bytes / static_cast<int>(sizeof(f
 template <int Rows, int Registers>
 TANDEM_NOINLINE void multiply_tile(std::int64_t depth, LeftMatrix a, RowMatrix<float const> b,
                                    RowMatrix<float> c, bool accumulate) {
-  Register total[Rows * Registers];
+  Register total[static_cast<std::size_t>(Rows * Registers)];
   unroll<Rows * Registers>([&](auto n) {
     total[n] = Register{};
     if (accumulate) {
@@ -38352,7 +45219,7 @@ TANDEM_NOINLINE void multiply_tile(std::int64_t depth, LeftMatrix a, RowMatrix<f
   float const* left = a.first;
   float const* right = b.first;
   for (std::int64_t p = 0; p < depth; ++p) {
-    Register row[Registers];
+    Register row[static_cast<std::size_t>(Registers)];
     unroll<Registers>(
         [&](auto v) { std::memcpy(&row[v], right + v * register_lanes, sizeof(Register)); });
     unroll<Rows>([&](auto i) {
@@ -39855,6 +46722,125 @@ struct Border<BasicHost<OneDnn, Precision>> {
 
 }  // namespace tandem
 
+// ---- tandem/ops/onednn/conv_transpose.hpp
+
+/// @file
+/// ConvTranspose2d on Host by oneDNN: the primitives of the convolution whose gradient it is, which
+/// are those of its deconvolution.
+
+#include <concepts>
+#include <cstdint>
+
+// ---- tandem/kernels/channels_last/row_bias.hpp
+
+/// @file
+/// A bias of each channel, added to every pixel.
+
+#include <cstdint>
+
+namespace tandem::host::channels_last {
+
+/// y += bias, in float; rounded once.
+///
+/// Shapes: y (rows, channels), bias (channels).
+template <class T>
+TANDEM_NOINLINE void add_row_bias(Team& team, std::int64_t rows, int channels, float const* bias,
+                                  T* y) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T* const to = y + row * channels;
+      int c = 0;
+      for (; c + lanes <= channels; c += lanes) {
+        store(to + c, load(to + c) + load(bias + c));
+      }
+      if (c < channels) {
+        FirstLanes const rest{channels - c};
+        rest.store(to + c, rest.load(to + c) + rest.load(bias + c));
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+// ---- tandem/kernels/onednn/gradient.hpp
+
+/// @file
+/// Small sums around oneDNN's gradients of parameters: adding a staged one, and sums of columns.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem::onednn {
+
+/// Bytes that keep what follows at a multiple of 64.
+constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
+TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
+                                    bool accumulate) {
+  if (!accumulate) {
+    std::copy(from, from + count, to);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] += from[i];
+  }
+}
+
+/// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
+///
+/// Shapes: matrix (rows, columns), row r at matrix + r * stride; sums (columns).
+/// Cost:   reads the matrix once; bound by memory.
+/// Order:  fixed by the shape: floats over blocks of 64 rows, then doubles over the blocks.
+template <class T>
+TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t rows,
+                                std::int64_t columns, std::int64_t stride, float* sums,
+                                bool accumulate) {
+  namespace vectors = host::channels_last;
+  using vectors::Floats;
+  constexpr int most = 4;
+  constexpr std::int64_t wide = most * vectors::lanes;
+  constexpr std::int64_t block = 64;
+  team.parallel_for((columns + wide - 1) / wide, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      std::int64_t const begin = part * wide;
+      std::int64_t const count = std::min(wide, columns - begin);
+      double total[wide] = {};
+      for (std::int64_t row = 0; row < rows; row += block) {
+        std::int64_t const end = std::min(rows, row + block);
+        Floats sum[most] = {Floats{0.0F}, Floats{0.0F}, Floats{0.0F}, Floats{0.0F}};
+        for (std::int64_t r = row; r < end; ++r) {
+          T const* const at = matrix + r * stride + begin;
+          if (count == wide) {
+            for (int v = 0; v < most; ++v) {
+              sum[v] += vectors::load(at + v * vectors::lanes);
+            }
+          } else {
+            host::for_wide<T>(0, count, [&](std::int64_t c, auto some) {
+              sum[c / vectors::lanes] += some.load(at + c);
+            });
+          }
+        }
+        float of_block[wide];
+        for (int v = 0; v < most; ++v) {
+          store(of_block + v * vectors::lanes, sum[v]);
+        }
+        for (std::int64_t c = 0; c < count; ++c) {
+          total[c] += static_cast<double>(of_block[c]);
+        }
+      }
+      for (std::int64_t c = 0; c < count; ++c) {
+        float const sum = static_cast<float>(total[c]);
+        sums[begin + c] = accumulate ? sums[begin + c] + sum : sum;
+      }
+    }
+  });
+}
+
+}  // namespace tandem::onednn
+
 // ---- tandem/ops/onednn/convolution.hpp
 
 /// @file
@@ -40082,6 +47068,7 @@ struct TensorViews {
 struct WindowSteps {
   dnnl_dims_t strides = {};
   dnnl_dims_t padding = {};
+  dnnl_dims_t dilation = {};  // cells left out between two of the kernel
   dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 };
 
@@ -40132,14 +47119,14 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_forward_primitive_desc_create(
       made, engine, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
-      nullptr, w.padding, w.padding, attributes);
+      w.dilation, w.padding, w.padding, attributes);
 }
 inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                 TensorViews const& t, WindowSteps const& w,
                                                 const_dnnl_primitive_desc_t forward,
                                                 const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_data_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, nullptr, w.padding, w.padding,
+      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding,
       forward, attributes);
 }
 inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
@@ -40147,7 +47134,7 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
                                                  const_dnnl_primitive_desc_t forward,
                                                  const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_weights_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, nullptr, w.padding,
+      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
       w.padding, forward, attributes);
 }
 
@@ -40198,9 +47185,9 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          TensorViews const& t, WindowSteps const& w,
                                          const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status =
-      dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, w.algorithm, t.x,
-                                         t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
+  dnnl_status_t const status = dnnl_dilated_convolution_forward_desc_init(
+      &operation, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
+      w.dilation, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
@@ -40210,8 +47197,8 @@ inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnn
                                                 const_dnnl_primitive_desc_t forward,
                                                 const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_convolution_backward_data_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.padding, w.padding);
+  dnnl_status_t const status = dnnl_dilated_convolution_backward_data_desc_init(
+      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
@@ -40221,8 +47208,9 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
                                                  const_dnnl_primitive_desc_t forward,
                                                  const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_convolution_backward_weights_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.padding, w.padding);
+  dnnl_status_t const status = dnnl_dilated_convolution_backward_weights_desc_init(
+      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
+      w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
@@ -40528,8 +47516,10 @@ TANDEM_NOINLINE inline std::string to_string(ConvolutionTask const& task) {
   return "Conv2d of " + std::to_string(g.in_channels) + " to " + std::to_string(g.out_channels) +
          " channels in " + std::to_string(g.groups) + (g.groups == 1 ? " group" : " groups") +
          ", kernel " + extent(g.window.kernel) + ", stride " + extent(g.window.stride) +
-         ", padding " + extent(g.window.padding) + ", images " + extent(g.in) + ", batch " +
-         std::to_string(task.batch) + (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
+         ", padding " + extent(g.window.padding) +
+         (g.window.dilation == Extent2d{} ? "" : ", dilation " + extent(g.window.dilation)) +
+         ", images " + extent(g.in) + ", batch " + std::to_string(task.batch) +
+         (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
 }
 
 namespace detail {
@@ -40582,7 +47572,8 @@ inline bool suits_winograd(ConvolutionTask const& task) {
   ConvolutionGeometry const& g = task.geometry;
   return DNNL_VERSION_MAJOR < 3 && !task.direct && task.type == dnnl_f32 && g.groups == 1 &&
          g.in_channels >= 16 && g.out_channels >= 16 && g.window.kernel == Extent2d{3, 3} &&
-         g.window.stride == Extent2d{1, 1} && g.out.height >= 4 && g.out.width >= 4;
+         g.window.stride == Extent2d{1, 1} && g.window.dilation == Extent2d{1, 1} &&
+         g.out.height >= 4 && g.out.width >= 4;
 }
 
 /// What oneDNN would do in each pass.
@@ -40605,7 +47596,8 @@ struct ConvolutionPlans {
     Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
     DescriptorView const bias_or_none = task.bias ? vector.get() : nullptr;
     WindowSteps steps{{g.window.stride.height, g.window.stride.width},
-                      {g.window.padding.height, g.window.padding.width}};
+                      {g.window.padding.height, g.window.padding.width},
+                      {g.window.dilation.height - 1, g.window.dilation.width - 1}};
     Attributes const attributes;
     auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
                           auto... hint) {
@@ -40656,84 +47648,6 @@ struct ConvolutionPlans {
 };
 
 }  // namespace detail
-
-}  // namespace tandem::onednn
-
-// ---- tandem/kernels/onednn/gradient.hpp
-
-/// @file
-/// Small sums around oneDNN's gradients of parameters: adding a staged one, and sums of columns.
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-
-namespace tandem::onednn {
-
-/// Bytes that keep what follows at a multiple of 64.
-constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
-TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
-                                    bool accumulate) {
-  if (!accumulate) {
-    std::copy(from, from + count, to);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] += from[i];
-  }
-}
-
-/// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
-///
-/// Shapes: matrix (rows, columns), row r at matrix + r * stride; sums (columns).
-/// Cost:   reads the matrix once; bound by memory.
-/// Order:  fixed by the shape: floats over blocks of 64 rows, then doubles over the blocks.
-template <class T>
-TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t rows,
-                                std::int64_t columns, std::int64_t stride, float* sums,
-                                bool accumulate) {
-  namespace vectors = host::channels_last;
-  using vectors::Floats;
-  constexpr int most = 4;
-  constexpr std::int64_t wide = most * vectors::lanes;
-  constexpr std::int64_t block = 64;
-  team.parallel_for((columns + wide - 1) / wide, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t part = first; part < last; ++part) {
-      std::int64_t const begin = part * wide;
-      std::int64_t const count = std::min(wide, columns - begin);
-      double total[wide] = {};
-      for (std::int64_t row = 0; row < rows; row += block) {
-        std::int64_t const end = std::min(rows, row + block);
-        Floats sum[most] = {Floats{0.0F}, Floats{0.0F}, Floats{0.0F}, Floats{0.0F}};
-        for (std::int64_t r = row; r < end; ++r) {
-          T const* const at = matrix + r * stride + begin;
-          if (count == wide) {
-            for (int v = 0; v < most; ++v) {
-              sum[v] += vectors::load(at + v * vectors::lanes);
-            }
-          } else {
-            host::for_wide<T>(0, count, [&](std::int64_t c, auto some) {
-              sum[c / vectors::lanes] += some.load(at + c);
-            });
-          }
-        }
-        float of_block[wide];
-        for (int v = 0; v < most; ++v) {
-          store(of_block + v * vectors::lanes, sum[v]);
-        }
-        for (std::int64_t c = 0; c < count; ++c) {
-          total[c] += static_cast<double>(of_block[c]);
-        }
-      }
-      for (std::int64_t c = 0; c < count; ++c) {
-        float const sum = static_cast<float>(total[c]);
-        sums[begin + c] = accumulate ? sums[begin + c] + sum : sum;
-      }
-    }
-  });
-}
 
 }  // namespace tandem::onednn
 
@@ -41026,7 +47940,7 @@ class ConvolutionOp {
                             .bias = Bias,
                             .direct = direct,
                             .wants_input_gradient = setup.wants_input_gradient,
-                            .wants_weight_gradient = !product,
+                            .wants_weight_gradient = !product && !setup.node.frozen,
                             .wants_bias_gradient = !setup.node.absorbed};
     fan_in_ = std::int64_t{geometry.in_channels / geometry.groups} * geometry.window.kernel.height *
               geometry.window.kernel.width;
@@ -41254,6 +48168,58 @@ struct Op<Conv2d<Out, Options...>, BasicHost<OneDnn, Precision>>
 
 }  // namespace tandem
 
+namespace tandem {
+
+namespace onednn {
+
+template <class T, bool Bias>
+class ConvTransposeOp {
+ public:
+  ConvTransposeOp(OpSetup const& setup, ConvolutionGeometry const& geometry, bool direct)
+      : convolution_{setup, geometry, direct},
+        channels_{geometry.in_channels},
+        pixels_{std::int64_t{geometry.in.height} * geometry.in.width} {}
+
+  [[nodiscard]] OpNeeds needs() const { return convolution_.needs(); }
+
+  void pack(Operands<T, float> const& o, host::Device& device) { convolution_.pack(o, device); }
+  void forward(Operands<T, float> const& o, Pass<host::Device> const& p) {
+    convolution_.forward(o, p);
+    if constexpr (Bias) {
+      host::channels_last::add_row_bias(p.device.team, p.batch * pixels_, channels_, o.parameter[1],
+                                        o.y);
+    }
+  }
+  void input_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
+    convolution_.input_gradient(o, p);
+  }
+  void weight_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
+    convolution_.weight_gradient(o, p);
+    if constexpr (Bias) {
+      column_sum(p.device.team, o.dy, p.batch * pixels_, channels_, channels_, o.gradient[1],
+                 p.accumulate);
+    }
+  }
+
+ private:
+  tandem::detail::ExchangedConvolution<ConvolutionOp<T, false>, T, float> convolution_;
+  int channels_;
+  std::int64_t pixels_;
+};
+
+}  // namespace onednn
+
+template <int Out, class... Options, class Precision>
+struct Op<ConvTranspose2d<Out, Options...>, BasicHost<OneDnn, Precision>>
+    : onednn::ConvTransposeOp<typename Precision::Scalar, ConvTranspose2d<Out, Options...>::bias> {
+  explicit Op(OpSetup const& setup)
+      : onednn::ConvTransposeOp<typename Precision::Scalar, ConvTranspose2d<Out, Options...>::bias>{
+            setup, ConvTranspose2d<Out, Options...>::geometry(setup.node.in),
+            std::same_as<Precision, Fp32Direct>} {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/onednn/flatten.hpp
 
 /// @file
@@ -41289,12 +48255,303 @@ class Op<Flatten, BasicHost<OneDnn, Precision>> {
 
 }  // namespace tandem
 
+// ---- tandem/ops/onednn/group_norm.hpp
+
+/// @file
+/// GroupNorm and InstanceNorm2d on Host, channels-last: oneDNN 2 has no such primitive.
+
+// ---- tandem/kernels/channels_last/group_norm.hpp
+
+/// @file
+/// Group norm over channels-last images; a vector is one pixel.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+inline constexpr int group_run = 256;  // channels whose sums stay in the first-level cache
+
+/// Calls f(c, lanes) so that c, c + 1, … of all calls are [0, count), each once.
+template <class Function>
+[[gnu::always_inline]] inline void for_run(int count, Function const& f) {
+  int c = 0;
+  for (; c + lanes <= count; c += lanes) {
+    f(c, AllLanes{});
+  }
+  if (c < count) {
+    f(c, FirstLanes{count - c});
+  }
+}
+
+/// total[i][c] = the sum over the pixels of term i, where f(p, c, lanes, term) gives the terms of
+/// 16 channels: blocks of 64 pixels in float, the blocks in double.
+template <std::size_t Sums, class Function>
+[[gnu::always_inline]] inline void sum_pixels(std::int64_t pixels, int count,
+                                              double (&total)[Sums][group_run], Function const& f) {
+  constexpr std::int64_t block = 64;
+  float sum[Sums][group_run];
+  for (auto& each : total) {
+    std::fill(each, each + count, 0.0);
+  }
+  for (std::int64_t start = 0; start < pixels; start += block) {
+    for (auto& each : sum) {
+      std::fill(each, each + count, 0.0F);
+    }
+    for (std::int64_t p = start; p < std::min(pixels, start + block); ++p) {
+      for_run(count, [&](int c, auto some) {
+        Floats term[Sums];
+        f(p, c, some, term);
+        for (std::size_t i = 0; i < Sums; ++i) {
+          some.store(sum[i] + c, some.load(sum[i] + c) + term[i]);
+        }
+      });
+    }
+    for (std::size_t i = 0; i < Sums; ++i) {
+      for (int c = 0; c < count; ++c) {
+        total[i][c] += static_cast<double>(sum[i][c]);
+      }
+    }
+  }
+}
+
+/// Some groups of a sample that one thread takes: one, or as many as have about 128 channels. Their
+/// channels are taken group_run at a time.
+struct GroupTask {
+  static constexpr int most = 128;
+
+  std::int64_t sample;
+  int first_group;
+  int groups;
+  int width;
+
+  static int groups_of(GroupNormGeometry const& g) { return std::max(1, most / g.width()); }
+  static std::int64_t count(GroupNormGeometry const& g, int batch) {
+    return batch * ((g.groups + groups_of(g) - 1) / groups_of(g));
+  }
+  GroupTask(GroupNormGeometry const& g, std::int64_t task) {
+    int const each = groups_of(g);
+    std::int64_t const tasks = (g.groups + each - 1) / each;
+    sample = task / tasks;
+    first_group = static_cast<int>(task % tasks) * each;
+    groups = std::min(each, g.groups - first_group);
+    width = g.width();
+  }
+
+  /// f(first channel of the sample, channels) for each run; a run of several groups is all of them.
+  template <class Function>
+  [[gnu::always_inline]] void each_run(Function const& f) const {
+    for (int c = 0; c < groups * width; c += group_run) {
+      f(first_group * width + c, std::min(group_run, groups * width - c));
+    }
+  }
+  /// Which of the task's groups channel @p c of the sample is in.
+  [[nodiscard]] int group_of(int c) const { return c / width - first_group; }
+};
+
+}  // namespace detail
+
+/// y = (x - mean) / sqrt(variance + epsilon) * gain + bias, each group of channels of a sample by
+/// its own mean and (biased) variance.
+///
+/// Shapes: x (B, pixels, C), gain, bias (C) or both null; y (B, pixels, C); saved (B, g.saved()).
+/// Cost:   reads x three times, from a cache where a sample fits one, and writes y; bound by
+///         memory.
+/// Order:  of each channel blocks of 64 pixels in float, the blocks and then the channels of a
+///         group in order, in double. A sample's bits do not depend on its batch.
+/// Source: Wu, He, arXiv:1803.08494, section 3
+template <class T, class P>
+TANDEM_NOINLINE void group_norm_forward(Team& team, GroupNormGeometry const& g, int batch,
+                                        T const* x, P const* gain, P const* bias, double epsilon,
+                                        T* y, P* saved) {
+  using detail::GroupTask;
+  team.parallel_for(GroupTask::count(g, batch), [=](std::int64_t begin, std::int64_t end) {
+    double total[1][detail::group_run];
+    double of_group[GroupTask::most];
+    float mean[detail::group_run];
+    float scale[detail::group_run];
+    float offset[detail::group_run];
+    auto const count = static_cast<double>(g.elements());
+    for (std::int64_t index = begin; index < end; ++index) {
+      GroupTask const task{g, index};
+      T const* const image = x + task.sample * g.pixels * g.channels;
+      T* const to = y + task.sample * g.pixels * g.channels;
+      GroupNormSaved<P> const own{g, saved, task.sample};
+      // The sums over each group of the terms of f, a run at a time.
+      auto const total_groups = [&](auto const& f) {
+        std::fill(of_group, of_group + task.groups, 0.0);
+        task.each_run([&](int first, int channels) {
+          for (int c = 0; c < channels; ++c) {
+            mean[c] = static_cast<float>(own.mean[(first + c) / task.width]);
+          }
+          detail::sum_pixels(g.pixels, channels, total,
+                             [&](std::int64_t p, int c, auto some, Floats(&term)[1]) {
+                               term[0] = f(some.load(image + p * g.channels + first + c), c, some);
+                             });
+          for (int c = 0; c < channels; ++c) {
+            of_group[task.group_of(first + c)] += total[0][c];
+          }
+        });
+      };
+      P* const means = own.mean + task.first_group;
+      std::fill(means, means + task.groups, P{0});
+      total_groups([](Floats const& v, int /*c*/, auto /*some*/) { return v; });
+      for (int k = 0; k < task.groups; ++k) {
+        means[k] = static_cast<P>(of_group[k] / count);
+      }
+      total_groups([&](Floats const& v, int c, auto some) {
+        Floats const distance = v - some.load(mean + c);
+        return distance * distance;
+      });
+      for (int k = 0; k < task.groups; ++k) {
+        own.inverse[task.first_group + k] =
+            static_cast<P>(1.0 / std::sqrt(of_group[k] / count + epsilon));
+      }
+      task.each_run([&](int first, int channels) {
+        for (int c = 0; c < channels; ++c) {
+          int const group = (first + c) / task.width;
+          mean[c] = static_cast<float>(own.mean[group]);
+          auto const inverse = static_cast<float>(own.inverse[group]);
+          scale[c] = gain != nullptr ? inverse * static_cast<float>(gain[first + c]) : inverse;
+          offset[c] = bias != nullptr ? static_cast<float>(bias[first + c]) : 0.0F;
+        }
+        for (std::int64_t p = 0; p < g.pixels; ++p) {
+          std::int64_t const at = p * g.channels + first;
+          detail::for_run(channels, [&](int c, auto some) {
+            Floats const distance = some.load(image + at + c) - some.load(mean + c);
+            some.store(to + at + c, distance * some.load(scale + c) + some.load(offset + c));
+          });
+        }
+      });
+    }
+  });
+}
+
+/// dx, unless it is null, and the sums of each sample and channel in @p saved that
+/// host::group_norm_weight_gradient adds.
+///
+/// With g = dy gain: dx = (g - mean(g) - xhat mean(g xhat)) inverse.
+///
+/// Shapes: x, dy (B, pixels, C), gain (C) or null; dx (B, pixels, C), overwritten.
+/// Cost:   reads x and dy twice, from a cache where a sample fits one, and writes dx; bound by
+///         memory.
+/// Order:  as group_norm_forward.
+/// @pre    group_norm_forward has written @p saved
+template <class T, class P>
+TANDEM_NOINLINE void group_norm_gradient(Team& team, GroupNormGeometry const& g, int batch,
+                                         T const* x, T const* dy, P const* gain, T* dx, P* saved) {
+  using detail::GroupTask;
+  team.parallel_for(GroupTask::count(g, batch), [=](std::int64_t begin, std::int64_t end) {
+    double total[2][detail::group_run];
+    double slope[GroupTask::most];
+    double product[GroupTask::most];
+    float mean[detail::group_run];
+    float inverse[detail::group_run];
+    float scale[detail::group_run];
+    float mean_slope[detail::group_run];
+    float mean_product[detail::group_run];
+    auto const count = static_cast<double>(g.elements());
+    for (std::int64_t index = begin; index < end; ++index) {
+      GroupTask const task{g, index};
+      std::int64_t const sample = task.sample * g.pixels * g.channels;
+      GroupNormSaved<P> const own{g, saved, task.sample};
+      auto const set = [&](int first, int channels) {
+        for (int c = 0; c < channels; ++c) {
+          int const group = (first + c) / task.width;
+          mean[c] = static_cast<float>(own.mean[group]);
+          inverse[c] = static_cast<float>(own.inverse[group]);
+          scale[c] = gain != nullptr ? static_cast<float>(gain[first + c]) : 1.0F;
+        }
+      };
+      std::fill(slope, slope + task.groups, 0.0);
+      std::fill(product, product + task.groups, 0.0);
+      task.each_run([&](int first, int channels) {
+        set(first, channels);
+        detail::sum_pixels(g.pixels, channels, total,
+                           [&](std::int64_t p, int c, auto some, Floats(&term)[2]) {
+                             std::int64_t const at = sample + p * g.channels + first + c;
+                             Floats const xhat =
+                                 (some.load(x + at) - some.load(mean + c)) * some.load(inverse + c);
+                             term[0] = some.load(dy + at);
+                             term[1] = term[0] * xhat;
+                           });
+        for (int c = 0; c < channels; ++c) {
+          own.dy[first + c] = static_cast<P>(total[0][c]);
+          own.dy_normalised[first + c] = static_cast<P>(total[1][c]);
+          auto const weight = static_cast<double>(scale[c]);
+          slope[task.group_of(first + c)] += weight * total[0][c];
+          product[task.group_of(first + c)] += weight * total[1][c];
+        }
+      });
+      if (dx == nullptr) {
+        continue;
+      }
+      task.each_run([&](int first, int channels) {
+        set(first, channels);
+        for (int c = 0; c < channels; ++c) {
+          mean_slope[c] = static_cast<float>(slope[task.group_of(first + c)] / count);
+          mean_product[c] = static_cast<float>(product[task.group_of(first + c)] / count);
+        }
+        for (std::int64_t p = 0; p < g.pixels; ++p) {
+          std::int64_t const at = sample + p * g.channels + first;
+          detail::for_run(channels, [&](int c, auto some) {
+            Floats const s = some.load(inverse + c);
+            Floats const xhat = (some.load(x + at + c) - some.load(mean + c)) * s;
+            Floats const rest =
+                some.load(dy + at + c) * some.load(scale + c) - some.load(mean_slope + c);
+            some.store(dx + at + c, (rest - xhat * some.load(mean_product + c)) * s);
+          });
+        }
+      });
+    }
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+namespace tandem {
+
+namespace host::channels_last {
+
+struct GroupNormByPixels {
+  static void forward(Team& team, auto const&... rest) {
+    channels_last::group_norm_forward(team, rest...);
+  }
+  static void gradient(Team& team, auto const&... rest) {
+    channels_last::group_norm_gradient(team, rest...);
+  }
+};
+
+}  // namespace host::channels_last
+
+template <int Count, class... Options, class Precision>
+struct Op<GroupNorm<Count, Options...>, BasicHost<OneDnn, Precision>>
+    : host::GroupNormOpOf<GroupNorm<Count, Options...>, Precision,
+                          host::channels_last::GroupNormByPixels> {
+  using host::GroupNormOpOf<GroupNorm<Count, Options...>, Precision,
+                            host::channels_last::GroupNormByPixels>::GroupNormOpOf;
+};
+
+template <class... Options, class Precision>
+struct Op<InstanceNorm2d<Options...>, BasicHost<OneDnn, Precision>>
+    : host::GroupNormOpOf<InstanceNorm2d<Options...>, Precision,
+                          host::channels_last::GroupNormByPixels> {
+  using host::GroupNormOpOf<InstanceNorm2d<Options...>, Precision,
+                            host::channels_last::GroupNormByPixels>::GroupNormOpOf;
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/onednn/join.hpp
 
 /// @file
 /// The joins of a graph on Host, channels-last: Concat copies channels, Add sums its inputs.
 ///
-/// A Concat whose inputs are written in place is no op.
+/// Multiply is in ops/host/join.hpp. A Concat whose inputs are written in place is no op.
 
 #include <vector>
 
@@ -41775,11 +49032,12 @@ class LossMemory {
 
 /// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch.
-template <class Smoothing, class Precision>
-class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<OneDnn, Precision>> {
+template <class... Options, class Precision>
+  requires(SoftmaxCrossEntropy<Options...>::plain)
+class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
-  using L = SoftmaxCrossEntropy<Smoothing>;
+  using L = SoftmaxCrossEntropy<Options...>;
 
  public:
   LossOp(Shape output, int batch)
@@ -41800,6 +49058,39 @@ class LossOp<SoftmaxCrossEntropy<Smoothing>, BasicHost<OneDnn, Precision>> {
     host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_,
                                          memory_.outputs(p, output), labels, L::smoothing, scale,
                                          memory_.gradients(p, dy));
+    memory_.write(p, dy);
+  }
+
+ private:
+  int classes_;
+  host::channels_last::LossMemory<T, P> memory_;
+};
+
+/// With class weights, an ignored label, or soft labels.
+template <CrossEntropy L, class Precision>
+  requires(!L::plain)
+class LossOp<L, BasicHost<OneDnn, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+  using Target = typename L::Target;
+
+ public:
+  LossOp(Shape output, int batch)
+      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
+
+  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
+
+  void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
+               double* loss) const {
+    *loss = 0.0;
+    host::class_targets_forward(p.device.team, p.batch, classes_, memory_.outputs(p, output),
+                                ClassTargetsOf<L>{targets, classes_}, memory_.losses(p), *loss);
+  }
+  void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
+                T* dy) const {
+    host::class_targets_gradient(p.device.team, p.batch, classes_, memory_.outputs(p, output),
+                                 ClassTargetsOf<L>{targets, classes_},
+                                 WeighsTargets<L> ? *p.row_scale : scale, memory_.gradients(p, dy));
     memory_.write(p, dy);
   }
 
@@ -41837,10 +49128,10 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
   host::channels_last::LossMemory<T, P> memory_;
 };
 
-/// TopK and Accuracy of any loss with one integer label a sample; a NaN never counts as right.
+/// TopK and Accuracy of any loss with one integer label a sample, or soft labels; a NaN never
+/// counts as right.
 template <class M, class L, class Precision>
-  requires(requires { M::k; } && std::is_same_v<typename L::Target, std::int32_t> &&
-           !is_of_criterion<L>)
+  requires(requires { M::k; } && has_labels<L>)
 class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
@@ -41853,24 +49144,123 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
     return order_.elements(batch) * static_cast<std::int64_t>(sizeof(P));
   }
 
-  void count(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
+  void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
-    P const* y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    std::int64_t right = 0;
-    for (int s = 0; s < p.batch; ++s, y += classes_) {
-      P const own = y[labels[s]];
-      int ahead = own == own ? 0 : M::k;  // outputs that come before the label's
-      for (int c = 0; c < classes_; ++c) {
-        ahead += !(y[c] <= own) || (y[c] == own && c < labels[s]) ? 1 : 0;
-      }
-      right += ahead < M::k ? 1 : 0;
-    }
-    *sum = static_cast<double>(right);
+    P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
+    *sum = host::top_k_count(p.batch, classes_, y, LabelsOf<L>{targets, classes_}, M::k);
   }
 
  private:
   int classes_;
   host::channels_last::UserOrder<T, P> order_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/onednn/own_join.hpp
+
+/// @file
+/// A program's own rule of Join that brings its passes on Host, channels-last: it sees (B, C, H, W)
+/// of P as on the portable backend, by way of scratch memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tandem {
+
+/// Cost: copies the inputs and y (forward), and dy and the gradients (backward), where the order or
+///       the type differs.
+template <class J, class Precision>
+  requires HostJoin<J, typename Precision::Master>
+class Op<J, BasicHost<OneDnn, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+  using Order = host::channels_last::UserOrder<T, P>;
+
+ public:
+  explicit Op(OpSetup const& setup) : out_{setup.node.out, setup.batch} {
+    for (int i = 0; i < setup.node.edges; ++i) {
+      in_.emplace_back(setup.inputs[i], setup.batch);
+      shapes_.push_back(setup.inputs[i]);
+      values_.push_back(nullptr);
+      gradients_.push_back(nullptr);
+    }
+  }
+
+  [[nodiscard]] OpNeeds needs() const {
+    std::int64_t elements = 2 * out_.elements;
+    for (Value const& in : in_) {
+      elements += 2 * in.elements;
+    }
+    return {.input = true,
+            .output = true,
+            .scratch_bytes = elements * static_cast<std::int64_t>(sizeof(P))};
+  }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) {
+    P* memory = p.device.template scratch_as<P>();
+    JoinCall<P> call = read(o, p, memory);
+    P* const y = out_.order.writable(o.y, memory);
+    call.y = {y, static_cast<std::size_t>(p.elements(out_.shape))};
+    J::forward(static_cast<JoinCall<P> const&>(call));
+    out_.order.write(p.device, out_.rows(p), y, o.y);
+  }
+
+  void input_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) {
+    P* memory = p.device.template scratch_as<P>();
+    JoinCall<P> call = read(o, p, memory);
+    auto const out = static_cast<std::size_t>(p.elements(out_.shape));
+    // In a pass that reads y nobody writes it.
+    call.y = {const_cast<P*>(out_.order.read(p.device, out_.rows(p), o.y, memory)), out};
+    memory += out_.elements;
+    call.dy = {out_.order.read(p.device, out_.rows(p), o.dy, memory), out};
+    memory += out_.elements;
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      gradients_[i] = in_[i].order.writable(o.dx[i], memory);
+      memory += in_[i].elements;
+    }
+    call.gradients = gradients_.data();
+    J::input_gradient(static_cast<JoinCall<P> const&>(call));
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      in_[i].order.write(p.device, in_[i].rows(p), gradients_[i], o.dx[i]);
+    }
+  }
+
+ private:
+  struct Value {
+    Shape shape;
+    Order order;
+    std::int64_t elements;  // of scratch for one array
+
+    Value(Shape of, int batch)
+        : shape{of}, order{of}, elements{order.elements(static_cast<int>(of.rows(batch, of[0])))} {}
+    [[nodiscard]] int rows(Pass<host::Device> const& p) const {
+      return static_cast<int>(p.rows(shape));
+    }
+  };
+
+  // With the inputs, behind which @p memory is then.
+  JoinCall<P> read(Operands<T, P> const& o, Pass<host::Device> const& p, P*& memory) {
+    for (std::size_t i = 0; i < in_.size(); ++i) {
+      shapes_[i] = detail::at_time(in_[i].shape, p.time);
+      values_[i] = in_[i].order.read(p.device, in_[i].rows(p), o.x[i], memory);
+      memory += in_[i].elements;
+    }
+    return {.batch = p.batch,
+            .inputs = static_cast<int>(in_.size()),
+            .training = p.training,
+            .out = detail::at_time(out_.shape, p.time),
+            .shapes = shapes_.data(),
+            .values = values_.data(),
+            .team = &p.device.team};
+  }
+
+  std::vector<Value> in_;
+  Value out_;
+  std::vector<Shape> shapes_;  // with this step's time
+  std::vector<P const*> values_;
+  std::vector<P*> gradients_;
 };
 
 }  // namespace tandem
@@ -42203,7 +49593,8 @@ bool row_has_nan(T const* row, int pixels, std::int64_t stride, int channels) {
   IntVector largest{};  // magnitudes, whose order is that of their bits, and NaNs above infinity
   for (int p = 0; p < pixels; ++p) {
     for_vectors(channels, [&](int c, auto some) {
-      IntVector const magnitude = (IntVector)some.load(row + p * stride + c).v & 0x7FFFFFFF;
+      IntVector const magnitude =
+          reinterpret_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
       largest = magnitude > largest ? magnitude : largest;
     });
   }
@@ -42582,6 +49973,128 @@ struct Op<Subsample2d<Out, Step>, BasicHost<OneDnn, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/onednn/resample.hpp
+
+/// @file
+/// Pad2d and Upsample on Host, channels-last.
+
+// ---- tandem/kernels/channels_last/resample.hpp
+
+/// @file
+/// Channels-last images padded or enlarged: each pixel a mean of a few of another image's, and the
+/// gradient.
+
+#include <cstdint>
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+/// to[h, w] = the sum over the places that @p rows and @p columns name of from, by their weights.
+template <class T, class Way>
+void resample(Team& team, int batch, int channels, Way const& rows, Way const& columns,
+              T const* from, T* to) {
+  std::int64_t const image = std::int64_t{rows.read()} * columns.read() * channels;
+  team.parallel_for(std::int64_t{batch} * rows.written(), [=](std::int64_t begin,
+                                                              std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const x = from + row / rows.written() * image;
+      int const h = static_cast<int>(row % rows.written());
+      for (int w = 0; w < columns.written(); ++w) {
+        T* const y = to + (row * columns.written() + w) * channels;
+        for_vectors(channels, [&](int c, auto some) {
+          Floats total{0.0F};
+          for (int u = 0; u < rows.terms(h); ++u) {
+            auto const of_row = rows.template term<float>(h, u);
+            for (int v = 0; v < columns.terms(w); ++v) {
+              auto const of_column = columns.template term<float>(w, v);
+              std::int64_t const pixel = std::int64_t{of_row.at} * columns.read() + of_column.at;
+              total +=
+                  Floats{of_row.weight * of_column.weight} * some.load(x + pixel * channels + c);
+            }
+          }
+          some.store(y + c, total);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace detail
+
+/// y = x with the rows and columns of @p g.
+///
+/// Shapes: x (B, in, channels); y (B, out, channels).
+/// Cost:   reads one to four pixels an output, most of them from a cache; bound by memory.
+/// Order:  the pixels of the input row by row, in float; rounded once.
+template <class T, class Axis>
+TANDEM_NOINLINE void resample_forward(Team& team, Resampling<Axis> const& g, int batch, T const* x,
+                                      T* y) {
+  detail::resample(team, batch, g.channels, TowardsOutput<Axis>{g.rows},
+                   TowardsOutput<Axis>{g.columns}, x, y);
+}
+
+/// The gradient of resample_forward.
+///
+/// Shapes: dy (B, out, channels); dx (B, in, channels), overwritten.
+/// Cost:   reads each element of dy once to four times; bound by memory.
+/// Order:  the pixels of the output row by row, in float; rounded once.
+template <class T, class Axis>
+TANDEM_NOINLINE void resample_gradient(Team& team, Resampling<Axis> const& g, int batch,
+                                       T const* dy, T* dx) {
+  detail::resample(team, batch, g.channels, TowardsInput<Axis>{g.rows},
+                   TowardsInput<Axis>{g.columns}, dy, dx);
+}
+
+}  // namespace tandem::host::channels_last
+
+namespace tandem {
+
+namespace host::channels_last {
+
+/// Both, in either mode.
+template <class T, class P, class Axis>
+class ResampleOp {
+ public:
+  explicit ResampleOp(Resampling<Axis> const& resampling) : resampling_{resampling} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    channels_last::resample_forward(p.device.team, resampling_, p.batch, o.x[0], o.y);
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    channels_last::resample_gradient(p.device.team, resampling_, p.batch, o.dy, o.dx[0]);
+  }
+
+ private:
+  Resampling<Axis> resampling_;
+};
+
+}  // namespace host::channels_last
+
+template <class... Options, class Precision>
+struct Op<Pad2d<Options...>, BasicHost<OneDnn, Precision>>
+    : host::channels_last::ResampleOp<typename Precision::Scalar, typename Precision::Master,
+                                      PadAxis> {
+  explicit Op(OpSetup const& setup)
+      : host::channels_last::ResampleOp<typename Precision::Scalar, typename Precision::Master,
+                                        PadAxis>{
+            padded(setup.node.in, Pad2d<Options...>::padding, Pad2d<Options...>::mode)} {}
+};
+
+template <int Scale, class Mode, class Precision>
+struct Op<Upsample<Scale, Mode>, BasicHost<OneDnn, Precision>>
+    : host::channels_last::ResampleOp<typename Precision::Scalar, typename Precision::Master,
+                                      UpsampleAxis<Upsample<Scale, Mode>::bilinear>> {
+  explicit Op(OpSetup const& setup)
+      : host::channels_last::ResampleOp<typename Precision::Scalar, typename Precision::Master,
+                                        UpsampleAxis<Upsample<Scale, Mode>::bilinear>>{
+            enlarged<Upsample<Scale, Mode>::bilinear>(setup.node.in, Scale)} {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/onednn/sync_batch_norm.hpp
 
 /// @file
@@ -42815,7 +50328,8 @@ class Op<L, BasicHost<OneDnn, Precision>> {
             .training = p.training,
             .parameter_memory = o.parameter,
             .gradient_memory = o.gradient,
-            .list = &list_};
+            .list = &list_,
+            .team = &p.device.team};
   }
 
   // x, y and dy; in a pass that reads y nobody writes it.
@@ -42847,8 +50361,8 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
 
  public:
   LossOp(Shape output, int batch)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))},
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))},
         order_{output},
         elements_{order_.elements(batch)} {}
 
@@ -42859,31 +50373,19 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
   void forward(Pass<host::Device> const& p, T const* output, Target const* target,
                double* loss) const {
     P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    *loss = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *loss += L::value(std::span{y + s * outputs_, outputs_},
-                        std::span{target + s * targets_, targets_});
-    }
+    *loss = samples_.sum(p.batch, y, target);
   }
   void gradient(Pass<host::Device> const& p, T const* output, Target const* target, double scale,
                 T* dy) const {
     P* const memory = p.device.template scratch_as<P>();
     P const* const y = order_.read(p.device, p.batch, output, memory);
     P* const gradient = order_.writable(dy, memory + elements_);
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      std::span<P> const sample{gradient + s * outputs_, outputs_};
-      L::gradient(std::span{y + s * outputs_, outputs_}, std::span{target + s * targets_, targets_},
-                  sample);
-      for (P& element : sample) {
-        element *= static_cast<P>(scale);
-      }
-    }
+    samples_.gradient(p.batch, y, target, scale, gradient);
     order_.write(p.device, p.batch, memory + elements_, dy);
   }
 
  private:
-  std::size_t outputs_;
-  std::size_t targets_;
+  detail::OwnSamples<L, P, Target> samples_;
   host::channels_last::UserOrder<T, P> order_;
   std::int64_t elements_;
 };
@@ -42896,8 +50398,8 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
 
  public:
   explicit MetricOp(Shape output)
-      : outputs_{static_cast<std::size_t>(output.elements())},
-        targets_{static_cast<std::size_t>(L::targets(output))},
+      : samples_{static_cast<std::size_t>(output.elements()),
+                 static_cast<std::size_t>(L::targets(output))},
         order_{output} {}
 
   /// For microbatches of at most @p batch samples.
@@ -42908,16 +50410,11 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* target,
              double* sum) const {
     P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    *sum = 0.0;
-    for (std::size_t s = 0; s < static_cast<std::size_t>(p.batch); ++s) {
-      *sum += M::value(std::span{y + s * outputs_, outputs_},
-                       std::span{target + s * targets_, targets_});
-    }
+    *sum = samples_.template sum<L>(p.batch, y, target);
   }
 
  private:
-  std::size_t outputs_;
-  std::size_t targets_;
+  detail::OwnSamples<M, P, typename L::Target> samples_;
   host::channels_last::UserOrder<T, P> order_;
 };
 
