@@ -496,14 +496,16 @@ TEST_CASE("Damaged images are refused or read, and nothing else happens") {
   CHECK(refused > 3000);
 }
 
-TEST_CASE("ImageFolder of the files that examples/image_folder/fashion_png.py writes is Fashion-MNIST") {
+TEST_CASE(
+    "ImageFolder of the files that examples/image_folder/fashion_png.py writes is Fashion-MNIST") {
   std::string const source = TANDEM_FASHION_MNIST;
   if (!tandem::folder_exists(source) || std::is_same_v<tandem::Inflate, tandem::NoZlib>) {
     MESSAGE("skipped: no folder " << source << ", install dataset-fashion-mnist; or no zlib");
     return;
   }
   TemporaryFolder const folder;
-  std::string const script = std::string{TANDEM_TEST_DATA} + "/../../examples/image_folder/fashion_png.py";
+  std::string const script =
+      std::string{TANDEM_TEST_DATA} + "/../../examples/image_folder/fashion_png.py";
   REQUIRE(std::system(
               ("python3 '" + script + "' '" + folder.path() + "' 150 '" + source + "'").c_str()) ==
           0);
