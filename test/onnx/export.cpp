@@ -12,12 +12,23 @@
 #include <list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace {
 
 using namespace tandem;
+struct Less;
+
+}  // namespace
+
+template <>
+struct tandem::OnnxLayer<Less> {
+  static std::string write(OnnxNode const& n) { return n.graph("Sub", n.inputs); }
+};
+
+namespace {
 
 /// Every layer of images and vectors.
 struct Images
@@ -36,6 +47,23 @@ struct Images
                      Linear<24, NoBias>, SwiGlu, RmsNorm<>, GeluTanh, LayerNorm<NoBias>, Sigmoid,
                      Linear<7>, Softmax>> {};
 
+/// A rule of the program's own.
+struct Less : ElementJoin<Less> {
+  static constexpr std::string_view name = "Less";
+  template <class R>
+  static R value(R a, R b) {
+    return a - b;
+  }
+  template <class R>
+  static R first_slope(R, R) {
+    return 1;
+  }
+  template <class R>
+  static R second_slope(R, R) {
+    return -1;
+  }
+};
+
 /// Other sizes and other norms.
 struct Sizes
     : Network<Image<4, 7, 6>,
@@ -45,9 +73,9 @@ struct Sizes
                                          OutputPadding<1, 0>, Groups<2>>,
                          InstanceNorm2d<Affine>, Upsample<2>,
                          Multiply<Sequential<>, Sequential<Conv2d<8>, Sigmoid>, Tanh>,
-                         MaxPool2d<Kernel<2>, Stride<2>>, InstanceNorm2d<>, Upsample<3, Bilinear>,
-                         Pad2d<Padding<1>>, AvgPool2d<Kernel<4>>, Flatten, GroupNorm<4, NoAffine>,
-                         Linear<5>>> {};
+                         Join<Less, Sequential<>, Conv2d<8>>, MaxPool2d<Kernel<2>, Stride<2>>,
+                         InstanceNorm2d<>, Upsample<3, Bilinear>, Pad2d<Padding<1>>,
+                         AvgPool2d<Kernel<4>>, Flatten, GroupNorm<4, NoAffine>, Linear<5>>> {};
 
 /// Every layer of sequences, but for a Vocabulary.
 struct Rows

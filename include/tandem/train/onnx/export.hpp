@@ -117,9 +117,10 @@ std::string onnx_model(GraphView network, std::vector<OnnxWriter> const& writers
   std::vector<std::string> value;
   for (int n = 0; n < network.nodes; ++n) {
     Node const& node = network.node[n];
-    auto const source = [&](int e) {
-      return value[static_cast<std::size_t>(network.source[node.first_edge + e])];
-    };
+    OnnxGraph::Names inputs;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      inputs.push_back(value[static_cast<std::size_t>(network.source[e])]);
+    }
     graph.begin(std::string{node.name} + " " + to_string(node.path));
     switch (node.kind) {
       case NodeKind::input:
@@ -127,17 +128,13 @@ std::string onnx_model(GraphView network, std::vector<OnnxWriter> const& writers
         graph.input(value.back(), node.limit > 0 ? OnnxGraph::index_type : OnnxGraph::float_type,
                     onnx_extents(node.out));
         break;
-      case NodeKind::layer:
-        value.push_back(
-            writers[static_cast<std::size_t>(node.leaf)]({graph, network, node, source(0)}));
+      case NodeKind::layer: {
+        OnnxNode const layer{graph, network, node, inputs[0], node.in, node.out, inputs};
+        value.push_back(writers[static_cast<std::size_t>(node.leaf)](layer));
         break;
-      default: {
-        OnnxGraph::Names inputs;
-        for (int e = 0; e < node.edges; ++e) {
-          inputs.push_back(source(e));
-        }
-        value.push_back(onnx_join(graph, node, inputs));
       }
+      default:
+        value.push_back(onnx_join(graph, node, inputs));
     }
   }
   Node const& last = network.node[network.result];

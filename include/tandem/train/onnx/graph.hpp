@@ -168,9 +168,10 @@ struct OnnxNode {
   OnnxGraph& graph;
   GraphView network;
   Node const& node;
-  std::string x;       ///< the value of its input, (N, in)
+  std::string x;       ///< the value of its input, (N, in); of a Join's rule, of the first
   Shape in = node.in;  ///< of a sample; of one that is timed the rows are not known
   Shape out = node.out;
+  OnnxGraph::Names inputs{};  ///< the values of all its inputs
 
   /// The name of its parameter number @p p.
   [[nodiscard]] std::string parameter(int p) const {
