@@ -198,8 +198,8 @@ std::vector<float> mixed_epochs() {
       {.batch = 4,
        .optimizer = Sgd{.learning_rate = 0.1F},
        .seed = 9,
-       .threads_per_device = 1,
-       .drop_last = true}};
+       .drop_last = true,
+       .threads_per_device = 1}};
   auto const data = soft_labels(augment(Pictures{}, RandomFlip{}), Mixup{.alpha = 1.0F}, CutMix{});
   std::vector<float> bits;
   for (auto epoch : epochs(2)) {
