@@ -19,6 +19,7 @@
 
 #include <tandem/comm/cuda_virtual/transport.cuh>
 #include <tandem/engine/memory/cuda/mirror.hpp>
+#include <tandem/engine/step/cuda/check_queues.hpp>
 #include <tandem/engine/step/cuda/feed.cuh>
 #include <tandem/engine/step/cuda/runner.hpp>
 #include <tandem/engine/step/cuda/sums.cuh>

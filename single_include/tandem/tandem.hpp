@@ -5384,7 +5384,7 @@ class Loader<D, Scalar> {
   }
 
   template <class = void>
-  void start() {
+  TANDEM_COLD void start() {
     for (std::unique_ptr<Worker> const& worker : workers_) {
       try {
         std::unique_lock const lock{mutex_};
@@ -5402,7 +5402,7 @@ class Loader<D, Scalar> {
     }
   }
 
-  void stop() {
+  TANDEM_COLD void stop() {
     {
       std::unique_lock lock{mutex_};
       stop_ = true;
@@ -10690,1579 +10690,6 @@ TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
   }
   return plays_row(check, row, true, [](int g) { return g % Program::places.tables(); }) &&
          plays_row(check, forward, false, [](int) { return 0; });
-}
-
-}  // namespace tandem
-
-// ---- tandem/engine/prepare/check_queues.hpp
-
-/// @file
-/// check_queues(): whether a step can end on devices whose streams share hardware queues.
-
-// ---- tandem/schedule/table/complete.hpp
-
-/// @file
-/// complete(): the whole row of every device; see complete_row.hpp.
-
-namespace tandem {
-
-/// A training step on @p table, whole: each bucket is reduced once, then each device has one
-/// update, behind the sums of losses and norm. A device that has the whole model begins to sum the
-/// losses behind its last forward pass; others when their rows end, since they would wait for
-/// messages.
-///
-/// Where @p rules keep two models each stage has an update of its own, as soon as it can, behind
-/// which the exchange of its weights begins; X awaits it at the end, or, overlapped, before U.
-///
-/// Cost: linear in the actions.
-/// @param table  lowered, and passes verify()
-template <class = void>  // compiled where it is called, not by every include
-ActionRows complete(ActionRows const& table, StageMapView const& map, StepRules const& rules = {}) {
-  ActionRows rows(table.size());
-  RowOrder const order = row_order(table, map, rules);
-  for (int d = 0; d < devices_of(table); ++d) {
-    auto sink = [&row = rows[static_cast<std::size_t>(d)]](Action const& action) {
-      row.push_back(action);
-    };
-    complete_row(table, map, rules, order, d, sink);
-  }
-  return rows;
-}
-
-/// The longest row of complete(table, map, rules).
-template <class Table>
-constexpr int completed_length(Table const& table, StageMapView const& map,
-                               StepRules const& rules = {}) {
-  int longest = 0;
-  RowOrder const order = row_order(table, map, rules);
-  for (int d = 0; d < devices_of(table); ++d) {
-    int length = 0;
-    auto sink = [&length](Action const&) { ++length; };
-    complete_row(table, map, rules, order, d, sink);
-    longest = length > longest ? length : longest;
-  }
-  return longest;
-}
-
-/// The same as a constant.
-/// @tparam Completed  completed_length() of the same arguments, or more
-template <int Completed, int Devices, int Length>
-constexpr auto complete(ActionTable<Devices, Length> const& table, StageMapView const& map,
-                        StepRules const& rules = {}) {
-  ActionTable<Devices, Completed> rows;
-  RowOrder const order = row_order(table, map, rules);
-  for (int d = 0; d < Devices; ++d) {
-    auto sink = [&rows, d](Action const& action) { rows.add(d, action); };
-    complete_row(table, map, rules, order, d, sink);
-  }
-  return rows;
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/verify/hardware_queues.hpp
-
-/// @file
-/// verify_queues(): whether a step ends on GPUs whose streams share hardware queues, while a
-/// message and a collective occupy theirs until the other side has come.
-
-// ---- tandem/schedule/verify/queued_rows.hpp
-
-/// @file
-/// QueuedRows: what the ranks of a step queue on the streams of their GPUs.
-
-// ---- tandem/schedule/verify/step.hpp
-
-/// @file
-/// verify() of a whole step, as complete() writes it and ranks run it: passes, messages, and the
-/// tail of reductions, updates and exchanges.
-
-// ---- tandem/schedule/verify/tail.hpp
-
-/// @file
-/// TailRows: the rules of verify() for a step's tail, row by row: which sums, updates and exchanges
-/// there are, each once, behind what it reads.
-
-namespace tandem::detail {
-
-/// The actions of a row that a table of passes and messages does not have.
-constexpr bool is_tail(ActionKind kind) { return kind > ActionKind::receive_backward; }
-
-/// Judges the tail of one row. @pre its passes and messages, without it, pass verify()
-class TailOfRow {
- public:
-  /// @param early  whether its gradients are on their way as its stages end
-  constexpr TailOfRow(ActionSpan row, StageMapView const& map, StepRules const& rules, int device,
-                      bool early)
-      : row_{row},
-        map_{map},
-        rules_{rules},
-        device_{device},
-        early_{early},
-        first_stage_{first_stage(map, device)},
-        ends_{row, map},
-        memory_{3 * map.stages},
-        updated_{memory_.data()},
-        exchanged_{updated_ + map.stages},
-        unreduced_{exchanged_ + map.stages} {
-    if (rules.sums_gradients(map)) {
-      rules.each_bucket(map, device, [this](int stage, int) {
-        ++buckets_;
-        known_ = known_ && stage >= 0 && stage < map_.stages && map_.device[stage] == device_;
-        if (known_) {
-          ++unreduced_[stage];
-        }
-      });
-    }
-  }
-
-  /// Whether the rules' buckets are of stages that the device has.
-  [[nodiscard]] constexpr bool knows_buckets() const { return known_; }
-
-  constexpr Verdict judge() {
-    for (at_ = 0; at_ < row_.size && verdict_; ++at_) {
-      Action const& action = row_.data[at_];
-      if (is_tail(action.kind)) {
-        judge(action);
-      }
-    }
-    if (verdict_) {
-      complete();
-    }
-    return verdict_;
-  }
-
- private:
-  constexpr Action of(ActionKind kind, int stage, int index = 0) const {
-    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index};
-  }
-  constexpr Action of_device(ActionKind kind) const { return of(kind, first_stage_); }
-
-  constexpr void fail(Flaw flaw, Action action, Action other = {.index = -1}) {
-    verdict_ = {.flaw = flaw, .rank = device_, .position = at_, .action = action, .other = other};
-  }
-
-  constexpr bool stands_behind(Action const& wanted) const {
-    for (int i = at_ + 1; i < row_.size; ++i) {
-      if (row_.data[i] == wanted) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // False, and what is wrong noted, unless what the action needs was there.
-  constexpr bool needs(Action const& action, bool there, Action const& needed) {
-    if (!there) {
-      if (stands_behind(needed)) {
-        fail(Flaw::before_its_input, action, needed);
-      } else {
-        fail(Flaw::missing, needed, action);
-      }
-    }
-    return there;
-  }
-  constexpr bool needs_pass(Action const& action, int last) {
-    return last < at_ || needs(action, false, row_.data[last]);
-  }
-  constexpr bool needs_losses(Action const& action) {
-    return needs(action, awaited_ || !rules_.sums_losses(map_), of_device(ActionKind::await_loss));
-  }
-  // Of all its stages, or of one of them.
-  constexpr bool needs_buckets(Action const& action, int stage = -1) {
-    bool there = true;
-    for (int s = 0; s < map_.stages; ++s) {
-      there = there && ((stage >= 0 && s != stage) || unreduced_[s] == 0);
-    }
-    int wanted = -1;
-    if (!there) {
-      rules_.each_bucket(map_, device_, [&](int s, int bucket) {
-        if (wanted < 0 && bucket >= next_ && (stage < 0 || s == stage)) {
-          wanted = bucket;
-        }
-      });
-    }
-    return there || needs(action, false, bucket(wanted));
-  }
-
-  constexpr Action bucket(int index) const {
-    int stage = first_stage_;
-    rules_.each_bucket(map_, device_,
-                       [&](int s, int bucket) { stage = bucket == index ? s : stage; });
-    return of(ActionKind::reduce_gradient, stage, index);
-  }
-
-  constexpr int twin(int stage) const { return (stage + map_.parts()) % map_.stages; }
-
-  constexpr bool is_foreign(Action const& action) const {
-    bool const of_device = action.stage == first_stage_ && action.index == 0;
-    switch (action.kind) {
-      case ActionKind::reduce_gradient:
-        return action.index < 0 || action.index >= buckets_ || action != bucket(action.index);
-      case ActionKind::begin_loss:
-      case ActionKind::await_loss:
-        return !of_device || !rules_.sums_losses(map_);
-      case ActionKind::reduce_norm:
-        return !of_device || !rules_.sums_norm(map_);
-      case ActionKind::update:
-        return rules_.keeps_two() ? action.index != 0 : !of_device;
-      case ActionKind::exchange:
-        return action.index != 0 || !rules_.keeps_two();
-      default:
-        return true;
-    }
-  }
-
-  // Counts an action that stands once.
-  constexpr bool first_time(Action const& action, int& done) {
-    if (done++ > 0) {
-      fail(Flaw::doubled, action);
-      return false;
-    }
-    return true;
-  }
-
-  constexpr void judge(Action const& action) {
-    int const s = action.stage;
-    if (s < 0 || s >= map_.stages) {
-      fail(Flaw::unknown_stage, action);
-      verdict_.count = map_.stages;
-    } else if (map_.device[s] != device_) {
-      fail(Flaw::wrong_device, action);
-      verdict_.other_rank = map_.device[s];
-    } else if (action.version != 0 || is_foreign(action)) {
-      fail(Flaw::foreign_tail, action);
-    } else {
-      judge_known(action);
-    }
-  }
-
-  constexpr void judge_known(Action const& action) {
-    switch (action.kind) {
-      case ActionKind::reduce_gradient:
-        reduce(action);
-        break;
-      case ActionKind::begin_loss:
-        if (first_time(action, begun_)) {
-          needs_pass(action, ends_.last_forward());
-        }
-        break;
-      case ActionKind::await_loss:
-        if (first_time(action, awaited_)) {
-          needs(action, begun_ > 0, of_device(ActionKind::begin_loss));
-        }
-        break;
-      case ActionKind::reduce_norm:
-        if (first_time(action, norms_) && needs_pass(action, ends_.last())) {
-          needs_buckets(action);
-        }
-        break;
-      case ActionKind::update:
-        rules_.keeps_two() ? update_stage(action) : update(action);
-        break;
-      default:
-        exchange(action);
-    }
-  }
-
-  constexpr void reduce(Action const& action) {
-    if (action.index < next_) {
-      fail(Flaw::doubled, action);
-    } else if (action.index > next_) {
-      Action const earlier = bucket(next_);
-      stands_behind(earlier) ? fail(Flaw::reduced_out_of_order, action, earlier)
-                             : fail(Flaw::missing, earlier, action);
-    } else if (needs_pass(action, early_ ? ends_.last(action.stage) : ends_.last())) {
-      ++next_;
-      --unreduced_[action.stage];
-    }
-  }
-
-  constexpr void update(Action const& action) {
-    if (first_time(action, updates_) && needs_pass(action, ends_.last()) && needs_buckets(action) &&
-        needs_losses(action)) {
-      needs(action, norms_ > 0 || !rules_.sums_norm(map_), of_device(ActionKind::reduce_norm));
-    }
-  }
-
-  // Of one stage of one of two models.
-  constexpr void update_stage(Action const& action) {
-    int const s = action.stage;
-    if (first_time(action, updated_[s]) && needs_pass(action, ends_.last(s)) &&
-        needs_buckets(action, s) && needs_losses(action)) {
-      needs(action, exchanged_[s] > 0 || !rules_.averaging.overlapped, of(ActionKind::exchange, s));
-    }
-  }
-
-  constexpr void exchange(Action const& action) {
-    int const s = action.stage;
-    if (!first_time(action, exchanged_[s]) || !needs_pass(action, ends_.last(s)) ||
-        !needs_losses(action) || rules_.averaging.overlapped) {
-      return;
-    }
-    int const other = twin(s);
-    if (needs(action, updated_[s] > 0, of(ActionKind::update, s)) &&
-        map_.device[other] == device_) {
-      needs(action, updated_[other] > 0, of(ActionKind::update, other));
-    }
-  }
-
-  constexpr void complete() {
-    auto const there = [this](bool is, Action const& action) {
-      if (!is && verdict_) {
-        fail(Flaw::missing, action);
-      }
-    };
-    there(next_ == buckets_, bucket(next_));
-    bool const sums = rules_.sums_losses(map_);
-    there(begun_ > 0 || !sums, of_device(ActionKind::begin_loss));
-    there(awaited_ > 0 || !sums, of_device(ActionKind::await_loss));
-    there(norms_ > 0 || !rules_.sums_norm(map_), of_device(ActionKind::reduce_norm));
-    there(updates_ > 0 || rules_.keeps_two(), of_device(ActionKind::update));
-    for (int s = 0; s < map_.stages && rules_.keeps_two(); ++s) {
-      if (map_.device[s] == device_) {
-        there(updated_[s] > 0, of(ActionKind::update, s));
-        there(exchanged_[s] > 0, of(ActionKind::exchange, s));
-      }
-    }
-  }
-
-  ActionSpan row_;
-  StageMapView const& map_;
-  StepRules const& rules_;
-  int device_;
-  bool early_;
-  int first_stage_;
-  RowEnds ends_;
-  Scratch<int> memory_;
-  int* updated_;    // updates of each stage, where it has its own
-  int* exchanged_;  // … and exchanges
-  int* unreduced_;  // buckets of each stage
-  int buckets_ = 0;
-  bool known_ = true;
-  int next_ = 0;  // bucket
-  int begun_ = 0;
-  int awaited_ = 0;
-  int norms_ = 0;
-  int updates_ = 0;
-  int at_ = 0;
-  Verdict verdict_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/schedule/verify/verify.hpp
-
-/// @file
-/// verify(): whether an action table can be run, at compile time or at run time.
-///
-/// The rows are executed with counters in place of tensors: a device goes on as long as it can and
-/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Each kind of
-/// rules is a part of its own: Passes, Messages, and of tables with updates Updates.
-
-// ---- tandem/schedule/verify/messages.hpp
-
-/// @file
-/// Messages: the rules of verify() for messages, which a device may have to wait for, and the queue
-/// of the devices that can go on.
-
-// ---- tandem/schedule/verify/table_state.hpp
-
-/// @file
-/// TableState: what was done of an action table while it is verified, and what is wrong with it.
-///
-/// The rules share it: Passes, Messages and Updates each hold a reference to the one of their
-/// Verification, and count on in it.
-
-namespace tandem::detail {
-
-/// What became of an action.
-enum class Step : std::uint8_t { done, waiting, failed };
-
-/// Since a stage's actions of one kind stand in ascending order of microbatches, one counter of
-/// each kind says all that was done.
-template <class Table>
-struct TableState {
-  constexpr TableState(Table const& rows, StageMapView const& stages, int microbatches,
-                       int in_flight)
-      : table{rows},
-        map{stages},
-        share{microbatches / map.copies},
-        depth{in_flight},
-        edges{map},
-        memory_{7 * map.stages + map.devices},
-        forwarded{memory_.data()},
-        backed{forwarded + map.stages},
-        retired{backed + map.stages},
-        moved_{retired + map.stages},
-        position{moved_ + 4 * map.stages} {
-    for (int s = 0; s < map.stages; ++s) {
-      int const first = first_microbatch(s);
-      forwarded[s] = backed[s] = retired[s] = first;
-      for (int k = 0; k < 4; ++k) {
-        moved_[4 * s + k] = first;
-      }
-    }
-  }
-
-  constexpr int first_microbatch(int stage) const {
-    return map.copies == 1 ? 0 : stage / map.parts() * share;
-  }
-
-  /// The next microbatch that the stage sends or receives.
-  constexpr int& moved(ActionKind kind, int stage) {
-    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
-  }
-
-  /// What a device stands at. @pre its row has not ended
-  constexpr Action action_of(int device) const { return row_of(table, device)[position[device]]; }
-
-  constexpr Step fail(Flaw flaw, int device, Action action, Action other = {.index = -1}) {
-    verdict.flaw = flaw;
-    verdict.rank = device;
-    verdict.position = position[device];
-    verdict.action = action;
-    verdict.other = other;
-    verdict.depth = depth;
-    return Step::failed;
-  }
-
-  static constexpr Action same(Action action, ActionKind kind, int stage) {
-    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
-  }
-
-  /// Whether it is still to come in a row, of whatever version, which it takes on.
-  constexpr bool to_come(int device, Action& wanted) const {
-    ActionSpan const row = row_of(table, device);
-    for (int i = position[device]; i < row.size; ++i) {
-      if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
-          row[i].index == wanted.index) {
-        wanted.version = row[i].version;
-        return true;
-      }
-    }
-    return false;
-  }
-
-  /// The counter does not stand at the action's microbatch.
-  constexpr Step not_its_turn(int d, Action action, int next, ActionKind kind) {
-    if (action.index < next) {
-      return fail(Flaw::doubled, d, action);
-    }
-    Action earlier = same(action, kind, action.stage);
-    earlier.index = next;
-    if (!find_either(d, earlier)) {
-      return fail(Flaw::missing, d, earlier, action);
-    }
-    bool const ends = action.kind == ActionKind::backward || kind == ActionKind::weight_gradient;
-    return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
-  }
-
-  /// What the action needs, of the same microbatch, was not done before.
-  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
-    Action needed = same(action, kind, stage);
-    return find_either(d, needed) ? fail(Flaw::before_its_input, d, action, needed)
-                                  : fail(Flaw::missing, d, needed, action);
-  }
-
- private:
-  // A backward may stand there in two parts, of which it then becomes the first.
-  constexpr bool find_either(int d, Action& wanted) const {
-    if (to_come(d, wanted)) {
-      return true;
-    }
-    Action split = wanted;
-    split.kind = ActionKind::input_gradient;
-    if (wanted.kind != ActionKind::backward || !to_come(d, split)) {
-      return false;
-    }
-    wanted = split;
-    return true;
-  }
-
- public:
-  Table const& table;
-  StageMapView map;
-  int share;  ///< microbatches of a copy
-  int depth;
-  StageEdges edges;
-
- private:
-  Scratch<int> memory_;
-
- public:
-  int* forwarded;  ///< of each stage, the next microbatch to go forward
-  int* backed;     ///< … to go backward, by B or I
-  int* retired;    ///< … to end, by B or W
-
- private:
-  int* moved_;  // … to send and receive, forward and backward
-
- public:
-  int* position;  ///< of each device in its row
-  Verdict verdict;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem::detail {
-
-template <class Table>
-class Messages {
- public:
-  constexpr Messages(TableState<Table>& state, int microbatches)
-      : at_{state},
-        channels_{state.map, microbatches, state.depth},
-        waits_{4 * state.map.devices, -1},
-        part_{waits_.data()},
-        waits_for_{part_ + state.map.devices},
-        offered_{waits_for_ + state.map.devices},
-        queue_{offered_ + state.map.devices} {
-    for (int d = 0; d < state.map.devices; ++d) {
-      queue_[queued_++] = d;
-    }
-  }
-
-  /// The next device that can go on, or -1.
-  constexpr int next() { return taken_ < queued_ ? queue_[taken_++ % at_.map.devices] : -1; }
-
-  /// The device cannot go on until it is woken by the same number: a channel, or one above all
-  /// channels, for what is no message.
-  constexpr Step wait(int d, int channel) {
-    waits_for_[d] = channel;
-    return Step::waiting;
-  }
-  constexpr void wake(int d, int channel) {
-    if (waits_for_[d] == channel) {
-      waits_for_[d] = -1;
-      queue_[queued_++ % at_.map.devices] = d;
-    }
-  }
-
-  constexpr Step send(int d, Action const& action, bool forward) {
-    int const s = action.stage;
-    int& moved = at_.moved(action.kind, s);
-    int& part = part_[d];
-    int& offered = offered_[d];
-    if (part < 0) {
-      if (moved != action.index) {
-        return at_.not_its_turn(d, action, moved, action.kind);
-      }
-      int const first = first_out(s, forward);
-      if (first < 0) {
-        return at_.fail(Flaw::nothing_to_send, d, action);
-      }
-      if ((forward ? at_.forwarded : at_.backed)[s] <= action.index) {
-        return at_.lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
-      }
-      part = first;
-    }
-    for (; part >= 0; part = next_out(part, forward)) {
-      int const channel = channels_.of(part, forward);
-      if (offered < 0) {
-        if (channels_.full(channel)) {
-          return wait(d, channel);
-        }
-        channels_.send(channel, part);
-        wake(far_end(part, forward), channel);
-        offered = at_.depth == 0 ? part : -1;
-      }
-      if (offered >= 0 && !channels_.empty(channel)) {
-        return wait(d, channel);
-      }
-      offered = -1;
-    }
-    moved = action.index + 1;
-    return Step::done;
-  }
-
-  constexpr Step receive(int d, Action const& action, bool forward) {
-    int& moved = at_.moved(action.kind, action.stage);
-    int& part = part_[d];
-    if (part < 0) {
-      if (moved != action.index) {
-        return at_.not_its_turn(d, action, moved, action.kind);
-      }
-      part = first_out(action.stage, !forward);
-      if (part < 0) {
-        return at_.fail(Flaw::nothing_to_receive, d, action);
-      }
-    }
-    for (; part >= 0; part = next_out(part, !forward)) {
-      int const channel = channels_.of(part, forward);
-      if (channels_.empty(channel)) {
-        return wait(d, channel);
-      }
-      if (channels_.next(channel) != part) {
-        return at_.fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
-      }
-      channels_.take(channel);
-      wake(far_end(part, !forward), channel);
-    }
-    moved = action.index + 1;
-    return Step::done;
-  }
-
-  /// What the action of a device that waits is waiting for.
-  constexpr Action awaited(int d) const {
-    Action const action = at_.action_of(d);
-    bool const forward =
-        action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
-    if (sends(action)) {
-      return next_message(channels_.of(part_[d], forward), false);
-    }
-    StageEdge const edge = at_.map.edge[part_[d]];
-    return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
-            .stage = forward ? edge.from : edge.to,
-            .index = action.index};
-  }
-
-  static constexpr bool sends(Action const& action) {
-    return action.kind == ActionKind::send_forward || action.kind == ActionKind::send_backward;
-  }
-
- private:
-  constexpr int first_out(int stage, bool forward) const {
-    return forward ? at_.edges.crossing_out[stage] : at_.edges.crossing_in[stage];
-  }
-  constexpr int next_out(int edge, bool forward) const {
-    return forward ? at_.edges.next_out[edge] : at_.edges.next_in[edge];
-  }
-
-  // The device at the other end of an edge, seen from its lower stage or from its higher one.
-  constexpr int far_end(int edge, bool from_lower) const {
-    return at_.map.device[from_lower ? at_.map.edge[edge].to : at_.map.edge[edge].from];
-  }
-
-  // The action that sent, or that will receive, the next message in flight.
-  constexpr Action next_message(int channel, bool sender) const {
-    int const e = channels_.next(channel);
-    bool const forward = channel % 2 == 0;
-    StageEdge const edge = at_.map.edge[e];
-    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
-                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
-            .stage = forward == sender ? edge.from : edge.to,
-            .index = at_.first_microbatch(edge.from) + channels_.taken(e, forward)};
-  }
-
-  TableState<Table>& at_;
-  Channels channels_;
-  Scratch<int> waits_;
-  int* part_;       // of each device, the edge that its message waits at, or -1
-  int* waits_for_;  // … the channel that it waits for, or -1
-  int* offered_;    // at depth 0: the edge whose message lies there to be taken, or -1
-  int* queue_;      // a ring of the devices that can go on, each at most once
-  int queued_ = 0;  // all that ever were
-  int taken_ = 0;   // … that next() gave
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/schedule/verify/passes.hpp
-
-/// @file
-/// Passes: the rules of verify() for a device's passes, which wait for nothing: what a pass needs
-/// was done before in its own row, or the row is wrong.
-
-namespace tandem::detail {
-
-template <class Table>
-class Passes {
- public:
-  constexpr explicit Passes(TableState<Table>& state) : at_{state} {}
-
-  constexpr Step forward(int d, Action const& action) {
-    int const s = action.stage;
-    if (at_.forwarded[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.forwarded[s], ActionKind::forward);
-    }
-    if (at_.edges.crossing_in[s] >= 0 &&
-        at_.moved(ActionKind::receive_forward, s) <= action.index) {
-      return at_.lacks(d, action, ActionKind::receive_forward, s);
-    }
-    for (int e = at_.edges.local_in[s]; e >= 0; e = at_.edges.next_in[e]) {
-      if (at_.forwarded[at_.map.edge[e].from] <= action.index) {
-        return at_.lacks(d, action, ActionKind::forward, at_.map.edge[e].from);
-      }
-    }
-    ++at_.forwarded[s];
-    return Step::done;
-  }
-
-  /// B, or I.
-  constexpr Step backward(int d, Action const& action) {
-    int const s = action.stage;
-    if (at_.backed[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.backed[s], action.kind);
-    }
-    if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
-    }
-    if (at_.forwarded[s] <= action.index) {
-      return at_.lacks(d, action, ActionKind::forward, s);
-    }
-    if (at_.edges.crossing_out[s] >= 0 &&
-        at_.moved(ActionKind::receive_backward, s) <= action.index) {
-      return at_.lacks(d, action, ActionKind::receive_backward, s);
-    }
-    for (int e = at_.edges.local_out[s]; e >= 0; e = at_.edges.next_out[e]) {
-      if (at_.backed[at_.map.edge[e].to] <= action.index) {
-        return at_.lacks(d, action, ActionKind::backward, at_.map.edge[e].to);
-      }
-    }
-    ++at_.backed[s];
-    if (action.kind == ActionKind::backward) {
-      ++at_.retired[s];
-    }
-    return Step::done;
-  }
-
-  constexpr Step weight_gradient(int d, Action const& action) {
-    int const s = action.stage;
-    if (at_.retired[s] != action.index) {
-      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
-    }
-    if (at_.backed[s] <= action.index) {
-      return at_.lacks(d, action, ActionKind::input_gradient, s);
-    }
-    ++at_.retired[s];
-    return Step::done;
-  }
-
-  /// All rows have ended: were all microbatches passed through all stages?
-  constexpr Step finish() {
-    for (int s = 0; s < at_.map.stages; ++s) {
-      int const end = at_.first_microbatch(s) + at_.share;
-      auto const stage = static_cast<std::int16_t>(s);
-      int const d = at_.map.device[s];
-      if (at_.forwarded[s] < end) {
-        return at_.fail(Flaw::missing, d, {ActionKind::forward, 0, stage, at_.forwarded[s]});
-      }
-      if (at_.backed[s] < end) {
-        return at_.fail(Flaw::missing, d, {ActionKind::backward, 0, stage, at_.backed[s]});
-      }
-      if (at_.retired[s] < end) {
-        return at_.fail(Flaw::missing, d, {ActionKind::weight_gradient, 0, stage, at_.retired[s]});
-      }
-    }
-    return Step::done;
-  }
-
- private:
-  TableState<Table>& at_;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-namespace detail {
-
-/// Of a table that has no updates: one of synchronous training, without what ends its step.
-template <class Table>
-class NoUpdates {
- public:
-  static constexpr Flaw foreign = Flaw::foreign_action;
-
-  constexpr NoUpdates(TableState<Table>&, Messages<Table> const& messages) : messages_{messages} {}
-
-  constexpr bool admits(Action const& action) const {
-    return action.kind <= ActionKind::receive_backward && action.version == 0;
-  }
-  constexpr Step run(int, Action const&) const { return Step::done; }  // admits() refused it
-  constexpr Step read_weights(int, Action const&) const { return Step::done; }
-  constexpr Action awaited(int d) const { return messages_.awaited(d); }
-  constexpr Step finish() const { return Step::done; }
-
- private:
-  Messages<Table> const& messages_;
-};
-
-/// @tparam Rules  what a table may have besides passes and messages: NoUpdates or Updates
-template <class Table, class Rules = NoUpdates<Table>>
-class Verification {
- public:
-  template <class... Extra>
-  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
-                         Extra const&... extra)
-      : at_{table, map, microbatches, depth},
-        passes_{at_},
-        messages_{at_, microbatches},
-        rules_{at_, messages_, extra...} {}
-  Verification(Verification const&) = delete;  // its parts refer to each other
-  Verification& operator=(Verification const&) = delete;
-
-  constexpr Verdict run() {
-    for (int d = messages_.next(); d >= 0; d = messages_.next()) {
-      ActionSpan const row = row_of(at_.table, d);
-      for (int& at = at_.position[d]; at < row.size; ++at) {
-        Step const step = advance(d, row.data[at]);
-        if (step == Step::failed) {
-          return at_.verdict;
-        }
-        if (step == Step::waiting) {
-          break;
-        }
-      }
-    }
-    for (int d = 0; d < at_.map.devices; ++d) {
-      if (!has_ended(d)) {
-        return stuck();
-      }
-    }
-    if (passes_.finish() == Step::done) {
-      rules_.finish();
-    }
-    return at_.verdict;
-  }
-
- private:
-  constexpr bool has_ended(int d) const { return at_.position[d] == row_of(at_.table, d).size; }
-
-  constexpr Step advance(int d, Action const& action) {
-    if (!rules_.admits(action)) {
-      return at_.fail(Rules::foreign, d, action);
-    }
-    int const s = action.stage;
-    if (s < 0 || s >= at_.map.stages) {
-      at_.verdict.count = at_.map.stages;
-      return at_.fail(Flaw::unknown_stage, d, action);
-    }
-    if (at_.map.device[s] != d) {
-      at_.verdict.other_rank = at_.map.device[s];
-      return at_.fail(Flaw::wrong_device, d, action);
-    }
-    if (action.kind >= ActionKind::update) {
-      return rules_.run(d, action);
-    }
-    int const first = at_.first_microbatch(s);
-    if (action.index < first || action.index >= first + at_.share) {
-      at_.verdict.first = first;
-      at_.verdict.count = at_.share;
-      return at_.fail(Flaw::unknown_microbatch, d, action);
-    }
-    switch (action.kind) {
-      case ActionKind::forward:
-        return with_weights(d, action, passes_.forward(d, action));
-      case ActionKind::weight_gradient:
-        return passes_.weight_gradient(d, action);
-      case ActionKind::send_forward:
-        return messages_.send(d, action, true);
-      case ActionKind::receive_forward:
-        return messages_.receive(d, action, true);
-      case ActionKind::send_backward:
-        return messages_.send(d, action, false);
-      case ActionKind::receive_backward:
-        return messages_.receive(d, action, false);
-      default:
-        return with_weights(d, action, passes_.backward(d, action));
-    }
-  }
-
-  constexpr Step with_weights(int d, Action const& action, Step pass) {
-    return pass == Step::done ? rules_.read_weights(d, action) : pass;
-  }
-
-  constexpr Verdict stuck() {
-    int at = 0;
-    for (int d = 0; d < at_.map.devices; ++d) {
-      if (has_ended(d)) {
-        continue;
-      }
-      at = d;
-      Action wanted = rules_.awaited(d);
-      int const peer = at_.map.device[wanted.stage];
-      if (!at_.to_come(peer, wanted)) {
-        Action const action = at_.action_of(d);
-        bool const sends = Messages<Table>::sends(action);
-        at_.fail(sends ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
-        at_.verdict.other_rank = peer;
-        return at_.verdict;
-      }
-    }
-    for (int d = 0; d < at_.map.devices; ++d) {  // each waits for another: on to those in a circle
-      at = at_.map.device[rules_.awaited(at).stage];
-    }
-    Action const wanted = rules_.awaited(at);
-    at_.fail(Flaw::deadlock, at, at_.action_of(at), wanted);
-    at_.verdict.other_rank = at_.map.device[wanted.stage];
-    at_.verdict.waiting = at_.action_of(at_.verdict.other_rank);
-    return at_.verdict;
-  }
-
-  TableState<Table> at_;
-  Passes<Table> passes_;
-  Messages<Table> messages_;
-  Rules rules_;
-};
-
-}  // namespace detail
-
-/// Whether every forward and backward (B, or I and W) of each stage stands once for each microbatch
-/// of its copy, on the stage's device, behind what it needs; whether messages are sent and received
-/// in one order, and none is left over; and whether no device waits forever. A stage's actions of
-/// one kind must stand in ascending order of microbatches.
-///
-/// Cost: about linear in the actions.
-/// @param table  lowered: passes and messages, no reductions and no update
-/// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
-///               together with its RECV
-/// @throws ContractError  microbatches < 1 or depth < 0
-template <class Table>
-constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
-                         int depth = 1) {
-  expects(microbatches >= 1 && depth >= 0,
-          "verify(table, map, microbatches, depth): give 1 microbatch or more, depth 0 or more");
-  if (!is_sound(map) || map.devices != devices_of(table)) {
-    return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
-  }
-  if (microbatches % map.copies != 0) {
-    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
-  }
-  return detail::Verification<Table>{table, map, microbatches, depth}.run();
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The table without the tails of its rows: passes and messages.
-template <int Devices, int Length>
-constexpr auto without_tail(ActionTable<Devices, Length> const& table) {
-  ActionTable<Devices, Length> rows;
-  for (int d = 0; d < Devices; ++d) {
-    for (Action const& action : row_of(table, d)) {
-      if (!detail::is_tail(action.kind)) {
-        rows.add(d, action);
-      }
-    }
-  }
-  return rows;
-}
-template <class = void>  // compiled where it is called, not by every include
-ActionRows without_tail(ActionRows const& table) {
-  ActionRows rows(table.size());
-  for (std::size_t d = 0; d < table.size(); ++d) {
-    for (Action const& action : table[d]) {
-      if (!detail::is_tail(action.kind)) {
-        rows[d].push_back(action);
-      }
-    }
-  }
-  return rows;
-}
-
-namespace detail {
-
-/// Where in a row with its tail the i-th action of those without it stands; the end behind the
-/// last.
-constexpr int position_with_tail(ActionSpan row, int i) {
-  int at = 0;
-  for (; at < row.size && (is_tail(row.data[at].kind) || i-- > 0); ++at) {
-  }
-  return at;
-}
-
-}  // namespace detail
-
-/// verify() of a whole step: besides, whether each bucket of gradients is reduced once, behind the
-/// passes that make it and before its update; losses and norms are summed once, before they are
-/// read; each device, or of two models each stage, has one update; two models are exchanged once,
-/// behind the update or, if overlapped, before it; and whether no device waits forever when each
-/// collective blocks until all devices of its group are there.
-///
-/// Cost: about linear in the actions, and in the buckets squared.
-/// @param table  complete(): passes, messages and the tail
-/// @param rules  of the step; by their buckets, if they give any
-/// @throws ContractError  microbatches < 1, depth < 0 or rules.replicas < 1
-template <class Table>
-constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
-                         StepRules const& rules, int depth = 1) {
-  expects(rules.replicas >= 1, "verify(table, map, microbatches, rules): give 1 replica or more");
-  auto const passes = without_tail(table);
-  Verdict verdict = verify(passes, map, microbatches, depth);
-  if (!verdict) {
-    bool const placed = verdict.rank < devices_of(table);
-    verdict.position =
-        placed ? detail::position_with_tail(row_of(table, verdict.rank), verdict.position) : 0;
-    return verdict;
-  }
-  if (rules.keeps_two() && map.copies != 2) {
-    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = 2};
-  }
-  bool const reduces_early = row_order(passes, map, rules).reduces_early;
-  for (int d = 0; d < map.devices && verdict; ++d) {
-    bool const early = begins_gradients_early(map, rules, reduces_early, d);
-    detail::TailOfRow row{row_of(table, d), map, rules, d, early};
-    if (!row.knows_buckets()) {
-      return {.flaw = Flaw::unsound_rules, .rank = d};
-    }
-    verdict = row.judge();
-  }
-  return verdict
-             ? detail::StepRun<Table>{table, map, rules, reduces_early, microbatches, depth}.run()
-             : verdict;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Streams of a rank besides those of its links: compute, communication, copy.
-inline constexpr int common_streams = 3;
-
-namespace detail {
-
-/// What a rank's thread queues of a row, stream by stream, as Rank does.
-struct QueuedWork {
-  enum class Kind : std::uint8_t { local, send, receive, collective };
-
-  Kind kind = Kind::local;
-  int stream = 0;
-  int depends = -1;  ///< what must have ended first, of the same device, on another stream
-  int meets = -1;    ///< a message's channel, or a collective
-  int turn = 0;      ///< of a message in its channel
-  int place = 0;     ///< of its action in the row
-  bool there = false;
-  bool done = false;
-};
-
-/// Of every device, in the order in which its thread queues it.
-template <class Table>
-class QueuedRows {
-  using Kind = QueuedWork::Kind;
-
- public:
-  constexpr QueuedRows(Table const& table, StageMapView const& map, StepRules const& rules)
-      : table_{table},
-        map_{map},
-        rules_{rules},
-        reduces_early_{row_order(without_tail(table), map, rules).reduces_early},
-        edges_{map},
-        most_{longest()},
-        work_{std::int64_t{most_} * map.devices},
-        size_{map.devices} {
-    for (int d = 0; d < map.devices; ++d) {
-      queue_row(d);
-    }
-  }
-
-  [[nodiscard]] constexpr int size(int d) const { return size_[d]; }
-  /// Of a device at most.
-  [[nodiscard]] constexpr int most() const { return most_; }
-  constexpr QueuedWork& work(int d, int i) { return work_[std::int64_t{d} * most_ + i]; }
-  [[nodiscard]] constexpr QueuedWork const& work(int d, int i) const {
-    return work_[std::int64_t{d} * most_ + i];
-  }
-
-  /// How many there are.
-  [[nodiscard]] constexpr std::int64_t collectives() const {
-    return 2 + std::int64_t{map_.parts()} * (most_ + 1);
-  }
-
-  /// How many devices come to one. Replicas queue the same: where one has come, all have.
-  [[nodiscard]] constexpr int members(int collective) const {
-    if (collective < 2) {
-      return map_.devices;
-    }
-    bool const averages = collective >= average(0);
-    if (rules_.keeps_two() && !averages) {
-      return 1;
-    }
-    int const part = averages ? collective - average(0) : (collective - 2) / most_;
-    int count = 0;
-    for (int d = 0; d < map_.devices; ++d) {
-      bool has = false;
-      for (int s = part; s < map_.stages; s += map_.parts()) {
-        has = has || map_.device[s] == d;
-      }
-      count += has ? 1 : 0;
-    }
-    return count;
-  }
-
- private:
-  static constexpr int compute = 0;
-  static constexpr int communication = 1;
-
-  // Collectives: losses, norms, then each bucket of a part's gradients, then each part's average.
-  static constexpr int losses = 0;
-  static constexpr int norms = 1;
-  constexpr int gradients(int part, int bucket) const { return 2 + part * most_ + bucket; }
-  constexpr int average(int part) const { return 2 + map_.parts() * most_ + part; }
-
-  // More than a device ever queues: an action queues four at most, and each of its messages three.
-  constexpr int longest() const {
-    int most = 0;
-    for (int d = 0; d < map_.devices; ++d) {
-      int count = 4 * map_.stages;
-      for (Action const& action : row_of(table_, d)) {
-        count += 4;
-        for (int e = 0; is_message(action.kind) && e < map_.edges; ++e) {
-          bool const own = map_.edge[e].from == action.stage || map_.edge[e].to == action.stage;
-          count += own ? 3 : 0;
-        }
-      }
-      most = count > most ? count : most;
-    }
-    return most;
-  }
-
-  constexpr int add(int d, QueuedWork const& w) {
-    work(d, size_[d]) = w;
-    return size_[d]++;
-  }
-
-  constexpr void queue_row(int d) {
-    ActionSpan const row = row_of(table_, d);
-    RowEnds const ends{row, map_};
-    bool const early = begins_gradients_early(map_, rules_, reduces_early_, d);
-    Scratch<int> bucket{row.size + 1, -1};  // where its sum was queued
-    Scratch<int> sent{2 * std::int64_t{map_.links}, -1};
-    Scratch<int> turns{4 * std::int64_t{map_.links}};
-    Scratch<int> averages{map_.stages, -1};
-    int sums = -1;
-    int last = -1;  // of the compute stream
-    auto const compute_after = [&](int place, int depends) {
-      last = add(d, {.kind = Kind::local, .depends = depends, .place = place});
-    };
-    auto const begin = [&](int place, int collective) {
-      return add(d, {.kind = Kind::collective,
-                     .stream = communication,
-                     .depends = last,
-                     .meets = collective,
-                     .place = place});
-    };
-    auto const begin_buckets = [&](int place, int stage) {
-      int of_part = 0;
-      rules_.each_bucket(map_, d, [&](int of, int index) {
-        if (of == stage) {
-          bucket[index] = begin(place, gradients(stage % map_.parts(), of_part++));
-        }
-      });
-    };
-    for (int p = map_.parts() - 1; rules_.averaging.overlapped && p >= 0; --p) {
-      for (int s = p; s < map_.stages; s += map_.parts()) {
-        if (map_.device[s] == d) {
-          averages[s] = begin(0, average(p));
-        }
-      }
-    }
-    for (int i = 0; i < row.size; ++i) {
-      Action const& action = row.data[i];
-      switch (action.kind) {
-        case ActionKind::send_forward:
-        case ActionKind::receive_forward:
-        case ActionKind::send_backward:
-        case ActionKind::receive_backward:
-          each_message(action, [&](int edge, bool forward) {
-            int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
-            bool const sends = is_send(action.kind);
-            if (sends && sent[channel] >= 0) {
-              compute_after(i, sent[channel]);  // its memory is written again from here, at most
-            }
-            int const message = add(d, {.kind = sends ? Kind::send : Kind::receive,
-                                        .stream = common_streams + channel,
-                                        .depends = last,
-                                        .meets = channel,
-                                        .turn = turns[2 * channel + (sends ? 0 : 1)]++,
-                                        .place = i});
-            if (sends) {
-              sent[channel] = message;
-            } else {
-              compute_after(i, message);
-            }
-          });
-          break;
-        case ActionKind::reduce_gradient:
-          for (int p = map_.parts() - 1; !early && action.index == 0 && p >= 0; --p) {
-            for (int s = p; s < map_.stages; s += map_.parts()) {
-              if (map_.device[s] == d) {
-                begin_buckets(i, s);
-                break;  // of two copies on one device the first has the sum
-              }
-            }
-          }
-          compute_after(i, bucket[action.index]);
-          break;
-        case ActionKind::begin_loss:
-          sums = begin(i, losses);
-          break;
-        case ActionKind::await_loss:
-          compute_after(i, sums);
-          break;
-        case ActionKind::reduce_norm:
-          compute_after(i, begin(i, norms));
-          break;
-        case ActionKind::exchange:
-          compute_after(i, averages[action.stage]);
-          break;
-        case ActionKind::update:
-          compute_after(i, -1);
-          if (rules_.keeps_two() && !rules_.averaging.overlapped) {
-            averages[action.stage] = begin(i, average(action.stage % map_.parts()));
-          }
-          break;
-        default:
-          compute_after(i, -1);
-          if (early && rules_.sums_gradients(map_) && ends.last(action.stage) == i) {
-            begin_buckets(i, action.stage);
-          }
-      }
-    }
-  }
-
-  template <class F>
-  constexpr void each_message(Action const& action, F const& f) const {
-    bool const forward =
-        action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
-    bool const outwards = forward == is_send(action.kind);
-    int edge = (outwards ? edges_.crossing_out : edges_.crossing_in)[action.stage];
-    for (; edge >= 0; edge = (outwards ? edges_.next_out : edges_.next_in)[edge]) {
-      f(edge, forward);
-    }
-  }
-
-  Table const& table_;
-  StageMapView map_;
-  StepRules const& rules_;
-  bool reduces_early_;
-  StageEdges edges_;
-  int most_;
-  Scratch<QueuedWork> work_;
-  Scratch<int> size_;
-};
-
-}  // namespace detail
-}  // namespace tandem
-
-namespace tandem {
-
-/// Streams that a device's rank makes: a link has one in each direction at each of its ends.
-///
-/// Where its GPU has as many hardware queues (CUDA_DEVICE_MAX_CONNECTIONS), no stream waits for
-/// another but by events.
-constexpr int streams_of(StageMapView const& map, int device) {
-  detail::Scratch<bool> link{map.links};
-  int streams = common_streams;
-  for (int e = 0; e < map.edges; ++e) {
-    StageEdge const& edge = map.edge[e];
-    bool const ends = map.device[edge.from] == device || map.device[edge.to] == device;
-    if (map.crosses(e) && ends && !link[edge.link]) {
-      link[edge.link] = true;
-      streams += 2;
-    }
-  }
-  return streams;
-}
-
-namespace detail {
-
-/// A queue hands out its work in the order in which it was queued, and waits at its first; so what
-/// can go on does not depend on the order in which it is looked at, and one run is a proof.
-template <class Table>
-class QueueRun {
-  using Kind = QueuedWork::Kind;
-
- public:
-  constexpr QueueRun(Table const& table, StageMapView const& map, StepRules const& rules,
-                     int queues)
-      : table_{table},
-        map_{map},
-        queues_{queues},
-        rows_{table, map, rules},
-        next_{std::int64_t{rows_.most()} * map.devices},
-        head_{std::int64_t{queues} * map.devices, -1},
-        came_{4 * std::int64_t{map.links}},
-        met_{rows_.collectives()} {
-    for (int d = 0; d < map.devices; ++d) {
-      deal(d);
-    }
-  }
-
-  constexpr Verdict run() {
-    for (bool goes_on = true; goes_on;) {
-      goes_on = false;
-      for (int d = 0; d < map_.devices; ++d) {
-        for (int q = 0; q < queues_; ++q) {
-          goes_on = run_queue(d, q) || goes_on;
-        }
-      }
-    }
-    Verdict verdict;
-    for (int d = 0; d < map_.devices; ++d) {
-      for (int q = 0; q < queues_; ++q) {
-        // Of all that wait, a message or a collective says more than what waits for it.
-        if (int const at = head(d, q); at >= 0 && (verdict || rows_.work(d, at).there)) {
-          verdict = stuck(d, at);
-        }
-      }
-    }
-    return verdict;
-  }
-
- private:
-  constexpr int& head(int d, int q) { return head_[std::int64_t{d} * queues_ + q]; }
-  constexpr int& next(int d, int i) { return next_[std::int64_t{d} * rows_.most() + i]; }
-
-  // Streams to hardware queues: in turn, as they are made.
-  constexpr void deal(int d) {
-    Scratch<int> number{common_streams + 2 * std::int64_t{map_.links}, -1};
-    for (int s = 0; s < common_streams; ++s) {
-      number[s] = s;
-    }
-    int streams = common_streams;
-    for (int e = 0; e < map_.edges; ++e) {
-      bool const own = map_.device[map_.edge[e].from] == d || map_.device[map_.edge[e].to] == d;
-      int const first = common_streams + 2 * map_.edge[e].link;
-      if (map_.crosses(e) && own && number[first] < 0) {
-        number[first] = streams++;
-        number[first + 1] = streams++;
-      }
-    }
-    Scratch<int> tail{queues_, -1};
-    for (int i = 0; i < rows_.size(d); ++i) {
-      int const queue = number[rows_.work(d, i).stream] % queues_;
-      (tail[queue] < 0 ? head(d, queue) : next(d, tail[queue])) = i;
-      next(d, i) = -1;
-      tail[queue] = i;
-    }
-  }
-
-  constexpr bool run_queue(int d, int queue) {
-    bool goes_on = false;
-    for (int& at = head(d, queue); at >= 0; at = next(d, at)) {
-      QueuedWork& mine = rows_.work(d, at);
-      if (mine.depends >= 0 && !rows_.work(d, mine.depends).done) {
-        break;
-      }
-      if (!mine.there) {
-        come(mine);
-        mine.there = true;
-        goes_on = true;
-      }
-      if (!is_complete(mine)) {
-        break;
-      }
-      mine.done = true;
-      goes_on = true;
-    }
-    return goes_on;
-  }
-
-  constexpr void come(QueuedWork const& mine) {
-    if (mine.kind == Kind::collective) {
-      ++met_[mine.meets];
-    } else if (mine.kind != Kind::local) {
-      ++came_[2 * mine.meets + (mine.kind == Kind::send ? 0 : 1)];
-    }
-  }
-  constexpr bool is_complete(QueuedWork const& mine) const {
-    switch (mine.kind) {
-      case Kind::local:
-        return true;
-      case Kind::collective:
-        return met_[mine.meets] >= rows_.members(mine.meets);
-      default:
-        return came_[2 * mine.meets] > mine.turn && came_[2 * mine.meets + 1] > mine.turn;
-    }
-  }
-
-  constexpr Verdict stuck(int d, int at) {
-    QueuedWork const& mine = rows_.work(d, at);
-    return {.flaw = Flaw::queues_shared,
-            .rank = d,
-            .position = mine.place,
-            .action = row_of(table_, d)[mine.place],
-            .count = queues_};
-  }
-
-  Table const& table_;
-  StageMapView map_;
-  int queues_;
-  QueuedRows<Table> rows_;
-  Scratch<int> next_;  // in the same hardware queue
-  Scratch<int> head_;  // of each device's queues
-  Scratch<int> came_;  // to each channel: sends, then receives
-  Scratch<int> met_;   // to each collective
-};
-
-}  // namespace detail
-
-/// Whether a step ends on GPUs with @p queues hardware queues each, to which the streams of a rank
-/// are dealt in turn: a queue waits at its first piece of work, whatever stands behind it. A
-/// message occupies its queue until both ends have come, a collective until all ranks have.
-///
-/// With as many queues as streams_of() on every device, what passes verify() ends. What multi-
-/// processors such work occupies while it waits is not looked at: few enough, if all that may wait
-/// at once fit together.
-///
-/// Cost: linear in the actions, times the queues.
-/// @param table  complete(): passes, messages and the tail; @pre it passes verify()
-/// @throws ContractError  queues < 1
-template <class Table>
-constexpr Verdict verify_queues(Table const& table, StageMapView const& map, StepRules const& rules,
-                                int queues) {
-  expects(queues >= 1, "verify_queues(table, map, rules, queues): give 1 queue or more");
-  return detail::QueueRun<Table>{table, map, rules, queues}.run();
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/verify/sentence.hpp
-
-/// @file
-/// A Verdict as a sentence.
-
-namespace tandem {
-
-namespace detail {
-
-/// What a flaw is called; what stands in braces is a number or an action of the verdict.
-TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
-  switch (flaw) {
-    case Flaw::none:
-      return "the action table is valid";
-    case Flaw::unsound_map:
-      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
-             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
-             "those of a link from one device to one other";
-    case Flaw::uneven_copies:
-      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
-             "multiple of the copies";
-    case Flaw::foreign_action:
-      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
-             "updates out of the table";
-    case Flaw::foreign_update:
-      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
-             "out, exchanges where no weights are averaged, and versions of anything but passes";
-    case Flaw::unknown_stage:
-      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
-    case Flaw::wrong_device:
-      return "{action} belongs to {peer}, which has its stage";
-    case Flaw::unknown_microbatch:
-      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
-    case Flaw::missing:
-      return "{action} is missing{before}";
-    case Flaw::doubled:
-      return "{action} stands there although it was done before";
-    case Flaw::out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
-             "order";
-    case Flaw::retired_out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must be retired in "
-             "ascending order";
-    case Flaw::before_its_input:
-      return "{action} stands before {other}, which it needs";
-    case Flaw::nothing_to_send:
-      return "{action} has nothing to send: no other device needs what it names";
-    case Flaw::nothing_to_receive:
-      return "{action} has nothing to receive: no other device makes what it names";
-    case Flaw::unmatched_send:
-      return "{action} waits for a free place, but {peer} has no {other} that would make one";
-    case Flaw::unmatched_receive:
-      return "{action} waits for a message, but {peer} has no {other} that would send it";
-    case Flaw::out_of_fifo_order:
-      return "{action} is not the next message of its link, which is that of {other}; receive in "
-             "the order of the sends";
-    case Flaw::wrong_version:
-      return "{action} must read version {count} of the weights; so the schedule says";
-    case Flaw::version_to_come:
-      return "{action} reads weights that are not there yet: its stage has had {updates}";
-    case Flaw::version_gone:
-      return "{action} reads weights that are overwritten: its stage has had {updates}";
-    case Flaw::exchanged_otherwise:
-      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
-             "one order";
-    case Flaw::unsound_rules:
-      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
-             "another "
-             "copy has not; give for each device the stages of its own";
-    case Flaw::foreign_tail:
-      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
-             "all a rank has, and the update of one model, with its lowest stage";
-    case Flaw::reduced_out_of_order:
-      return "{action} stands before {other}; await a rank's buckets in ascending order";
-    case Flaw::deadlock:
-      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
-             "in flight for each link and direction";
-    case Flaw::queues_shared:
-      return "{action} waits forever, since the streams of its GPU share {queues}; "
-             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
-  }
-  return "{action}";
-}
-
-inline std::string counted(int count, char const* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-/// What stands for @p name in a sentence.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
-  if (name == "action" || name == "other" || name == "waiting") {
-    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
-  }
-  if (name == "before") {
-    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
-  }
-  if (name == "peer") {
-    return "rank " + std::to_string(v.other_rank);
-  }
-  if (name == "updates" || name == "depth" || name == "queues") {
-    return name == "depth" ? counted(v.depth, "message")
-                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
-  }
-  return std::to_string(name == "rank"      ? v.rank
-                        : name == "first"   ? v.first
-                        : name == "last"    ? v.first + v.count - 1
-                        : name == "count-1" ? v.count - 1
-                                            : v.count);
-}
-
-}  // namespace detail
-
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string to_string(Verdict const& v) {
-  std::string_view rest = detail::sentence_of(v.flaw);
-  std::string sentence;
-  if (rest.substr(0, 8) == "{action}") {
-    sentence = "rank " + std::to_string(v.rank) + ": ";
-  }
-  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
-    auto const close = rest.find('}');
-    sentence.append(rest.substr(0, open));
-    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
-    rest.remove_prefix(close + 1);
-  }
-  return sentence.append(rest);
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Nothing where devices have no such queues, or a program has no links.
-///
-/// Cost: linear in the actions of all devices of a replica.
-/// @param imported  rows to run in place of the strategy's; or null
-/// @throws ContractError  a rank would wait forever; it says what to do
-template <class Program, class Device>
-TANDEM_COLD void check_queues([[maybe_unused]] ActionRows const* imported) {
-  if constexpr (requires { Device::hardware_queues(); }) {
-    if constexpr (Program::map.links > 0) {
-      StepRules const rules{.replicas = Program::batching.replicas,
-                            .averaging = Program::averaging,
-                            .ties = Program::ties.crosses()};
-      ActionRows const table = imported != nullptr ? *imported : rows_of(Program::table);
-      Verdict const verdict = verify_queues(complete(table, Program::map, rules), Program::map,
-                                            rules, Device::hardware_queues());
-      if (!verdict) {
-        throw ContractError{"the step would not end: " + to_string(verdict)};
-      }
-    }
-  }
 }
 
 }  // namespace tandem
@@ -18648,7 +17075,7 @@ namespace tandem {
 /// whose loss is not finite.
 /// @param sums  of each microbatch its loss and @p metrics metrics
 template <class = void>  // compiled where it is called, not by every include
-void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
+TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
   std::size_t const each = 1 + static_cast<std::size_t>(metrics);
   auto const sum = [&](std::size_t which) {
     double all = 0.0;
@@ -21097,7 +19524,11 @@ class Rank final
         runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
-    check_queues<Whole, typename Backend::Device>(options.rows);
+    if constexpr (requires {
+                    check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+                  }) {
+      check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+    }
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }
@@ -21155,7 +19586,7 @@ class Rank final
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
   }
-  void add_up(std::span<double> numbers) override {
+  TANDEM_COLD void add_up(std::span<double> numbers) override {
     StepSums<typename Parts::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
     begin({}, {}, false);
     sums.put(parts_.device, numbers);
@@ -33486,6 +31917,579 @@ struct DataParallel<N, Options...>
 /// @file
 /// place: a table of which device has which part of a network, for ModelParallel<Placed<table>>.
 
+// ---- tandem/schedule/verify/verify.hpp
+
+/// @file
+/// verify(): whether an action table can be run, at compile time or at run time.
+///
+/// The rows are executed with counters in place of tensors: a device goes on as long as it can and
+/// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Each kind of
+/// rules is a part of its own: Passes, Messages, and of tables with updates Updates.
+
+// ---- tandem/schedule/verify/messages.hpp
+
+/// @file
+/// Messages: the rules of verify() for messages, which a device may have to wait for, and the queue
+/// of the devices that can go on.
+
+// ---- tandem/schedule/verify/table_state.hpp
+
+/// @file
+/// TableState: what was done of an action table while it is verified, and what is wrong with it.
+///
+/// The rules share it: Passes, Messages and Updates each hold a reference to the one of their
+/// Verification, and count on in it.
+
+namespace tandem::detail {
+
+/// What became of an action.
+enum class Step : std::uint8_t { done, waiting, failed };
+
+/// Since a stage's actions of one kind stand in ascending order of microbatches, one counter of
+/// each kind says all that was done.
+template <class Table>
+struct TableState {
+  constexpr TableState(Table const& rows, StageMapView const& stages, int microbatches,
+                       int in_flight)
+      : table{rows},
+        map{stages},
+        share{microbatches / map.copies},
+        depth{in_flight},
+        edges{map},
+        memory_{7 * map.stages + map.devices},
+        forwarded{memory_.data()},
+        backed{forwarded + map.stages},
+        retired{backed + map.stages},
+        moved_{retired + map.stages},
+        position{moved_ + 4 * map.stages} {
+    for (int s = 0; s < map.stages; ++s) {
+      int const first = first_microbatch(s);
+      forwarded[s] = backed[s] = retired[s] = first;
+      for (int k = 0; k < 4; ++k) {
+        moved_[4 * s + k] = first;
+      }
+    }
+  }
+
+  constexpr int first_microbatch(int stage) const {
+    return map.copies == 1 ? 0 : stage / map.parts() * share;
+  }
+
+  /// The next microbatch that the stage sends or receives.
+  constexpr int& moved(ActionKind kind, int stage) {
+    return moved_[4 * stage + static_cast<int>(kind) - static_cast<int>(ActionKind::send_forward)];
+  }
+
+  /// What a device stands at. @pre its row has not ended
+  constexpr Action action_of(int device) const { return row_of(table, device)[position[device]]; }
+
+  constexpr Step fail(Flaw flaw, int device, Action action, Action other = {.index = -1}) {
+    verdict.flaw = flaw;
+    verdict.rank = device;
+    verdict.position = position[device];
+    verdict.action = action;
+    verdict.other = other;
+    verdict.depth = depth;
+    return Step::failed;
+  }
+
+  static constexpr Action same(Action action, ActionKind kind, int stage) {
+    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = action.index};
+  }
+
+  /// Whether it is still to come in a row, of whatever version, which it takes on.
+  constexpr bool to_come(int device, Action& wanted) const {
+    ActionSpan const row = row_of(table, device);
+    for (int i = position[device]; i < row.size; ++i) {
+      if (row[i].kind == wanted.kind && row[i].stage == wanted.stage &&
+          row[i].index == wanted.index) {
+        wanted.version = row[i].version;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /// The counter does not stand at the action's microbatch.
+  constexpr Step not_its_turn(int d, Action action, int next, ActionKind kind) {
+    if (action.index < next) {
+      return fail(Flaw::doubled, d, action);
+    }
+    Action earlier = same(action, kind, action.stage);
+    earlier.index = next;
+    if (!find_either(d, earlier)) {
+      return fail(Flaw::missing, d, earlier, action);
+    }
+    bool const ends = action.kind == ActionKind::backward || kind == ActionKind::weight_gradient;
+    return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
+  }
+
+  /// What the action needs, of the same microbatch, was not done before.
+  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
+    Action needed = same(action, kind, stage);
+    return find_either(d, needed) ? fail(Flaw::before_its_input, d, action, needed)
+                                  : fail(Flaw::missing, d, needed, action);
+  }
+
+ private:
+  // A backward may stand there in two parts, of which it then becomes the first.
+  constexpr bool find_either(int d, Action& wanted) const {
+    if (to_come(d, wanted)) {
+      return true;
+    }
+    Action split = wanted;
+    split.kind = ActionKind::input_gradient;
+    if (wanted.kind != ActionKind::backward || !to_come(d, split)) {
+      return false;
+    }
+    wanted = split;
+    return true;
+  }
+
+ public:
+  Table const& table;
+  StageMapView map;
+  int share;  ///< microbatches of a copy
+  int depth;
+  StageEdges edges;
+
+ private:
+  Scratch<int> memory_;
+
+ public:
+  int* forwarded;  ///< of each stage, the next microbatch to go forward
+  int* backed;     ///< … to go backward, by B or I
+  int* retired;    ///< … to end, by B or W
+
+ private:
+  int* moved_;  // … to send and receive, forward and backward
+
+ public:
+  int* position;  ///< of each device in its row
+  Verdict verdict;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+template <class Table>
+class Messages {
+ public:
+  constexpr Messages(TableState<Table>& state, int microbatches)
+      : at_{state},
+        channels_{state.map, microbatches, state.depth},
+        waits_{4 * state.map.devices, -1},
+        part_{waits_.data()},
+        waits_for_{part_ + state.map.devices},
+        offered_{waits_for_ + state.map.devices},
+        queue_{offered_ + state.map.devices} {
+    for (int d = 0; d < state.map.devices; ++d) {
+      queue_[queued_++] = d;
+    }
+  }
+
+  /// The next device that can go on, or -1.
+  constexpr int next() { return taken_ < queued_ ? queue_[taken_++ % at_.map.devices] : -1; }
+
+  /// The device cannot go on until it is woken by the same number: a channel, or one above all
+  /// channels, for what is no message.
+  constexpr Step wait(int d, int channel) {
+    waits_for_[d] = channel;
+    return Step::waiting;
+  }
+  constexpr void wake(int d, int channel) {
+    if (waits_for_[d] == channel) {
+      waits_for_[d] = -1;
+      queue_[queued_++ % at_.map.devices] = d;
+    }
+  }
+
+  constexpr Step send(int d, Action const& action, bool forward) {
+    int const s = action.stage;
+    int& moved = at_.moved(action.kind, s);
+    int& part = part_[d];
+    int& offered = offered_[d];
+    if (part < 0) {
+      if (moved != action.index) {
+        return at_.not_its_turn(d, action, moved, action.kind);
+      }
+      int const first = first_out(s, forward);
+      if (first < 0) {
+        return at_.fail(Flaw::nothing_to_send, d, action);
+      }
+      if ((forward ? at_.forwarded : at_.backed)[s] <= action.index) {
+        return at_.lacks(d, action, forward ? ActionKind::forward : ActionKind::backward, s);
+      }
+      part = first;
+    }
+    for (; part >= 0; part = next_out(part, forward)) {
+      int const channel = channels_.of(part, forward);
+      if (offered < 0) {
+        if (channels_.full(channel)) {
+          return wait(d, channel);
+        }
+        channels_.send(channel, part);
+        wake(far_end(part, forward), channel);
+        offered = at_.depth == 0 ? part : -1;
+      }
+      if (offered >= 0 && !channels_.empty(channel)) {
+        return wait(d, channel);
+      }
+      offered = -1;
+    }
+    moved = action.index + 1;
+    return Step::done;
+  }
+
+  constexpr Step receive(int d, Action const& action, bool forward) {
+    int& moved = at_.moved(action.kind, action.stage);
+    int& part = part_[d];
+    if (part < 0) {
+      if (moved != action.index) {
+        return at_.not_its_turn(d, action, moved, action.kind);
+      }
+      part = first_out(action.stage, !forward);
+      if (part < 0) {
+        return at_.fail(Flaw::nothing_to_receive, d, action);
+      }
+    }
+    for (; part >= 0; part = next_out(part, !forward)) {
+      int const channel = channels_.of(part, forward);
+      if (channels_.empty(channel)) {
+        return wait(d, channel);
+      }
+      if (channels_.next(channel) != part) {
+        return at_.fail(Flaw::out_of_fifo_order, d, action, next_message(channel, true));
+      }
+      channels_.take(channel);
+      wake(far_end(part, !forward), channel);
+    }
+    moved = action.index + 1;
+    return Step::done;
+  }
+
+  /// What the action of a device that waits is waiting for.
+  constexpr Action awaited(int d) const {
+    Action const action = at_.action_of(d);
+    bool const forward =
+        action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
+    if (sends(action)) {
+      return next_message(channels_.of(part_[d], forward), false);
+    }
+    StageEdge const edge = at_.map.edge[part_[d]];
+    return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
+            .stage = forward ? edge.from : edge.to,
+            .index = action.index};
+  }
+
+  static constexpr bool sends(Action const& action) {
+    return action.kind == ActionKind::send_forward || action.kind == ActionKind::send_backward;
+  }
+
+ private:
+  constexpr int first_out(int stage, bool forward) const {
+    return forward ? at_.edges.crossing_out[stage] : at_.edges.crossing_in[stage];
+  }
+  constexpr int next_out(int edge, bool forward) const {
+    return forward ? at_.edges.next_out[edge] : at_.edges.next_in[edge];
+  }
+
+  // The device at the other end of an edge, seen from its lower stage or from its higher one.
+  constexpr int far_end(int edge, bool from_lower) const {
+    return at_.map.device[from_lower ? at_.map.edge[edge].to : at_.map.edge[edge].from];
+  }
+
+  // The action that sent, or that will receive, the next message in flight.
+  constexpr Action next_message(int channel, bool sender) const {
+    int const e = channels_.next(channel);
+    bool const forward = channel % 2 == 0;
+    StageEdge const edge = at_.map.edge[e];
+    return {.kind = forward ? (sender ? ActionKind::send_forward : ActionKind::receive_forward)
+                            : (sender ? ActionKind::send_backward : ActionKind::receive_backward),
+            .stage = forward == sender ? edge.from : edge.to,
+            .index = at_.first_microbatch(edge.from) + channels_.taken(e, forward)};
+  }
+
+  TableState<Table>& at_;
+  Channels channels_;
+  Scratch<int> waits_;
+  int* part_;       // of each device, the edge that its message waits at, or -1
+  int* waits_for_;  // … the channel that it waits for, or -1
+  int* offered_;    // at depth 0: the edge whose message lies there to be taken, or -1
+  int* queue_;      // a ring of the devices that can go on, each at most once
+  int queued_ = 0;  // all that ever were
+  int taken_ = 0;   // … that next() gave
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/schedule/verify/passes.hpp
+
+/// @file
+/// Passes: the rules of verify() for a device's passes, which wait for nothing: what a pass needs
+/// was done before in its own row, or the row is wrong.
+
+namespace tandem::detail {
+
+template <class Table>
+class Passes {
+ public:
+  constexpr explicit Passes(TableState<Table>& state) : at_{state} {}
+
+  constexpr Step forward(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.forwarded[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.forwarded[s], ActionKind::forward);
+    }
+    if (at_.edges.crossing_in[s] >= 0 &&
+        at_.moved(ActionKind::receive_forward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_forward, s);
+    }
+    for (int e = at_.edges.local_in[s]; e >= 0; e = at_.edges.next_in[e]) {
+      if (at_.forwarded[at_.map.edge[e].from] <= action.index) {
+        return at_.lacks(d, action, ActionKind::forward, at_.map.edge[e].from);
+      }
+    }
+    ++at_.forwarded[s];
+    return Step::done;
+  }
+
+  /// B, or I.
+  constexpr Step backward(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.backed[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.backed[s], action.kind);
+    }
+    if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
+    }
+    if (at_.forwarded[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::forward, s);
+    }
+    if (at_.edges.crossing_out[s] >= 0 &&
+        at_.moved(ActionKind::receive_backward, s) <= action.index) {
+      return at_.lacks(d, action, ActionKind::receive_backward, s);
+    }
+    for (int e = at_.edges.local_out[s]; e >= 0; e = at_.edges.next_out[e]) {
+      if (at_.backed[at_.map.edge[e].to] <= action.index) {
+        return at_.lacks(d, action, ActionKind::backward, at_.map.edge[e].to);
+      }
+    }
+    ++at_.backed[s];
+    if (action.kind == ActionKind::backward) {
+      ++at_.retired[s];
+    }
+    return Step::done;
+  }
+
+  constexpr Step weight_gradient(int d, Action const& action) {
+    int const s = action.stage;
+    if (at_.retired[s] != action.index) {
+      return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
+    }
+    if (at_.backed[s] <= action.index) {
+      return at_.lacks(d, action, ActionKind::input_gradient, s);
+    }
+    ++at_.retired[s];
+    return Step::done;
+  }
+
+  /// All rows have ended: were all microbatches passed through all stages?
+  constexpr Step finish() {
+    for (int s = 0; s < at_.map.stages; ++s) {
+      int const end = at_.first_microbatch(s) + at_.share;
+      auto const stage = static_cast<std::int16_t>(s);
+      int const d = at_.map.device[s];
+      if (at_.forwarded[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::forward, 0, stage, at_.forwarded[s]});
+      }
+      if (at_.backed[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::backward, 0, stage, at_.backed[s]});
+      }
+      if (at_.retired[s] < end) {
+        return at_.fail(Flaw::missing, d, {ActionKind::weight_gradient, 0, stage, at_.retired[s]});
+      }
+    }
+    return Step::done;
+  }
+
+ private:
+  TableState<Table>& at_;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+/// Of a table that has no updates: one of synchronous training, without what ends its step.
+template <class Table>
+class NoUpdates {
+ public:
+  static constexpr Flaw foreign = Flaw::foreign_action;
+
+  constexpr NoUpdates(TableState<Table>&, Messages<Table> const& messages) : messages_{messages} {}
+
+  constexpr bool admits(Action const& action) const {
+    return action.kind <= ActionKind::receive_backward && action.version == 0;
+  }
+  constexpr Step run(int, Action const&) const { return Step::done; }  // admits() refused it
+  constexpr Step read_weights(int, Action const&) const { return Step::done; }
+  constexpr Action awaited(int d) const { return messages_.awaited(d); }
+  constexpr Step finish() const { return Step::done; }
+
+ private:
+  Messages<Table> const& messages_;
+};
+
+/// @tparam Rules  what a table may have besides passes and messages: NoUpdates or Updates
+template <class Table, class Rules = NoUpdates<Table>>
+class Verification {
+ public:
+  template <class... Extra>
+  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
+                         Extra const&... extra)
+      : at_{table, map, microbatches, depth},
+        passes_{at_},
+        messages_{at_, microbatches},
+        rules_{at_, messages_, extra...} {}
+  Verification(Verification const&) = delete;  // its parts refer to each other
+  Verification& operator=(Verification const&) = delete;
+
+  constexpr Verdict run() {
+    for (int d = messages_.next(); d >= 0; d = messages_.next()) {
+      ActionSpan const row = row_of(at_.table, d);
+      for (int& at = at_.position[d]; at < row.size; ++at) {
+        Step const step = advance(d, row.data[at]);
+        if (step == Step::failed) {
+          return at_.verdict;
+        }
+        if (step == Step::waiting) {
+          break;
+        }
+      }
+    }
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (!has_ended(d)) {
+        return stuck();
+      }
+    }
+    if (passes_.finish() == Step::done) {
+      rules_.finish();
+    }
+    return at_.verdict;
+  }
+
+ private:
+  constexpr bool has_ended(int d) const { return at_.position[d] == row_of(at_.table, d).size; }
+
+  constexpr Step advance(int d, Action const& action) {
+    if (!rules_.admits(action)) {
+      return at_.fail(Rules::foreign, d, action);
+    }
+    int const s = action.stage;
+    if (s < 0 || s >= at_.map.stages) {
+      at_.verdict.count = at_.map.stages;
+      return at_.fail(Flaw::unknown_stage, d, action);
+    }
+    if (at_.map.device[s] != d) {
+      at_.verdict.other_rank = at_.map.device[s];
+      return at_.fail(Flaw::wrong_device, d, action);
+    }
+    if (action.kind >= ActionKind::update) {
+      return rules_.run(d, action);
+    }
+    int const first = at_.first_microbatch(s);
+    if (action.index < first || action.index >= first + at_.share) {
+      at_.verdict.first = first;
+      at_.verdict.count = at_.share;
+      return at_.fail(Flaw::unknown_microbatch, d, action);
+    }
+    switch (action.kind) {
+      case ActionKind::forward:
+        return with_weights(d, action, passes_.forward(d, action));
+      case ActionKind::weight_gradient:
+        return passes_.weight_gradient(d, action);
+      case ActionKind::send_forward:
+        return messages_.send(d, action, true);
+      case ActionKind::receive_forward:
+        return messages_.receive(d, action, true);
+      case ActionKind::send_backward:
+        return messages_.send(d, action, false);
+      case ActionKind::receive_backward:
+        return messages_.receive(d, action, false);
+      default:
+        return with_weights(d, action, passes_.backward(d, action));
+    }
+  }
+
+  constexpr Step with_weights(int d, Action const& action, Step pass) {
+    return pass == Step::done ? rules_.read_weights(d, action) : pass;
+  }
+
+  constexpr Verdict stuck() {
+    int at = 0;
+    for (int d = 0; d < at_.map.devices; ++d) {
+      if (has_ended(d)) {
+        continue;
+      }
+      at = d;
+      Action wanted = rules_.awaited(d);
+      int const peer = at_.map.device[wanted.stage];
+      if (!at_.to_come(peer, wanted)) {
+        Action const action = at_.action_of(d);
+        bool const sends = Messages<Table>::sends(action);
+        at_.fail(sends ? Flaw::unmatched_send : Flaw::unmatched_receive, d, action, wanted);
+        at_.verdict.other_rank = peer;
+        return at_.verdict;
+      }
+    }
+    for (int d = 0; d < at_.map.devices; ++d) {  // each waits for another: on to those in a circle
+      at = at_.map.device[rules_.awaited(at).stage];
+    }
+    Action const wanted = rules_.awaited(at);
+    at_.fail(Flaw::deadlock, at, at_.action_of(at), wanted);
+    at_.verdict.other_rank = at_.map.device[wanted.stage];
+    at_.verdict.waiting = at_.action_of(at_.verdict.other_rank);
+    return at_.verdict;
+  }
+
+  TableState<Table> at_;
+  Passes<Table> passes_;
+  Messages<Table> messages_;
+  Rules rules_;
+};
+
+}  // namespace detail
+
+/// Whether every forward and backward (B, or I and W) of each stage stands once for each microbatch
+/// of its copy, on the stage's device, behind what it needs; whether messages are sent and received
+/// in one order, and none is left over; and whether no device waits forever. A stage's actions of
+/// one kind must stand in ascending order of microbatches.
+///
+/// Cost: about linear in the actions.
+/// @param table  lowered: passes and messages, no reductions and no update
+/// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
+///               together with its RECV
+/// @throws ContractError  microbatches < 1 or depth < 0
+template <class Table>
+constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
+                         int depth = 1) {
+  expects(microbatches >= 1 && depth >= 0,
+          "verify(table, map, microbatches, depth): give 1 microbatch or more, depth 0 or more");
+  if (!is_sound(map) || map.devices != devices_of(table)) {
+    return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
+  }
+  if (microbatches % map.copies != 0) {
+    return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
+  }
+  return detail::Verification<Table>{table, map, microbatches, depth}.run();
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// All nodes below a path go to a device: {"3.1", 1} places 3.1, 3.1.0, 3.1.1, … but not 3.10.
@@ -42929,6 +41933,138 @@ class SequenceBatches {
 /// @file
 /// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
 
+// ---- tandem/schedule/verify/sentence.hpp
+
+/// @file
+/// A Verdict as a sentence.
+
+namespace tandem {
+
+namespace detail {
+
+/// What a flaw is called; what stands in braces is a number or an action of the verdict.
+TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::none:
+      return "the action table is valid";
+    case Flaw::unsound_map:
+      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
+             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
+             "those of a link from one device to one other";
+    case Flaw::uneven_copies:
+      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
+             "multiple of the copies";
+    case Flaw::foreign_action:
+      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
+             "updates out of the table";
+    case Flaw::foreign_update:
+      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
+             "out, exchanges where no weights are averaged, and versions of anything but passes";
+    case Flaw::unknown_stage:
+      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
+    case Flaw::wrong_device:
+      return "{action} belongs to {peer}, which has its stage";
+    case Flaw::unknown_microbatch:
+      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
+    case Flaw::missing:
+      return "{action} is missing{before}";
+    case Flaw::doubled:
+      return "{action} stands there although it was done before";
+    case Flaw::out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
+             "order";
+    case Flaw::retired_out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must be retired in "
+             "ascending order";
+    case Flaw::before_its_input:
+      return "{action} stands before {other}, which it needs";
+    case Flaw::nothing_to_send:
+      return "{action} has nothing to send: no other device needs what it names";
+    case Flaw::nothing_to_receive:
+      return "{action} has nothing to receive: no other device makes what it names";
+    case Flaw::unmatched_send:
+      return "{action} waits for a free place, but {peer} has no {other} that would make one";
+    case Flaw::unmatched_receive:
+      return "{action} waits for a message, but {peer} has no {other} that would send it";
+    case Flaw::out_of_fifo_order:
+      return "{action} is not the next message of its link, which is that of {other}; receive in "
+             "the order of the sends";
+    case Flaw::wrong_version:
+      return "{action} must read version {count} of the weights; so the schedule says";
+    case Flaw::version_to_come:
+      return "{action} reads weights that are not there yet: its stage has had {updates}";
+    case Flaw::version_gone:
+      return "{action} reads weights that are overwritten: its stage has had {updates}";
+    case Flaw::exchanged_otherwise:
+      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
+             "one order";
+    case Flaw::unsound_rules:
+      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
+             "another "
+             "copy has not; give for each device the stages of its own";
+    case Flaw::foreign_tail:
+      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
+             "all a rank has, and the update of one model, with its lowest stage";
+    case Flaw::reduced_out_of_order:
+      return "{action} stands before {other}; await a rank's buckets in ascending order";
+    case Flaw::deadlock:
+      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
+             "in flight for each link and direction";
+    case Flaw::queues_shared:
+      return "{action} waits forever, since the streams of its GPU share {queues}; "
+             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
+  }
+  return "{action}";
+}
+
+inline std::string counted(int count, char const* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// What stands for @p name in a sentence.
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
+  if (name == "action" || name == "other" || name == "waiting") {
+    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
+  }
+  if (name == "before") {
+    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
+  }
+  if (name == "peer") {
+    return "rank " + std::to_string(v.other_rank);
+  }
+  if (name == "updates" || name == "depth" || name == "queues") {
+    return name == "depth" ? counted(v.depth, "message")
+                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
+  }
+  return std::to_string(name == "rank"      ? v.rank
+                        : name == "first"   ? v.first
+                        : name == "last"    ? v.first + v.count - 1
+                        : name == "count-1" ? v.count - 1
+                                            : v.count);
+}
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD std::string to_string(Verdict const& v) {
+  std::string_view rest = detail::sentence_of(v.flaw);
+  std::string sentence;
+  if (rest.substr(0, 8) == "{action}") {
+    sentence = "rank " + std::to_string(v.rank) + ": ";
+  }
+  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
+    auto const close = rest.find('}');
+    sentence.append(rest.substr(0, open));
+    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
+    rest.remove_prefix(close + 1);
+  }
+  return sentence.append(rest);
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Rows with messages, and how many microbatches they are for; empty where there are none.
@@ -44323,8 +43459,8 @@ class EpochLoop {
   /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
   /// @param call   lent to the watch
   template <class D, class Watch>
-  EpochResult run(D const& data, Epoch epoch, Progress const& progress, Watch const& watch,
-                  OneCall::Scope const& call) {
+  TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
+                              Watch const& watch, OneCall::Scope const& call) {
     std::int64_t const index = cursor_.place(epoch);
     ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
                       data.size()};

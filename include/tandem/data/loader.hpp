@@ -25,6 +25,7 @@
 #include <vector>
 
 #include <tandem/core/available_memory.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/core/thread_error.hpp>
@@ -157,7 +158,7 @@ class Loader<D, Scalar> {
   }
 
   template <class = void>
-  void start() {
+  TANDEM_COLD void start() {
     for (std::unique_ptr<Worker> const& worker : workers_) {
       try {
         std::unique_lock const lock{mutex_};
@@ -175,7 +176,7 @@ class Loader<D, Scalar> {
     }
   }
 
-  void stop() {
+  TANDEM_COLD void stop() {
     {
       std::unique_lock lock{mutex_};
       stop_ = true;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/train/bad_sample.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
@@ -40,8 +41,8 @@ class EpochLoop {
   /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
   /// @param call   lent to the watch
   template <class D, class Watch>
-  EpochResult run(D const& data, Epoch epoch, Progress const& progress, Watch const& watch,
-                  OneCall::Scope const& call) {
+  TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
+                              Watch const& watch, OneCall::Scope const& call) {
     std::int64_t const index = cursor_.place(epoch);
     ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
                       data.size()};

@@ -60,13 +60,13 @@ TEST_CASE("stages by NCCL: too few hardware queues for the schedule are refused,
   if (tandem::cuda::device_count() < 2) {
     return;
   }
-  std::string const before = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");  // the library has set it
+  { Two const sets{recorded_options()}; }
+  std::string const before = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   CHECK(before == "32");
   CHECK(std::string{std::getenv("CUDA_MODULE_LOADING")} == "EAGER");
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1", 1);
   CHECK_THROWS_WITH_AS(Two{recorded_options()},
-                       doctest::Contains("the step would not end: rank 1: 1SEND_B0 waits"),
-                       ContractError);
+                       doctest::Contains("the step would not end: rank 1: 1SEND_B0 waits"), Error);
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", before.c_str(), 1);
 }
 

@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/comm/concepts.hpp>
@@ -16,7 +18,6 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/memory/check/plays_rows.hpp>
-#include <tandem/engine/prepare/check_queues.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_body.hpp>
@@ -56,7 +57,11 @@ class Rank final
         runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
-    check_queues<Whole, typename Backend::Device>(options.rows);
+    if constexpr (requires {
+                    check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+                  }) {
+      check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+    }
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
   }
@@ -114,7 +119,7 @@ class Rank final
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
   }
-  void add_up(std::span<double> numbers) override {
+  TANDEM_COLD void add_up(std::span<double> numbers) override {
     StepSums<typename Parts::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
     begin({}, {}, false);
     sums.put(parts_.device, numbers);

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/engine/step/state.hpp>
 
@@ -21,7 +22,7 @@ namespace tandem {
 /// whose loss is not finite.
 /// @param sums  of each microbatch its loss and @p metrics metrics
 template <class = void>  // compiled where it is called, not by every include
-void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
+TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
   std::size_t const each = 1 + static_cast<std::size_t>(metrics);
   auto const sum = [&](std::size_t which) {
     double all = 0.0;

@@ -19,7 +19,6 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/runtime/cuda/device.hpp>
-#include <tandem/runtime/cuda/environment.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/memory_pool.hpp>
 #include <tandem/runtime/cuda/range.hpp>
@@ -119,9 +118,6 @@ struct RankDevice {
   [[nodiscard]] Library& library() {
     return libraries_.get<Library>(device);
   }
-
-  /// Streams beyond so many share queues of the hardware, and wait for each other there.
-  [[nodiscard]] static int hardware_queues() { return cuda::hardware_queues(); }
 
   /// A stream besides `communication`.
   [[nodiscard]] std::unique_ptr<Stream> make_stream() const {
