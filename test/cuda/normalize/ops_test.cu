@@ -16,7 +16,18 @@
 #include "cuda/normalize/support.hpp"
 
 namespace tandem {
+
+namespace ops_test {
+
+struct Weights {  // in a name, since a kernel is made of it
+  static constexpr float class_weights[] = {1, 2, 0, 1, 0.5F, 1, 1, 4, 1, 3, 0.25F};
+};
+
+}  // namespace ops_test
+
 namespace {
+
+using ops_test::Weights;
 
 using test::DeviceArray;
 using test::gpu;
@@ -205,10 +216,6 @@ TEST_CASE("the op of batch norm is Host's, a ReLU fused or not, frozen or not, f
 
 struct Tenth {
   static constexpr double value = 0.1;
-};
-
-struct Weights {
-  static constexpr float class_weights[] = {1, 2, 0, 1, 0.5F, 1, 1, 4, 1, 3, 0.25F};
 };
 
 /// The loss's value and gradient; Target is its targets' type. The output may be an image of the
