@@ -9,8 +9,9 @@
                                   print the tests of the folder TEST that need more than it
 
 The result depends on the headers alone: it holds no date and no path of this machine. At its end it
-undefines our macros but for the version. Each header stands where it is first included; standard and
-foreign headers are gathered at the top, unless they stand inside #if.
+undefines our macros but for the version and what programs write before functions of their own. Each
+header stands where it is first included; standard and foreign headers are gathered at the top,
+unless they stand inside #if.
 """
 
 import argparse
@@ -64,7 +65,7 @@ class Amalgamation:
                 depth -= 1
             elif word == "define":
                 macro = re.match(r"\w+", rest)[0]
-                if macro.startswith("TANDEM_") and not macro.startswith("TANDEM_VERSION"):
+                if macro.startswith("TANDEM_") and not macro.startswith(("TANDEM_VERSION", "TANDEM_HOST_DEVICE")):
                     self.macros.append(macro)
             elif word == "include":
                 spelled = re.match(r'<[^>]+>|"[^"]+"', rest)[0]

@@ -18098,7 +18098,7 @@ struct StepSlot {
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
-    if constexpr (WeighsTargets<Loss>) {
+    if constexpr (weighs_targets) {
       all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
     }
     if constexpr (is_criterion) {
@@ -18117,6 +18117,10 @@ struct StepSlot {
  private:
   static constexpr auto const& network = Whole::network;
   static constexpr bool is_criterion = network.output().criterion;
+  // Whether the loss is a mean over something else than samples.
+  static constexpr bool weighs_targets = requires(Target const* targets) {
+    Loss::weight({targets, 0}, 0, 0);
+  };
 
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);
@@ -18126,24 +18130,26 @@ struct StepSlot {
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
   [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
-    if constexpr (WeighsTargets<Loss>) {
+    if constexpr (weighs_targets) {
       if (batch.targets != nullptr) {
-        TargetRows const rows{batch.targets, key.time[network.output().out]};
+        int const time = key.time[network.output().out];
+        auto const weight = [&](int first, int size) {
+          return Loss::weight({batch.targets, time}, first, size);
+        };
         double counts[2] = {};
         if constexpr (Whole::averaging.keeps_two()) {
-          microbatches.each_of_all([&](int copy, int first, int size) {
-            counts[copy] += Loss::weight(rows, first, size);
-          });
+          microbatches.each_of_all(
+              [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
           state.targets = counts[0] + counts[1];
         } else {  // in the order of the samples, which no strategy changes
-          state.targets = counts[0] = counts[1] = Loss::weight(rows, 0, batch.size);
+          state.targets = counts[0] = counts[1] = weight(0, batch.size);
         }
         for (int copy = 0; copy < 2; ++copy) {
           state.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
         }
         state.counted = state.targets;
-        if constexpr (requires { Loss::counted(rows, 0, 0); }) {
-          state.counted = Loss::counted(rows, 0, batch.size);
+        if constexpr (requires { Loss::counted({batch.targets, time}, 0, 0); }) {
+          state.counted = Loss::counted({batch.targets, time}, 0, batch.size);
         }
       }
     }
@@ -48613,6 +48619,7 @@ TANDEM_NOINLINE void global_avg_pool_gradient(Team& team, int batch, int channel
 /// The forward pass saves which cell of the window was the largest, one byte an output where the
 /// window has at most 255 cells. The gradient gathers, so that threads may split dx.
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -48621,6 +48628,7 @@ TANDEM_NOINLINE void global_avg_pool_gradient(Team& team, int batch, int channel
 /// @file
 /// WindowCells: for each of 16 channels, which cell of a window; saved in bytes where they suffice.
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -48658,10 +48666,10 @@ using ByteVector = std::uint8_t __attribute__((vector_size(16)));
 using SignedBytes = char __attribute__((vector_size(16)));
 
 [[gnu::always_inline]] inline void widen(ByteVector const& bytes, IntVector& ints) {
-  ints = __builtin_ia32_pmovzxbd512_mask((SignedBytes)bytes, IntVector{}, 0xFFFF);
+  ints = __builtin_ia32_pmovzxbd512_mask(std::bit_cast<SignedBytes>(bytes), IntVector{}, 0xFFFF);
 }
 [[gnu::always_inline]] inline void narrow(IntVector const& ints, ByteVector& bytes) {
-  bytes = (ByteVector)__builtin_ia32_pmovdb512_mask(ints, SignedBytes{}, 0xFFFF);
+  bytes = std::bit_cast<ByteVector>(__builtin_ia32_pmovdb512_mask(ints, SignedBytes{}, 0xFFFF));
 }
 #else
 [[gnu::always_inline]] inline void widen(ByteVector const& bytes, IntVector& ints) {
@@ -48730,7 +48738,7 @@ bool row_has_nan(T const* row, int pixels, std::int64_t stride, int channels) {
   for (int p = 0; p < pixels; ++p) {
     for_vectors(channels, [&](int c, auto some) {
       IntVector const magnitude =
-          reinterpret_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
+          std::bit_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
       largest = magnitude > largest ? magnitude : largest;
     });
   }
@@ -49786,7 +49794,6 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 
 #undef TANDEM_ASSERT
 #undef TANDEM_COLD
-#undef TANDEM_HOST_DEVICE
 #undef TANDEM_INLINE
 #undef TANDEM_KERNEL
 #undef TANDEM_NOINLINE

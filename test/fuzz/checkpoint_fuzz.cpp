@@ -89,7 +89,11 @@ class Subject {
     largest_allocation = 0;
     bool loaded = false;
     try {
-      weights_only ? trainer_.load_weights(file_.path()) : trainer_.load(file_.path());
+      if (weights_only) {
+        trainer_.load_weights(file_.path());
+      } else {
+        trainer_.load(file_.path());
+      }
       loaded = true;
     } catch (Error const& error) {  // any other exception is a finding
       fuzz::require_sentence(error.what());

@@ -27,7 +27,7 @@ double const volatile unbounded = std::numeric_limits<double>::infinity();
 int microbatch_of(double loss) {
   double const sums[] = {1.0, 0.0, loss, 0.0, loss, 0.0};
   StepResult result;
-  finish_sums(sums, result);
+  finish_sums(sums, 1, result);
   return result.non_finite;
 }
 

@@ -19,7 +19,12 @@ namespace tandem {
 
 namespace ops_test {
 
-struct Weights {  // in a name, since a kernel is made of it
+// Not in an unnamed namespace: kernels are made of them.
+struct Tenth {
+  static constexpr double value = 0.1;
+};
+
+struct Weights {
   static constexpr float class_weights[] = {1, 2, 0, 1, 0.5F, 1, 1, 4, 1, 3, 0.25F};
 };
 
@@ -27,6 +32,7 @@ struct Weights {  // in a name, since a kernel is made of it
 
 namespace {
 
+using ops_test::Tenth;
 using ops_test::Weights;
 
 using test::DeviceArray;
@@ -213,10 +219,6 @@ TEST_CASE("the op of batch norm is Host's, a ReLU fused or not, frozen or not, f
     }
   }
 }
-
-struct Tenth {
-  static constexpr double value = 0.1;
-};
 
 /// The loss's value and gradient; Target is its targets' type. The output may be an image of the
 /// op_channels and pixels above.

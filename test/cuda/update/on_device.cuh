@@ -28,8 +28,11 @@ using test::DeviceArray;
 
 /// As the engine's StepResult.
 struct Result {
-  double loss, metric, gradient_norm, weight;
+  double loss, metric, gradient_norm, weight, counted;
   int non_finite, samples;
+  struct {
+    double value[8];
+  } metrics;
 };
 
 inline cuda::RankDevice& gpu() {
@@ -172,7 +175,7 @@ class OnDevice {
       kernels.sum_squares(gpu().compute);
     }
     kernels.finish(gpu().compute, on_device.data(), sums_on_device.data(),
-                   static_cast<int>(sums.size() / 2), samples, clips, result.data());
+                   static_cast<int>(sums.size() / 2), 1, samples, clips, result.data());
     kernels.apply(gpu().compute, on_device.data());
     static_cast<void>(functors.host());  // looks at what stands around it
     static_cast<void>(squares.host());

@@ -75,7 +75,7 @@ struct StepSlot {
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
-    if constexpr (WeighsTargets<Loss>) {
+    if constexpr (weighs_targets) {
       all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
     }
     if constexpr (is_criterion) {
@@ -94,6 +94,10 @@ struct StepSlot {
  private:
   static constexpr auto const& network = Whole::network;
   static constexpr bool is_criterion = network.output().criterion;
+  // Whether the loss is a mean over something else than samples.
+  static constexpr bool weighs_targets = requires(Target const* targets) {
+    Loss::weight({targets, 0}, 0, 0);
+  };
 
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);
@@ -103,24 +107,26 @@ struct StepSlot {
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
   [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
-    if constexpr (WeighsTargets<Loss>) {
+    if constexpr (weighs_targets) {
       if (batch.targets != nullptr) {
-        TargetRows const rows{batch.targets, key.time[network.output().out]};
+        int const time = key.time[network.output().out];
+        auto const weight = [&](int first, int size) {
+          return Loss::weight({batch.targets, time}, first, size);
+        };
         double counts[2] = {};
         if constexpr (Whole::averaging.keeps_two()) {
-          microbatches.each_of_all([&](int copy, int first, int size) {
-            counts[copy] += Loss::weight(rows, first, size);
-          });
+          microbatches.each_of_all(
+              [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
           state.targets = counts[0] + counts[1];
         } else {  // in the order of the samples, which no strategy changes
-          state.targets = counts[0] = counts[1] = Loss::weight(rows, 0, batch.size);
+          state.targets = counts[0] = counts[1] = weight(0, batch.size);
         }
         for (int copy = 0; copy < 2; ++copy) {
           state.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
         }
         state.counted = state.targets;
-        if constexpr (requires { Loss::counted(rows, 0, 0); }) {
-          state.counted = Loss::counted(rows, 0, batch.size);
+        if constexpr (requires { Loss::counted({batch.targets, time}, 0, 0); }) {
+          state.counted = Loss::counted({batch.targets, time}, 0, batch.size);
         }
       }
     }

@@ -8,6 +8,7 @@
 /// The forward pass saves which cell of the window was the largest, one byte an output where the
 /// window has at most 255 cells. The gradient gathers, so that threads may split dx.
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -29,7 +30,7 @@ bool row_has_nan(T const* row, int pixels, std::int64_t stride, int channels) {
   for (int p = 0; p < pixels; ++p) {
     for_vectors(channels, [&](int c, auto some) {
       IntVector const magnitude =
-          reinterpret_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
+          std::bit_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
       largest = magnitude > largest ? magnitude : largest;
     });
   }

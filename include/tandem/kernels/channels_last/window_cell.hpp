@@ -4,6 +4,7 @@
 /// @file
 /// WindowCells: for each of 16 channels, which cell of a window; saved in bytes where they suffice.
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -44,10 +45,10 @@ using ByteVector = std::uint8_t __attribute__((vector_size(16)));
 using SignedBytes = char __attribute__((vector_size(16)));
 
 [[gnu::always_inline]] inline void widen(ByteVector const& bytes, IntVector& ints) {
-  ints = __builtin_ia32_pmovzxbd512_mask((SignedBytes)bytes, IntVector{}, 0xFFFF);
+  ints = __builtin_ia32_pmovzxbd512_mask(std::bit_cast<SignedBytes>(bytes), IntVector{}, 0xFFFF);
 }
 [[gnu::always_inline]] inline void narrow(IntVector const& ints, ByteVector& bytes) {
-  bytes = (ByteVector)__builtin_ia32_pmovdb512_mask(ints, SignedBytes{}, 0xFFFF);
+  bytes = std::bit_cast<ByteVector>(__builtin_ia32_pmovdb512_mask(ints, SignedBytes{}, 0xFFFF));
 }
 #else
 [[gnu::always_inline]] inline void widen(ByteVector const& bytes, IntVector& ints) {
