@@ -38613,8 +38613,9 @@ class FileWeights {
         entries_.push_back({std::move(name), &tensor});
       }
     }
-    std::stable_sort(entries_.begin(), entries_.end(),
-                     [](Entry const& a, Entry const& b) { return a.name < b.name; });
+    std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
+      return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
+    });
     for (std::size_t i = 1; i < entries_.size(); ++i) {
       if (entries_[i].name == entries_[i - 1].name) {
         throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
