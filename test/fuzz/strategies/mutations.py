@@ -78,8 +78,8 @@ MUTATIONS = {
         "engine/links/tied_sums.hpp",
         "        Verbs<Backend>::add(device, memory.gradients() + tie.held[i].begin, sum, count);\n", ""),
     "divisor_of_shard": (  # a mean of the replicas' means over their own targets
-        "engine/rank/step_slot.hpp", "Loss::weight(rows, 0, batch.size)",
-        "Loss::weight(rows, microbatches.begin(), microbatches.end() - microbatches.begin()) *\n"
+        "engine/rank/step_slot.hpp", "counts[1] = weight(0, batch.size)",
+        "counts[1] = weight(microbatches.begin(), microbatches.end() - microbatches.begin()) *\n"
         "              batch.size / std::max(1.0, static_cast<double>(microbatches.end() - microbatches.begin()))"),
     "lengths_ignored": (  # what stands behind the end of a sequence is a key
         "kernels/functors/attention.hpp", "return lengths == nullptr ? time : lengths[sample];", "return time;"),
