@@ -15819,7 +15819,7 @@ concept DirectsElements = requires(O const& o, V const& p, detail::StatesOf<O, V
 ///     static constexpr std::string_view name = "SignOfMomentum";
 ///     static constexpr std::string_view state_names[] = {"momentum_buffer"};
 ///     template <class V>
-///     TANDEM_HOST_DEVICE V next(V p, V g, V (&state)[1], auto const& settings) const {
+///     TANDEM_HOST_DEVICE V next(V const& p, V const& g, V (&state)[1], auto const& settings) const {
 ///       V const zero{0};
 ///       state[0] = V{momentum} * state[0] + g;
 ///       V const step{settings.learning_rate};
@@ -30371,7 +30371,7 @@ struct Adagrad {
   }
 
   template <class V, class S>
-  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[1], S const& settings) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[1], S const& settings) const {
     using std::sqrt;
     V const g = gradient + V{settings.weight_decay} * p;
     state[0] = state[0] + g * g;
@@ -30420,12 +30420,13 @@ struct Lamb {
   }
 
   template <class V>
-  TANDEM_HOST_DEVICE void move(V /*p*/, V g, V (&state)[2], auto const& /*settings*/) const {
+  TANDEM_HOST_DEVICE void move(V const& /*p*/, V const& g, V (&state)[2],
+                               auto const& /*settings*/) const {
     state[0] = V{beta1} * state[0] + (V{1} - V{beta1}) * g;
     state[1] = V{beta2} * state[1] + (V{1} - V{beta2}) * g * g;
   }
   template <class V, class S>
-  TANDEM_HOST_DEVICE V direction(V p, V const (&state)[2], S const& settings) const {
+  TANDEM_HOST_DEVICE V direction(V const& p, V const (&state)[2], S const& settings) const {
     using std::sqrt;
     using T = decltype(settings.learning_rate);
     V const m = state[0] * V{static_cast<T>(settings.prepared.first)};
@@ -30465,7 +30466,7 @@ struct Lion {
   }
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V g, V (&state)[1], auto const& settings) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& g, V (&state)[1], auto const& settings) const {
     V const zero{0};
     V const c = V{beta1} * state[0] + (V{1} - V{beta1}) * g;
     state[0] = V{beta2} * state[0] + (V{1} - V{beta2}) * g;
@@ -30511,7 +30512,8 @@ struct RMSprop {
   }
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[3], auto const& settings) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[3],
+                            auto const& settings) const {
     using std::sqrt;
     V const g = gradient + V{settings.weight_decay} * p;
     V const fresh = V{1} - V{alpha};
@@ -35974,7 +35976,8 @@ std::string write_safetensors_header(std::span<TensorSpec const> tensors,
     append_key(tensor.name);
     json += "{\"dtype\":\"" + std::string{dtype_name(tensor.dtype)} + "\",\"shape\":[";
     for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-      json += (axis > 0 ? "," : "") + std::to_string(tensor.shape[axis]);
+      json += axis > 0 ? "," : "";
+      json += std::to_string(tensor.shape[axis]);
     }
     json += "],\"data_offsets\":[" + std::to_string(begin) + ',' + std::to_string(begin + *bytes) +
             "]}";
@@ -36331,7 +36334,8 @@ template <class = void>  // compiled where it is called, not by every include
 std::string tensor_checksum(TensorView const& tensor) {
   std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";
   for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-    line += (axis > 0 ? "," : "") + std::to_string(tensor.shape[axis]);
+    line += axis > 0 ? "," : "";  // one by one: of a sum g++ 12 warns, wrongly (-Wrestrict)
+    line += std::to_string(tensor.shape[axis]);
   }
   line += "]\n";
   Xxhash64 hash;
@@ -41677,7 +41681,8 @@ template <class = void>  // compiled where it is called, not by every include
 std::string to_string(std::vector<std::int64_t> const& shape) {
   std::string text;
   for (std::int64_t const extent : shape) {
-    text += (text.empty() ? "" : " ") + std::to_string(extent);
+    text += text.empty() ? "" : " ";
+    text += std::to_string(extent);
   }
   return "(" + text + ")";
 }

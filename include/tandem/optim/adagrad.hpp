@@ -42,7 +42,7 @@ struct Adagrad {
   }
 
   template <class V, class S>
-  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[1], S const& settings) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[1], S const& settings) const {
     using std::sqrt;
     V const g = gradient + V{settings.weight_decay} * p;
     state[0] = state[0] + g * g;

@@ -44,12 +44,13 @@ struct Lamb {
   }
 
   template <class V>
-  TANDEM_HOST_DEVICE void move(V /*p*/, V g, V (&state)[2], auto const& /*settings*/) const {
+  TANDEM_HOST_DEVICE void move(V const& /*p*/, V const& g, V (&state)[2],
+                               auto const& /*settings*/) const {
     state[0] = V{beta1} * state[0] + (V{1} - V{beta1}) * g;
     state[1] = V{beta2} * state[1] + (V{1} - V{beta2}) * g * g;
   }
   template <class V, class S>
-  TANDEM_HOST_DEVICE V direction(V p, V const (&state)[2], S const& settings) const {
+  TANDEM_HOST_DEVICE V direction(V const& p, V const (&state)[2], S const& settings) const {
     using std::sqrt;
     using T = decltype(settings.learning_rate);
     V const m = state[0] * V{static_cast<T>(settings.prepared.first)};

@@ -31,7 +31,7 @@ struct Lion {
   }
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V g, V (&state)[1], auto const& settings) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& g, V (&state)[1], auto const& settings) const {
     V const zero{0};
     V const c = V{beta1} * state[0] + (V{1} - V{beta1}) * g;
     state[0] = V{beta2} * state[0] + (V{1} - V{beta2}) * g;

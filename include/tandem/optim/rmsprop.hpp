@@ -41,7 +41,8 @@ struct RMSprop {
   }
 
   template <class V>
-  TANDEM_HOST_DEVICE V next(V p, V gradient, V (&state)[3], auto const& settings) const {
+  TANDEM_HOST_DEVICE V next(V const& p, V const& gradient, V (&state)[3],
+                            auto const& settings) const {
     using std::sqrt;
     V const g = gradient + V{settings.weight_decay} * p;
     V const fresh = V{1} - V{alpha};

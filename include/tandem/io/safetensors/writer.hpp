@@ -67,7 +67,8 @@ std::string write_safetensors_header(std::span<TensorSpec const> tensors,
     append_key(tensor.name);
     json += "{\"dtype\":\"" + std::string{dtype_name(tensor.dtype)} + "\",\"shape\":[";
     for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-      json += (axis > 0 ? "," : "") + std::to_string(tensor.shape[axis]);
+      json += axis > 0 ? "," : "";
+      json += std::to_string(tensor.shape[axis]);
     }
     json += "],\"data_offsets\":[" + std::to_string(begin) + ',' + std::to_string(begin + *bytes) +
             "]}";

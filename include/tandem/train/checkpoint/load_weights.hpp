@@ -30,7 +30,8 @@ template <class = void>  // compiled where it is called, not by every include
 std::string to_string(std::vector<std::int64_t> const& shape) {
   std::string text;
   for (std::int64_t const extent : shape) {
-    text += (text.empty() ? "" : " ") + std::to_string(extent);
+    text += text.empty() ? "" : " ";
+    text += std::to_string(extent);
   }
   return "(" + text + ")";
 }
