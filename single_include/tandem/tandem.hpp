@@ -15819,10 +15819,10 @@ concept DirectsElements = requires(O const& o, V const& p, detail::StatesOf<O, V
 ///     static constexpr std::string_view name = "SignOfMomentum";
 ///     static constexpr std::string_view state_names[] = {"momentum_buffer"};
 ///     template <class V>
-///     TANDEM_HOST_DEVICE V next(V const& p, V const& g, V (&state)[1], auto const& settings) const {
+///     TANDEM_HOST_DEVICE V next(V const& p, V const& g, V (&state)[1], auto const& s) const {
 ///       V const zero{0};
 ///       state[0] = V{momentum} * state[0] + g;
-///       V const step{settings.learning_rate};
+///       V const step{s.learning_rate};
 ///       return p - select(state[0] > zero, step, select(zero > state[0], zero - step, zero));
 ///     }
 ///   };
