@@ -263,7 +263,7 @@ struct Unanswered : Sentences {
 TEST_CASE("an evaluation without any target has no mean, and says so") {
   Trainer<TiedNet, SingleDevice<>, Double> trainer{options()};
   CHECK(message([&] { trainer.evaluate(Unanswered{}); }) ==
-        "evaluate(data): every target is -1, so there is no mean over them");
+        "evaluate(data): no sample has a target that counts, so there is no mean over them");
 }
 
 }  // namespace sequences_test
