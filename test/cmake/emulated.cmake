@@ -30,8 +30,10 @@ foreach(option TANDEM_CUDNN TANDEM_NCCL)
     target_compile_definitions(cuda_emulator PUBLIC ${option}=1)
   endif()
 endforeach()
-# Device code reads arrays in packs of 16 bytes, which g++ could take for accesses to something else.
+# Device code reads arrays in packs of 16 bytes, which g++ could take for accesses to something else. Whether a product
+# and a sum are one operation is each compiler's choice, and the host's vectors and a kernel's numbers shall be equal.
 target_compile_options(cuda_emulator PUBLIC "SHELL:-include ${emulator}/emulator.hpp" -fno-strict-aliasing
+                                            -ffp-contract=off
                        PRIVATE $<$<CONFIG:Release>:-O1>)  # half the time of compilation that -O3 takes
 target_link_libraries(cuda_emulator PUBLIC tandem::tandem PRIVATE tandem_build_flags)
 
