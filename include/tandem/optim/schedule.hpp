@@ -34,6 +34,25 @@ struct StepDecay {
   }
 };
 
+/// 1 for `begin` steps, then `factor`, and once more `factor` after each further `every` steps, at
+/// most `most` times.
+///
+/// GNMT's, over S steps with a warm-up of 200: {.begin = S * 2 / 3 - 200, .every = S / 12}.
+/// Source: NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT, lr_scheduler.py
+struct Halvings {
+  std::int64_t begin = 0;
+  std::int64_t every = 1;
+  int most = 4;
+  double factor = 0.5;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
+    expects(every >= 1, "Halvings: `every` must be 1 or more");
+    expects(most >= 0, "Halvings: `most` must be 0 or more");
+    std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
+    return std::pow(factor, static_cast<double>(times < most ? times : most));
+  }
+};
+
 /// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
 /// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
 struct Cosine {
@@ -111,33 +130,63 @@ class OwnSchedule {
   std::shared_ptr<Any const> function_;
 };
 
-/// A schedule after a linear warm-up: (step + 1) / warm_up for the first `warm_up` steps, then the
-/// schedule counted from there: a Constant, StepDecay, Cosine, Polynomial or OneCycle, or any
-/// function of the step, `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the
-/// thread that trains, for each step once or more; training resumes exactly where it depends on
-/// nothing else.
+/// A warm-up that multiplies by the same number from step to step, from `start` on: the factor of
+/// step t is start^((steps - t) / steps), GNMT's, where a linear one has (t + 1) / steps.
+struct ExponentialWarmUp {
+  std::int64_t steps = 200;
+  double start = 0.01;
+};
+
+/// The warm-up of a Schedule: a number of steps, linear, or an ExponentialWarmUp.
+struct WarmUp {
+  std::int64_t steps = 0;
+  double start = 0.0;  ///< of an exponential one, above 0
+
+  template <std::integral I>  // not of a float, which would be cut off
+  constexpr WarmUp(I linear) : steps{static_cast<std::int64_t>(linear)} {}
+  constexpr WarmUp(ExponentialWarmUp exponential)
+      : steps{exponential.steps}, start{exponential.start} {
+    expects(start > 0.0 && start <= 1.0,
+            "ExponentialWarmUp: `start` must be above 0 and at most 1; a linear warm-up, which "
+            "begins at 0, is a number of steps");
+  }
+
+  /// The factor of step @p step.
+  /// @pre 0 <= step < steps
+  [[nodiscard]] double at(std::int64_t step) const {
+    auto const all = static_cast<double>(steps);
+    return start > 0.0 ? std::pow(start, static_cast<double>(steps - step) / all)
+                       : static_cast<double>(step + 1) / all;
+  }
+};
+
+/// A schedule after a warm-up, linear if it is a number of steps: (step + 1) / warm_up for the
+/// first `warm_up` steps, then the schedule counted from there: a Constant, StepDecay, Halvings,
+/// Cosine, Polynomial or OneCycle, or any function of the step,
+/// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
+/// for each step once or more; training resumes exactly where it depends on nothing else.
 struct Schedule {
-  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule> after = Constant{};
-  std::int64_t warm_up = 0;
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
+      Constant{};
+  WarmUp warm_up = 0;
 
   Schedule() = default;
   template <class S>
     requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
-        std::same_as<S, Polynomial> || std::same_as<S, OneCycle>
-        Schedule(S schedule, std::int64_t warm_up_steps = 0)
-        : after{schedule}, warm_up{warm_up_steps} {}
+        std::same_as<S, Polynomial> || std::same_as<S, OneCycle> || std::same_as<S, Halvings>
+        Schedule(S schedule, WarmUp warm = 0) : after{schedule}, warm_up{warm} {}
     template <class F>
-      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(
-          F function, std::int64_t warm_up_steps = 0)
-          : after{OwnSchedule{std::move(function)}}, warm_up{warm_up_steps} {}
+      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(F function,
+                                                                              WarmUp warm = 0)
+          : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
 
       /// The factor for step @p step, counted from 0.
       template <class = void>  // compiled where it is called, not by every include
       [[nodiscard]] double factor(std::int64_t step) const {
-        if (step < warm_up) {
-          return static_cast<double>(step + 1) / static_cast<double>(warm_up);
+        if (step < warm_up.steps) {
+          return warm_up.at(step);
         }
-        return std::visit([&](auto const& s) { return s.at(step - warm_up); }, after);
+        return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
       }
 };
 

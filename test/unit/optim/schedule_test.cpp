@@ -4,7 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string>
 
 #include <support/temporary_folder.hpp>
@@ -75,6 +77,37 @@ TEST_CASE("OneCycle is PyTorch's OneCycleLR") {
   CHECK(Schedule{OneCycle{.steps = 2, .rise = 0.5}}.factor(0) == 1.0);
 }
 
+/// GNMT's learning rate at step t of all, as its WarmupMultiStepLR(warmup_steps=200,
+/// remain_steps=0.666, decay_interval=None, decay_steps=4, decay_factor=0.5) says it.
+double gnmt(std::int64_t t, std::int64_t all, std::int64_t remain) {
+  std::int64_t const every = std::max<std::int64_t>((all - remain) / 4, 1);
+  if (t <= 200) {
+    return std::pow(std::exp(std::log(0.01) / 200.0), 200.0 - static_cast<double>(t));
+  }
+  double rate = 1.0;
+  for (std::int64_t s = remain; s <= t && s < remain + 4 * every; s += every) {
+    rate /= 2.0;
+  }
+  return rate;
+}
+
+TEST_CASE("an exponential warm-up and halvings are GNMT's schedule") {
+  for (std::int64_t const all : {3000, 1001, 601}) {
+    auto const remain = static_cast<std::int64_t>(0.666 * static_cast<double>(all));
+    Schedule const schedule{Halvings{.begin = remain - 200, .every = (all - remain) / 4},
+                            ExponentialWarmUp{.steps = 200}};
+    double worst = 0.0;
+    for (std::int64_t t = 0; t < all + 10; ++t) {
+      double const wanted = gnmt(t, all, remain);
+      worst = std::max(worst, std::fabs(schedule.factor(t) / wanted - 1.0));
+    }
+    CHECK(worst <= 1e-13);  // of 200 roundings of the product that theirs is
+    CHECK(schedule.factor(all + 1000) == 0.0625);
+  }
+  CHECK(Schedule{Halvings{.begin = 2, .most = 0}}.factor(5) == 1.0);
+  CHECK(std::fabs(Schedule{Constant{}, ExponentialWarmUp{}}.factor(0) - 0.01) <= 1e-17);
+}
+
 TEST_CASE("any function of the step is a schedule, after a warm-up, too") {
   double const base = 0.5;
   Schedule const schedule{[base](std::int64_t step) { return std::pow(base, step); }, 2};
@@ -93,6 +126,13 @@ TEST_CASE("a schedule of no steps is an error") {
   CHECK(test::contains(test::message<ContractError>(
                            [] { static_cast<void>(Schedule{Cosine{.steps = 0}}.factor(0)); }),
                        "Cosine: `steps` must be 1 or more"));
+  CHECK(test::contains(test::message<ContractError>(
+                           [] { static_cast<void>(Schedule{Halvings{.every = 0}}.factor(0)); }),
+                       "Halvings: `every` must be 1 or more"));
+  CHECK(test::contains(test::message<ContractError>([] {
+                         static_cast<void>(Schedule{Constant{}, ExponentialWarmUp{.start = 0.0}});
+                       }),
+                       "ExponentialWarmUp: `start` must be above 0 and at most 1"));
 }
 
 }  // namespace schedule_test

@@ -49,6 +49,7 @@ TEST_CASE("a rate that is not finite, or out of range, is refused by name") {
                    "; give a number from 0 to less than 1"));
     CHECK(contains(refusal({.optimizer = Adam{.beta2 = bad}}), ": beta2 is"));
     CHECK(contains(refusal({.schedule = StepDecay{.factor = bad}}), ": StepDecay::factor is"));
+    CHECK(contains(refusal({.schedule = Halvings{.factor = bad}}), ": Halvings::factor is"));
     CHECK(contains(refusal({.schedule = Cosine{.final = bad}}), ": Cosine::final is"));
     CHECK(contains(refusal({.groups = {{.pattern = "*.bias", .learning_rate_scale = bad}}}),
                    ": learning_rate_scale of group '*.bias' is"));

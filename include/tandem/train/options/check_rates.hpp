@@ -62,7 +62,7 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
     }
   }
   detail::check_beta(options.average.decay, "average.decay");
-  expects(options.schedule.warm_up >= 0,
+  expects(options.schedule.warm_up.steps >= 0,
           "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
   if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
     detail::check_rate(decay->factor, "StepDecay::factor");
@@ -73,8 +73,11 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
   } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
     detail::check_rate(cycle->start, "OneCycle::start");
     detail::check_rate(cycle->final, "OneCycle::final");
+  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
+    detail::check_rate(halvings->factor, "Halvings::factor");
   }
-  static_cast<void>(options.schedule.factor(options.schedule.warm_up));  // it checks its own steps
+  static_cast<void>(
+      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
 }
 
 /// The learning rate of step @p step, counted from 0.
