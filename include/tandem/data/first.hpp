@@ -10,13 +10,14 @@
 #include <type_traits>
 #include <utility>
 
+#include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
 
 namespace tandem {
 
 /// @tparam D  a dataset, which is kept, or `T const&`, which must live as long as this
 template <class D>
-  requires PlainDataset<std::remove_cvref_t<D>>
+  requires Dataset<std::remove_cvref_t<D>>
 class First {
  public:
   using Base = std::remove_cvref_t<D>;
@@ -32,16 +33,29 @@ class First {
   [[nodiscard]] Shape shape() const { return base().shape(); }
   [[nodiscard]] int targets() const { return base().targets(); }
   [[nodiscard]] int classes() const requires ClassifiedDataset<Base> { return base().classes(); }
-  [[nodiscard]] int length(std::int64_t index) const requires SequenceDataset<Base> {
+  [[nodiscard]] int length(std::int64_t index) const requires SequenceDataset<Base> ||
+      PairDataset<Base> {
     return base().length(index);
   }
+  [[nodiscard]] int buckets() const requires BucketedDataset<Base> { return base().buckets(); }
+  [[nodiscard]] Shape second_shape() const requires PairDataset<Base> {
+    return base().second_shape();
+  }
+  [[nodiscard]] int second_length(std::int64_t index) const requires PairDataset<Base> {
+    return base().second_length(index);
+  }
 
-  void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {
+  void read(std::int64_t index, std::span<Input> x,
+            std::span<Target> y) const requires PlainDataset<Base> {
     base().read(index, x, y);
   }
   void read(std::int64_t index, std::span<Input> x, std::span<Target> y,
-            Randomness const& randomness) const {
+            Randomness const& randomness) const requires PlainDataset<Base> {
     read_sample(base(), index, x, y, randomness);
+  }
+  void read(std::int64_t index, std::span<Input> x, std::span<Input> second,
+            std::span<Target> y) const requires PairDataset<Base> {
+    base().read(index, x, second, y);
   }
 
  private:
@@ -56,7 +70,7 @@ class First {
 /// A dataset that is an lvalue is referred to and must outlive the result; one that is an rvalue,
 /// such as the result of augment(), moves into it.
 template <class D>
-  requires PlainDataset<std::remove_cvref_t<D>>
+  requires Dataset<std::remove_cvref_t<D>>
 [[nodiscard]] auto first(D&& data, std::int64_t count) {
   using Held = std::conditional_t<std::is_lvalue_reference_v<D>, std::remove_cvref_t<D> const&,
                                   std::remove_cvref_t<D>>;

@@ -31,9 +31,9 @@
 #include <tandem/core/thread_error.hpp>
 #include <tandem/data/batch_progress.hpp>
 #include <tandem/data/batch_reader.hpp>
+#include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/loader_options.hpp>
-#include <tandem/data/order.hpp>
 #include <tandem/data/read_watch.hpp>
 
 namespace tandem {
@@ -61,7 +61,8 @@ class Loader {
                 "std::int64_t, shape() -> Shape, targets() -> int, read(index, x, y), all const");
 };
 
-/// Reads a dataset's samples in the order of (seed, epoch) into a ring of three batches.
+/// Reads a dataset's samples in the order of (seed, epoch), and of (seed, epoch, batch) where it
+/// has length buckets, into a ring of three batches.
 ///
 /// The threads take pieces of the batch that is the next, in their order, and go on to the
 /// following one while others still read: where a sample stands in a batch says what is read, and
@@ -88,11 +89,7 @@ class Loader<D, Scalar> {
       workers_.push_back(std::make_unique<Worker>(data, options_));
     }
     allocate(static_cast<std::size_t>(data.size()));
-    if (options_.shuffle) {
-      shuffled_order(order_, options_.seed, options_.epoch);
-    } else {
-      ascending_order(order_);
-    }
+    epoch_order(data, options_, order_);
     start();
   }
   Loader(D const&&, LoaderOptions) = delete;

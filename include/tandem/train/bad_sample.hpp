@@ -15,9 +15,9 @@
 
 #include <tandem/core/finite.hpp>
 #include <tandem/data/batch_reader.hpp>
+#include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/loader.hpp>
-#include <tandem/data/order.hpp>
 
 namespace tandem {
 
@@ -64,11 +64,7 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
   if constexpr (std::floating_point<In> || std::floating_point<Target>) {
     try {
       std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-      if (options.shuffle) {
-        shuffled_order(order, options.seed, options.epoch);
-      } else {
-        ascending_order(order);
-      }
+      epoch_order(data, options, order);
       BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
       BatchSlot<In, Target> one;
       reader.allocate(one, 1);

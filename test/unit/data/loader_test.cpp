@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,6 +17,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/data/augment.hpp>
+#include <tandem/data/buckets.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/data/order.hpp>
 #include <tandem/data/tensor_dataset.hpp>
@@ -388,6 +390,120 @@ TEST_CASE("Loader with several threads may be destroyed at any time") {
     for (int i = 0; i < taken / 2; ++i) {
       static_cast<void>(i < 5 && loader.next(batch));
     }
+  }
+}
+
+/// Sequences of 1 to 40 tokens, each of which is the sample's number.
+struct Lines {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  int wanted = 4;
+  [[nodiscard]] std::int64_t size() const { return 203; }
+  [[nodiscard]] tandem::Shape shape() const { return tandem::tokens_shape(40); }
+  [[nodiscard]] int targets() const { return 1; }
+  [[nodiscard]] int length(std::int64_t index) const {
+    return 1 + static_cast<int>(index * index % 40);
+  }
+  [[nodiscard]] int buckets() const { return wanted; }
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
+    std::fill(x.begin(), x.end(), static_cast<std::int32_t>(index));
+    y[0] = length(index);
+  }
+};
+static_assert(tandem::BucketedDataset<Lines>);
+static_assert(!tandem::BucketedDataset<Data>);
+
+/// The samples of an epoch's batches, and how long these are.
+struct Batches {
+  std::vector<std::vector<std::int32_t>> samples;
+  std::vector<int> times;
+  bool operator==(Batches const&) const = default;
+};
+
+Batches batches_of(Lines const& data, LoaderOptions const& options) {
+  Loader<Lines> loader{data, options};
+  Batches all;
+  for (Batch<std::int32_t, std::int32_t> batch; loader.next(batch);) {
+    all.times.push_back(batch.time);
+    auto& own = all.samples.emplace_back();
+    for (int i = 0; i < batch.size; ++i) {
+      own.push_back(batch.x[i * batch.time]);
+    }
+  }
+  return all;
+}
+
+TEST_CASE("Loader draws a batch within a bucket of lengths, and each sample once an epoch") {
+  Lines const data;
+  LoaderOptions const options{.batch = 8, .seed = 5, .epoch = 2};
+  Batches const all = batches_of(data, options);
+  CHECK(all.samples.size() == 26);
+  CHECK(all.samples.back().size() == 3);
+  std::vector<std::int32_t> seen;
+  int mixed = 0;
+  bool ascend = true;
+  for (std::size_t b = 0; b < all.samples.size(); ++b) {
+    auto const& own = all.samples[b];
+    seen.insert(seen.end(), own.begin(), own.end());
+    auto const bucket = [&](std::int32_t sample) { return (data.length(sample) - 1) / 10; };
+    bool const one = std::all_of(own.begin(), own.end(), [&](std::int32_t sample) {
+      return bucket(sample) == bucket(own.front());
+    });
+    mixed += one ? 0 : 1;
+    ascend = ascend && (b == 0 || all.times[b] >= all.times[b - 1]);
+  }
+  CHECK(mixed <= 4);  // what is left over in each bucket
+  CHECK_FALSE(ascend);
+  std::sort(seen.begin(), seen.end());
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    CHECK(seen[i] == static_cast<std::int32_t>(i));
+  }
+  CHECK(seen.size() == 203);
+}
+
+TEST_CASE("Loader's buckets are of seed, epoch and batch, whatever the threads and the start") {
+  tandem::test::Watchdog const watchdog{"Loader with buckets"};
+  Lines const data;
+  LoaderOptions options{.batch = 8, .seed = 5, .epoch = 2};
+  Batches const all = batches_of(data, options);
+  for (int const threads : {2, 5}) {
+    options.threads = threads;
+    CHECK(batches_of(data, options) == all);
+  }
+  options.first = 80;
+  Batches const rest = batches_of(data, options);
+  CHECK(std::equal(rest.samples.begin(), rest.samples.end(), all.samples.begin() + 10));
+  CHECK(rest.samples.size() == 16);
+  CHECK_FALSE(batches_of(data, {.batch = 8, .seed = 5, .epoch = 3}) == all);
+  CHECK_FALSE(batches_of(data, {.batch = 8, .seed = 6, .epoch = 2}) == all);
+  CHECK(batches_of(data, {.batch = 8, .seed = 5, .epoch = 2, .drop_last = true}).samples.size() ==
+        25);
+  CHECK(batches_of({.wanted = 1}, options).samples.front().size() == 8);
+  CHECK(batches_of(data, {.batch = 300}).times.size() == 1);
+  auto const plain = batches_of(data, {.batch = 8, .shuffle = false});
+  CHECK(plain.samples[1] == std::vector<std::int32_t>{8, 9, 10, 11, 12, 13, 14, 15});
+  Lines const none{.wanted = 0};
+  CHECK_THROWS_WITH_AS((Loader<Lines>{none, options}), Contains("buckets() must be"),
+                       tandem::ContractError);
+}
+
+TEST_CASE("padding_share is what the batches of a Loader have of padding") {
+  for (int const wanted : {1, 4, 40}) {
+    Lines const data{.wanted = wanted};
+    LoaderOptions const options{.batch = 8, .seed = 1, .drop_last = wanted == 4};
+    Batches const all = batches_of(data, options);
+    int rows = 0;
+    int own = 0;
+    for (std::size_t b = 0; b < all.samples.size(); ++b) {
+      rows += all.times[b] * static_cast<int>(all.samples[b].size());
+      for (std::int32_t const sample : all.samples[b]) {
+        own += data.length(sample);
+      }
+    }
+    double const share = tandem::padding_share(data, options);
+    CHECK(std::fabs(share - (1.0 - static_cast<double>(own) / rows)) <= 1e-12);
+    CHECK(share < (wanted == 1 ? 0.6 : wanted == 4 ? 0.25 : 0.15));
+    CHECK(share > (wanted == 1 ? 0.4 : wanted == 4 ? 0.1 : -1e-12));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/data/buckets.hpp>
 #include <tandem/data/order.hpp>
 
 namespace order_test {
@@ -41,6 +42,25 @@ TEST_CASE("shuffled_order depends on seed and epoch only, and is what it was") {
   CHECK(shuffled(100, 1, 2) != shuffled(100, 1 + (std::uint64_t{1} << 32), 2));
   CHECK(shuffled(10, 1, 2) ==
         Order{9, 2, 3, 8, 5, 4, 7, 6, 0, 1});  // checkpoints resume within this order
+}
+
+TEST_CASE("bucketed_order depends on seed, epoch and batch only, and is what it was") {
+  auto const of = [](int batch, std::uint64_t seed, std::int64_t epoch) {
+    Order order(11, -1);
+    tandem::bucketed_order(
+        order, [](std::int64_t sample) { return sample < 7 ? 0 : 1; }, 2, batch, seed, epoch);
+    return order;
+  };
+  CHECK(of(2, 1, 2) ==
+        Order{2, 3, 6, 0, 9, 8, 7, 10, 5, 4, 1});  // checkpoints resume within this order
+  CHECK(of(2, 1, 3) != of(2, 1, 2));
+  CHECK(of(2, 2, 2) != of(2, 1, 2));
+  CHECK(of(20, 1, 2).size() == 11);
+  CHECK(tandem::bucket_of(1, 50, 5) == 0);
+  CHECK(tandem::bucket_of(10, 50, 5) == 0);
+  CHECK(tandem::bucket_of(11, 50, 5) == 1);
+  CHECK(tandem::bucket_of(50, 50, 5) == 4);
+  CHECK(tandem::bucket_of(3, 3, 7) == 4);  // more buckets than lengths
 }
 
 TEST_CASE("shuffled_order puts every sample everywhere equally often") {

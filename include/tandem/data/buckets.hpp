@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Length buckets: an epoch's order in which a batch has samples of about one length, so that
+/// little of it is padding.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/data/dataset.hpp>
+#include <tandem/data/loader_options.hpp>
+#include <tandem/data/order.hpp>
+
+namespace tandem {
+
+/// A Dataset of sequences, or of pairs of them, that wants batches of like lengths: buckets() says
+/// of how many kinds, each as wide as the others. Of a pair the longer of both counts.
+template <class D>
+concept BucketedDataset = (SequenceDataset<D> || PairDataset<D>)&&requires(D const& data) {
+  { data.buckets() } -> std::same_as<int>;
+};
+
+/// The bucket, of @p buckets, of a sequence of @p length rows where there are at most @p longest.
+/// @pre longest >= 1, buckets >= 1
+[[nodiscard]] constexpr int bucket_of(int length, int longest, int buckets) {
+  std::int64_t const place = (std::int64_t{length} - 1) * buckets / longest;
+  return static_cast<int>(std::clamp<std::int64_t>(place, 0, buckets - 1));
+}
+
+namespace detail {
+
+/// The bucket of sample @p index of @p data.
+template <BucketedDataset D>
+[[nodiscard]] int bucket_of_sample(D const& data, std::int64_t index) {
+  int const first = bucket_of(data.length(index), data.shape()[0], data.buckets());
+  if constexpr (PairDataset<D>) {
+    return std::max(first,
+                    bucket_of(data.second_length(index), data.second_shape()[0], data.buckets()));
+  } else {
+    return first;
+  }
+}
+
+}  // namespace detail
+
+/// Fills @p order with a permutation of 0, …, n - 1, n being its size, whose batches of @p batch
+/// are each of one bucket, in random order.
+///
+/// Samples are shuffled by shuffled_order() and cut into batches within their bucket; so are the
+/// last of each bucket, fewer than a batch, from the shortest on; then whole batches are shuffled.
+/// Those of such rests have samples of several buckets, at most as many as there are buckets. What
+/// is no whole batch stands at the end. As in shuffled_order() nothing else plays a part.
+///
+/// Cost: shuffled_order() twice, and two arrays as long as order.
+/// @param bucket  bucket(sample), in [0, @p buckets)
+/// @pre   batch >= 1, buckets >= 1
+template <class Bucket>
+void bucketed_order(std::span<std::int64_t> order, Bucket const& bucket, int buckets, int batch,
+                    std::uint64_t seed, std::int64_t epoch) {
+  expects(batch >= 1 && buckets >= 1, "bucketed_order: a batch and a bucket at least");
+  shuffled_order(order, seed, epoch);
+  std::vector<std::vector<std::int64_t>> of(static_cast<std::size_t>(buckets));
+  for (std::int64_t const sample : order) {
+    of[static_cast<std::size_t>(bucket(sample))].push_back(sample);
+  }
+  auto const size = static_cast<std::size_t>(batch);
+  std::vector<std::int64_t> sorted;
+  std::vector<std::int64_t> rest;
+  sorted.reserve(order.size());
+  for (std::vector<std::int64_t> const& own : of) {
+    auto const whole = own.begin() + static_cast<std::ptrdiff_t>(own.size() / size * size);
+    sorted.insert(sorted.end(), own.begin(), whole);
+    rest.insert(rest.end(), whole, own.end());
+  }
+  sorted.insert(sorted.end(), rest.begin(), rest.end());
+  std::vector<std::int64_t> batches(order.size() / size);
+  shuffled_order(batches, seed, epoch + (std::int64_t{1} << 32));  // no epoch's own numbers
+  std::size_t to = 0;
+  for (std::int64_t const from : batches) {
+    auto const begin = sorted.begin() + static_cast<std::ptrdiff_t>(from) * batch;
+    std::copy_n(begin, size, order.begin() + static_cast<std::ptrdiff_t>(to));
+    to += size;
+  }
+  std::copy(sorted.begin() + static_cast<std::ptrdiff_t>(to), sorted.end(),
+            order.begin() + static_cast<std::ptrdiff_t>(to));
+}
+
+/// Fills @p order with the order in which a Loader reads @p data: of (seed, epoch), and where there
+/// are buckets, of the batch.
+/// @pre order.size() is data.size()
+template <Dataset D>
+void epoch_order(D const& data, LoaderOptions const& options, std::span<std::int64_t> order) {
+  if (!options.shuffle) {
+    ascending_order(order);
+    return;
+  }
+  if constexpr (BucketedDataset<D>) {
+    expects(data.buckets() >= 1, "a dataset's buckets() must be 1, for none, or more");
+    if (data.buckets() > 1) {
+      bucketed_order(
+          order, [&](std::int64_t sample) { return detail::bucket_of_sample(data, sample); },
+          data.buckets(), options.batch, options.seed, options.epoch);
+      return;
+    }
+  }
+  shuffled_order(order, options.seed, options.epoch);
+}
+
+/// The share of the rows of an epoch's batches, of both inputs if there are two, that is padding;
+/// no sample is read.
+template <Dataset D>
+  requires SequenceDataset<D> || PairDataset<D>
+[[nodiscard]] double padding_share(D const& data, LoaderOptions const& options) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+  epoch_order(data, checked(options, data.size()), order);
+  double rows = 0.0;
+  double own = 0.0;
+  auto const count = [&](std::span<std::int64_t const> batch, auto const& length_of) {
+    int longest = 0;
+    for (std::int64_t const sample : batch) {
+      int const length = length_of(sample);
+      own += length;
+      longest = std::max(longest, length);
+    }
+    rows += static_cast<double>(longest) * static_cast<double>(batch.size());
+  };
+  auto left = std::span<std::int64_t const>{order}.subspan(static_cast<std::size_t>(options.first));
+  auto const size = static_cast<std::size_t>(options.batch);
+  for (; left.size() >= size || (!left.empty() && !options.drop_last);) {
+    auto const batch = left.first(std::min(size, left.size()));
+    left = left.subspan(batch.size());
+    count(batch, [&](std::int64_t sample) { return data.length(sample); });
+    if constexpr (PairDataset<D>) {
+      count(batch, [&](std::int64_t sample) { return data.second_length(sample); });
+    }
+  }
+  return rows > 0.0 ? 1.0 - own / rows : 0.0;
+}
+
+}  // namespace tandem
