@@ -13,19 +13,21 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
 
 namespace tandem {
 
 /// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
-/// Of sequences x and y have `time` rows of each; behind a sample's end x has 0 and y has -1.
+/// Of sequences x and y have `time` rows of each, where there are length buckets as many as the
+/// longest of the bucket; behind a sample's end x has 0 and y has -1.
 template <class Scalar, class Target>
 struct Batch {
   Scalar const* x = nullptr;
   Target const* y = nullptr;
   int size = 0;
   std::int64_t first = 0;  ///< position of its first sample in the epoch: where to resume
-  int time = 0;            ///< rows of each sample, where these are sequences: the longest sample's
+  int time = 0;  ///< rows of each sample, of sequences: the longest one's, or its bucket's
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them are the sample's; null: all
   Scalar const* second = nullptr;         ///< of a PairDataset the second input, likewise
   int second_time = 0;
@@ -194,7 +196,7 @@ class BatchReader {
     }
   }
 
-  // The longest of a slot's samples, of which each is noted.
+  // The rows of a slot's samples, of which each is noted: as the longest has, or its bucket.
   template <class Length>
   int longest(Slot const& slot, Order const& order, int most, Length const& length_of,
               std::vector<std::int32_t>& lengths) const {
@@ -209,7 +211,7 @@ class BatchReader {
       lengths[i] = length;
       longest = std::max(longest, length);
     }
-    return longest;
+    return detail::rows_of_batch(data_, longest, most);
   }
 
   void read(std::int64_t index, std::span<Input> x, std::span<Target> y) const {

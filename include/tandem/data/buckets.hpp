@@ -32,7 +32,27 @@ concept BucketedDataset = (SequenceDataset<D> || PairDataset<D>)&&requires(D con
   return static_cast<int>(std::clamp<std::int64_t>(place, 0, buckets - 1));
 }
 
+/// The longest length in bucket @p bucket.
+/// @pre as above; 0 <= bucket < buckets
+[[nodiscard]] constexpr int bucket_end(int bucket, int longest, int buckets) {
+  std::int64_t const end = (std::int64_t{bucket} + 1) * longest;
+  return static_cast<int>((end + buckets - 1) / buckets);
+}
+
 namespace detail {
+
+/// Rows of a batch whose longest sample has @p length, of at most @p most: where @p data has
+/// buckets as many as the longest of that bucket, so that steps are of few lengths and a GPU
+/// records few.
+template <class D>
+[[nodiscard]] int rows_of_batch(D const& data, int length, int most) {
+  if constexpr (BucketedDataset<D>) {
+    int const buckets = data.buckets();
+    return buckets > 1 ? bucket_end(bucket_of(length, most, buckets), most, buckets) : length;
+  } else {
+    return length;
+  }
+}
 
 /// The bucket of sample @p index of @p data.
 template <BucketedDataset D>
@@ -120,23 +140,24 @@ template <Dataset D>
   epoch_order(data, checked(options, data.size()), order);
   double rows = 0.0;
   double own = 0.0;
-  auto const count = [&](std::span<std::int64_t const> batch, auto const& length_of) {
-    int longest = 0;
+  auto const count = [&](std::span<std::int64_t const> batch, int most, auto const& length_of) {
+    int longest = 1;
     for (std::int64_t const sample : batch) {
       int const length = length_of(sample);
       own += length;
       longest = std::max(longest, length);
     }
-    rows += static_cast<double>(longest) * static_cast<double>(batch.size());
+    rows += detail::rows_of_batch(data, longest, most) * static_cast<double>(batch.size());
   };
   auto left = std::span<std::int64_t const>{order}.subspan(static_cast<std::size_t>(options.first));
   auto const size = static_cast<std::size_t>(options.batch);
   for (; left.size() >= size || (!left.empty() && !options.drop_last);) {
     auto const batch = left.first(std::min(size, left.size()));
     left = left.subspan(batch.size());
-    count(batch, [&](std::int64_t sample) { return data.length(sample); });
+    count(batch, data.shape()[0], [&](std::int64_t sample) { return data.length(sample); });
     if constexpr (PairDataset<D>) {
-      count(batch, [&](std::int64_t sample) { return data.second_length(sample); });
+      count(batch, data.second_shape()[0],
+            [&](std::int64_t sample) { return data.second_length(sample); });
     }
   }
   return rows > 0.0 ? 1.0 - own / rows : 0.0;

@@ -450,6 +450,7 @@ TEST_CASE("Loader draws a batch within a bucket of lengths, and each sample once
       return bucket(sample) == bucket(own.front());
     });
     mixed += one ? 0 : 1;
+    CHECK(all.times[b] % 10 == 0);  // one of few lengths, for a GPU to record
     ascend = ascend && (b == 0 || all.times[b] >= all.times[b - 1]);
   }
   CHECK(mixed <= 4);  // what is left over in each bucket
@@ -502,7 +503,7 @@ TEST_CASE("padding_share is what the batches of a Loader have of padding") {
     }
     double const share = tandem::padding_share(data, options);
     CHECK(std::fabs(share - (1.0 - static_cast<double>(own) / rows)) <= 1e-12);
-    CHECK(share < (wanted == 1 ? 0.6 : wanted == 4 ? 0.25 : 0.15));
+    CHECK(share < (wanted == 1 ? 0.6 : wanted == 4 ? 0.3 : 0.15));
     CHECK(share > (wanted == 1 ? 0.4 : wanted == 4 ? 0.1 : -1e-12));
   }
 }

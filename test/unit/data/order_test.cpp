@@ -61,6 +61,15 @@ TEST_CASE("bucketed_order depends on seed, epoch and batch only, and is what it 
   CHECK(tandem::bucket_of(11, 50, 5) == 1);
   CHECK(tandem::bucket_of(50, 50, 5) == 4);
   CHECK(tandem::bucket_of(3, 3, 7) == 4);  // more buckets than lengths
+  for (int const buckets : {1, 2, 3, 5, 7, 50, 60}) {
+    for (int length = 1; length <= 50; ++length) {
+      int const bucket = tandem::bucket_of(length, 50, buckets);
+      int const end = tandem::bucket_end(bucket, 50, buckets);
+      CHECK(end >= length);
+      CHECK(tandem::bucket_of(end, 50, buckets) == bucket);
+      CHECK((end == 50 || tandem::bucket_of(end + 1, 50, buckets) > bucket));
+    }
+  }
 }
 
 TEST_CASE("shuffled_order puts every sample everywhere equally often") {
