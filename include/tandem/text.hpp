@@ -10,6 +10,8 @@
 
 #include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/gpt2/bpe.hpp>
+#include <tandem/data/text/lines.hpp>
+#include <tandem/data/text/pairs.hpp>
 #include <tandem/data/text/read_text.hpp>
 #include <tandem/data/text/sentencepiece.hpp>
 #include <tandem/data/text/sword.hpp>

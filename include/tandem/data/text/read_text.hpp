@@ -17,6 +17,27 @@
 
 namespace tandem {
 
+namespace detail {
+
+/// The bytes of a text, inflated; whether they are UTF-8 is not looked at.
+template <Inflater I>
+[[nodiscard]] std::string read_unchecked(std::string const& path, std::size_t limit) {
+  std::vector<std::uint8_t> bytes = read_file(path, limit);
+  if (bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B) {  // never UTF-8
+    bytes = I::inflate(bytes, path, limit);
+  }
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Leaves out a byte order mark at the front of @p text.
+inline void drop_byte_order_mark(std::string& text) {
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    text.erase(0, 3);
+  }
+}
+
+}  // namespace detail
+
 /// The text of a file: its bytes as they are, but for a byte order mark at its front, which is left
 /// out. What begins as gzip does is inflated, whatever its name.
 ///
@@ -26,19 +47,13 @@ namespace tandem {
 template <Inflater I = Inflate>
 [[nodiscard]] std::string read_text(std::string const& path,
                                     std::size_t limit = default_file_limit) {
-  std::vector<std::uint8_t> bytes = read_file(path, limit);
-  if (bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B) {  // never UTF-8
-    bytes = I::inflate(bytes, path, limit);
-  }
-  std::string_view text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+  std::string text = detail::read_unchecked<I>(path, limit);
   if (std::size_t const bad = detail::utf8_prefix(text); bad < text.size()) {
     throw FileError{path, "the text is not UTF-8 at byte " + std::to_string(bad) +
                               "; convert it first, as 'iconv -t UTF-8' does"};
   }
-  if (text.starts_with("\xEF\xBB\xBF")) {
-    text.remove_prefix(3);
-  }
-  return std::string{text};
+  detail::drop_byte_order_mark(text);
+  return text;
 }
 
 }  // namespace tandem
