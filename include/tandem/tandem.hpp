@@ -32,6 +32,7 @@
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/pool.hpp>
+#include <tandem/layers/recurrent.hpp>
 #include <tandem/layers/resample.hpp>
 #include <tandem/layers/rotary_positions.hpp>
 #include <tandem/layers/smooth_activation.hpp>

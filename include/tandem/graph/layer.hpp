@@ -66,15 +66,15 @@ struct Kept {
   }
 };
 
-/// The parameters of a layer, in the order in which its op sees them; at most six.
+/// The parameters of a layer, in the order in which its op sees them; at most ten.
 struct Parameters {
   int count = 0;
-  Parameter item[6] = {};
+  Parameter item[10] = {};
 
   constexpr Parameters() = default;
 
   template <std::same_as<Parameter>... Items>
-    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 6)
+    requires(sizeof...(Items) >= 1 && sizeof...(Items) <= 10)
   constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
 };
 

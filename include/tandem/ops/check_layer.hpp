@@ -156,6 +156,9 @@ class LayerChecker {
   }
 
   void check_parameters(Operands<double> const& o) {
+    if constexpr (!takes_indices<L>()) {
+      op_.input_gradient(o, pass(false));  // which may leave something for the weights' gradients
+    }
     op_.weight_gradient(o, pass(false));
     std::vector<std::vector<double>> const once = gradients_;
     op_.weight_gradient(o, pass(true));

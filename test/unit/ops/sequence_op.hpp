@@ -46,6 +46,7 @@ struct OpTask {
   int threads = 1;
   bool training = true;
   bool twice = false;  ///< a second time, adding to the gradients
+  bool wants_input_gradient = true;
 };
 
 struct OpResult {
@@ -95,7 +96,8 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
   Node const node{
       .kind = NodeKind::layer, .needs_gradient = true, .edges = 1, .in = in, .out = L::output(in)};
   host::Device device{task.threads};
-  Op<L, Backend> op{OpSetup{node, 9, &node.in, task.batch, task.threads}};
+  Op<L, Backend> op{
+      OpSetup{node, 9, &node.in, task.batch, task.threads, task.wants_input_gradient}};
   OpNeeds const needs = op.needs();
   GuardedBytes const scratch{needs.scratch_bytes};
   GuardedBytes const saved{needs.saved_bytes};
@@ -144,7 +146,9 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
   }
   op.forward(o, pass);
   if (task.training) {
-    op.input_gradient(o, pass);
+    if (task.wants_input_gradient) {
+      op.input_gradient(o, pass);
+    }
     if constexpr (requires { op.weight_gradient(o, pass); }) {
       op.weight_gradient(o, pass);
       pass.accumulate = true;

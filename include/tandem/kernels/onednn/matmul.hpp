@@ -28,6 +28,7 @@ struct MatmulTask {
   dnnl_data_type_t result_type = dnnl_f32;  ///< of C; the bias is fp32
   bool a_transposed = false;                ///< what lies there is the transpose of what is meant
   bool b_transposed = false;
+  bool b_packed = false;  ///< B lies as the kernel likes it best
   bool bias = false;
   Attributes::Result result = Attributes::Result::overwritten;
   std::string_view kernel = "";  ///< rather by the kernel of this name, where there is one
@@ -35,13 +36,17 @@ struct MatmulTask {
 
 /// Arguments of its run(): A, B, C and, if any, the bias.
 ///
+/// @param layout_of_b  becomes how B lies, where that is left to the kernel
 /// Order: fixed by the shape and the number of threads.
 /// @throws OneDnnError  no kernel for this product; the message names it
-TANDEM_NOINLINE inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
+TANDEM_NOINLINE inline Primitive make_matmul(Library const& library, MatmulTask const& task,
+                                             Descriptor* layout_of_b = nullptr) {
   Descriptor const a =
       make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
-  Descriptor const b =
-      make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
+  Descriptor const b = make_descriptor({task.k, task.n}, task.type,
+                                       task.b_packed       ? dnnl_format_tag_any
+                                       : task.b_transposed ? dnnl_ba
+                                                           : dnnl_ab);
   Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
   Descriptor const bias = make_descriptor({1, task.n}, dnnl_f32, dnnl_ab);
   Attributes const attributes{task.result};
@@ -57,7 +62,11 @@ TANDEM_NOINLINE inline Primitive make_matmul(Library const& library, MatmulTask 
                    task.type);
   }
   int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-  return Primitive{library, Plan{made}, std::span{arguments}.first(task.bias ? 4 : 3)};
+  Plan const plan{made};
+  if (layout_of_b != nullptr) {
+    *layout_of_b = copy_of(plan.tensor(DNNL_ARG_WEIGHTS));
+  }
+  return Primitive{library, plan, std::span{arguments}.first(task.bias ? 4 : 3)};
 }
 
 }  // namespace tandem::onednn

@@ -17,6 +17,7 @@
 #include <tandem/ops/host/own_join.hpp>
 #include <tandem/ops/host/own_layer.hpp>
 #include <tandem/ops/host/pool.hpp>
+#include <tandem/ops/host/recurrent.hpp>
 #include <tandem/ops/host/resample.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/sync_batch_norm.hpp>

@@ -17,6 +17,7 @@
 #include <tandem/ops/onednn/loss.hpp>
 #include <tandem/ops/onednn/own_join.hpp>
 #include <tandem/ops/onednn/pool.hpp>
+#include <tandem/ops/onednn/recurrent.hpp>
 #include <tandem/ops/onednn/resample.hpp>
 #include <tandem/ops/onednn/sync_batch_norm.hpp>
 #include <tandem/ops/onednn/user_layer.hpp>

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Lstm and Gru on Host: the passes over time; portable kernels.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/kernels/functors/recurrent.hpp>
+#include <tandem/kernels/host/recurrent.hpp>
+#include <tandem/layers/recurrent.hpp>
+#include <tandem/ops/host/recurrent_memory.hpp>
+#include <tandem/ops/host/recurrent_products.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+namespace host {
+
+/// Any Lstm or Gru: one type for all of a precision.
+///
+/// input_gradient goes through the rows from the last to the first and leaves the gradients of the
+/// gates where the gates were; weight_gradient multiplies them, one product a weight. In evaluation
+/// a few rows of time are computed at once, so that memory does not grow with them.
+/// @tparam Cell      LstmFunction or GruFunction
+/// @tparam Products  as PlainProducts
+template <class Cell, class T, class Products>
+class RecurrentOp {
+  using R = Real<T>;
+  using Memory = RecurrentMemory<Cell, T>;
+  static constexpr bool lstm = std::is_same_v<Cell, LstmFunction>;
+  static constexpr std::int64_t rows_at_once = 256;  // of an evaluation, at least
+
+ public:
+  RecurrentOp(OpSetup const& setup, RecurrentShape const& shape)
+      : shape_{shape},
+        runs_in_weight_gradient_{!setup.wants_input_gradient},
+        batch_{std::max(setup.batch, 1)},
+        products_{matrices_of(shape, Cell::gates), batch_, batch_ * shape.longest, setup.threads} {}
+  RecurrentOp(RecurrentOp const&) = delete;
+  RecurrentOp& operator=(RecurrentOp const&) = delete;
+
+  [[nodiscard]] OpNeeds needs() const {
+    std::int64_t const rows = batch_ * shape_.longest;
+    std::int64_t const few = std::min(rows, rows_at_once + batch_);
+    RecurrentWork<T> const work{shape_, Cell::gates, batch_, rows};
+    RecurrentWork<T> const less{shape_, Cell::gates, batch_, few};
+    std::int64_t const state = shape_.handed * static_cast<std::int64_t>(sizeof(T)) +
+                               (lstm ? shape_.hidden * static_cast<std::int64_t>(sizeof(R)) : 0);
+    return {
+        .input = true,
+        .saved_bytes = Memory::bytes(shape_, batch_, rows),
+        .scratch_bytes =
+            work_at() + std::max(work.bytes(), less.bytes() + Memory::bytes(shape_, batch_, few)),
+        .packed_bytes = products_.packed_bytes(),
+        .carried_bytes = shape_.directions == 1 ? state : 0};
+  }
+
+  void pack(Operands<T, R> const& o, Device& device) requires Products::packs {
+    products_.pack(o.parameter, o.packed, device);
+  }
+
+  void forward(Operands<T, R> const& o, Pass<Device> const& p) {
+    expects(p.position < 0 || (shape_.directions == 1 && p.batch == 1),
+            "generate(prompt): a Bidirectional layer looks at tokens that are not written yet; "
+            "leave Bidirectional out");
+    if (p.batch * p.time == 0) {
+      return;
+    }
+    [[maybe_unused]] auto const guard = products_.begin();
+    std::int64_t const most =
+        p.training ? p.time
+                   : std::min<std::int64_t>(p.time, (rows_at_once + p.batch - 1) / p.batch);
+    for (int d = 0; d < shape_.directions; ++d) {
+      for (std::int64_t done = 0; done < p.time; done += most) {
+        std::int64_t const count = std::min(most, p.time - done);
+        forward(o, p, {d, d == 0 ? done : p.time - done - count, count, most}, done > 0);
+      }
+    }
+  }
+
+  void input_gradient(Operands<T, R> const& o, Pass<Device> const& p) {
+    std::int64_t const rows = std::int64_t{p.batch} * p.time;
+    if (rows == 0) {
+      return;
+    }
+    [[maybe_unused]] auto const guard = products_.begin();
+    RecurrentWork<T> const work = this->work(p, rows);
+    for (int d = 0; d < shape_.directions; ++d) {
+      through_time(o, p, d, work);
+      products_.backward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
+                         rows, memory(o.saved, p, p.time, d).gates, work.dx);
+    }
+    times_to_rows<R, T>(p.device.team, p.batch, p.time, shape_.inputs, work.dx,
+                        {o.dx[0], p.time, shape_.inputs});
+  }
+
+  void weight_gradient(Operands<T, R> const& o, Pass<Device> const& p) {
+    std::int64_t const rows = std::int64_t{p.batch} * p.time;
+    [[maybe_unused]] auto const guard = products_.begin();
+    RecurrentWork<T> const work = this->work(p, rows);
+    for (int d = 0; d < shape_.directions && runs_in_weight_gradient_ && rows > 0; ++d) {
+      through_time(o, p, d, work);
+    }
+    rows_to_times<T>(p.device.team, p.batch, p.time, shape_.inputs, {o.x[0], p.time, shape_.inputs},
+                     work.x);
+    for (int d = 0; d < shape_.directions; ++d) {
+      Memory const own = memory(o.saved, p, p.time, d);
+      T const* const of_state = lstm ? own.gates : own.kept;
+      gradient(o, p, d, Matrix::input, rows, own.gates, work.x);
+      gradient(o, p, d, Matrix::state, rows, of_state, own.h_before(d, 0));
+      for (int b = 0; b < shape_.biases; ++b) {
+        products_.bias_gradient(p.device, b == 0 ? own.gates : of_state, rows,
+                                Cell::gates * shape_.hidden, o.gradient[first_parameter(d) + 2 + b],
+                                p.accumulate);
+      }
+      if (shape_.projected) {
+        gradient(o, p, d, Matrix::projection, rows, own.dh, own.inner);
+      }
+    }
+  }
+
+ private:
+  using Matrix = RecurrentMatrix;
+
+  /// Rows [first, first + count) of time, for a direction.
+  struct Part {
+    int direction;
+    std::int64_t first;
+    std::int64_t count;
+    std::int64_t most;  ///< of a part: what memory is laid out for
+  };
+
+  /// One row at a time: which of `count` the i-th is.
+  static std::int64_t place(int direction, std::int64_t i, std::int64_t count) {
+    return direction == 0 ? i : count - 1 - i;
+  }
+  static int matrix(int direction, Matrix::Kind kind) {
+    return direction * Matrix::kinds + static_cast<int>(kind);
+  }
+  [[nodiscard]] int first_parameter(int direction) const {
+    return direction * (2 + shape_.biases + (shape_.projected ? 1 : 0));
+  }
+  [[nodiscard]] R const* bias(Operands<T, R> const& o, int direction, int which) const {
+    return which < shape_.biases ? o.parameter[first_parameter(direction) + 2 + which] : nullptr;
+  }
+  [[nodiscard]] int parameter(int direction, Matrix::Kind kind) const {
+    return first_parameter(direction) +
+           (kind == Matrix::projection ? 2 + shape_.biases : static_cast<int>(kind));
+  }
+  [[nodiscard]] R const* weight(Operands<T, R> const& o, int direction, Matrix::Kind kind) const {
+    return o.parameter[parameter(direction, kind)];
+  }
+  [[nodiscard]] std::int64_t work_at() const { return (products_.scratch_bytes() + 63) / 64 * 64; }
+  [[nodiscard]] RecurrentWork<T> work(Pass<Device> const& p, std::int64_t rows) const {
+    RecurrentWork<T> work{shape_, Cell::gates, p.batch, rows};
+    work.place(p.device.scratch + work_at());
+    return work;
+  }
+  [[nodiscard]] Memory memory(std::byte* at, Pass<Device> const& p, std::int64_t count,
+                              int direction) const {
+    return {shape_, at, p.batch, count, direction};
+  }
+  [[nodiscard]] RecurrentRow row(Pass<Device> const& p, std::int64_t time) const {
+    return {p.batch, shape_.hidden, static_cast<int>(time), p.lengths};
+  }
+  /// Of y or dy, a direction's numbers of a row of time.
+  template <class E>
+  [[nodiscard]] SampleRows<E> outside(E* y, Pass<Device> const& p, int direction,
+                                      std::int64_t time) const {
+    std::int64_t const stride = shape_.directions * shape_.handed;
+    return {y + time * stride + direction * shape_.handed, p.time, stride};
+  }
+
+  void forward(Operands<T, R> const& o, Pass<Device> const& p, Part const& part, bool goes_on) {
+    int const d = part.direction;
+    std::int64_t const rows = p.batch * part.count;
+    RecurrentWork<T> const work = this->work(p, p.batch * part.most);
+    std::byte* const at = p.training ? o.saved : p.device.scratch + work_at() + work.bytes();
+    Memory const own = memory(at, p, part.most, d);
+    if (goes_on) {
+      own.go_on(d, part.count);
+    } else if (p.position > 0) {
+      own.load(o.carry);
+    } else {
+      own.clear(d, part.count);
+    }
+    rows_to_times<T>(p.device.team, p.batch, part.count, shape_.inputs,
+                     {o.x[0] + part.first * shape_.inputs, p.time, shape_.inputs}, work.x);
+    R* const sums = sums_of(own, work);
+    products_.forward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
+                      rows, work.x, sums);
+    for (std::int64_t i = 0; i < part.count; ++i) {
+      std::int64_t const t = place(d, i, part.count);
+      SampleRows<T> const y = outside(o.y, p, d, part.first + t);
+      R* const row_sums = sums + t * p.batch * Cell::gates * shape_.hidden;
+      if constexpr (lstm) {
+        products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
+                          p.batch, own.h_before(d, t), row_sums);
+        LstmRow<T> at_row = own.lstm_row(d, t);
+        at_row.sums = row_sums;
+        at_row.bias[0] = bias(o, d, 0);
+        at_row.bias[1] = bias(o, d, 1);
+        at_row.forget = static_cast<R>(shape_.forget_bias);
+        at_row.y = shape_.projected ? SampleRows<T>{} : y;
+        lstm_row(p.device.team, row(p, part.first + t), at_row);
+        if (shape_.projected) {
+          products_.forward(p.device, matrix(d, Matrix::projection),
+                            weight(o, d, Matrix::projection), o.packed, p.batch, at_row.h,
+                            work.row);
+          times_to_rows<R, T>(p.device.team, p.batch, 1, shape_.handed, work.row,
+                              {own.h_after(d, t), 1, shape_.handed});
+          times_to_rows<R, T>(p.device.team, p.batch, 1, shape_.handed, work.row, y);
+        }
+      } else {
+        products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
+                          p.batch, own.h_before(d, t), work.row);
+        GruRow<T> at_row = own.gru_row(d, t);
+        at_row.of_input = row_sums;
+        at_row.of_state = work.row;
+        at_row.bias[0] = bias(o, d, 0);
+        at_row.bias[1] = bias(o, d, 1);
+        at_row.y = y;
+        gru_row(p.device.team, row(p, part.first + t), at_row);
+      }
+    }
+    if (p.position >= 0) {
+      own.store(part.count, o.carry);
+    }
+  }
+
+  /// Where the products of a part are summed: where the gates will be, if these are of their type.
+  static R* sums_of(Memory const& own, RecurrentWork<T> const& work) {
+    if constexpr (std::is_same_v<T, R>) {
+      return own.gates;
+    } else {
+      return work.sums;
+    }
+  }
+
+  void through_time(Operands<T, R> const& o, Pass<Device> const& p, int d,
+                    RecurrentWork<T> const& work) {
+    Memory const own = memory(o.saved, p, p.time, d);
+    std::fill_n(work.dh, p.batch * shape_.handed, R{0});
+    std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
+    for (std::int64_t i = p.time; i-- > 0;) {
+      std::int64_t const t = place(d, i, p.time);
+      SampleRows<T const> const dy = outside(o.dy, p, d, t);
+      T const* of_state = nullptr;
+      if constexpr (lstm) {
+        StateGradient<T> dh{work.dh, dy};
+        if (shape_.projected) {
+          T* const whole = own.dh + t * p.batch * shape_.handed;
+          add_state_gradient<T>(p.device.team, row(p, t), shape_.handed, work.dh, dy, whole);
+          products_.backward(p.device, matrix(d, Matrix::projection),
+                             weight(o, d, Matrix::projection), o.packed, p.batch, whole, work.row);
+          dh = {work.row, {}};
+        }
+        LstmRow<T> const at_row = own.lstm_row(d, t);
+        lstm_row_gradient(p.device.team, row(p, t), at_row, dh, work.dc);
+        of_state = at_row.gates;
+      } else {
+        GruRow<T> const at_row = own.gru_row(d, t);
+        gru_row_gradient(p.device.team, row(p, t), at_row, {work.dh, dy});
+        of_state = at_row.kept;
+      }
+      if (i > 0) {
+        products_.backward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
+                           o.packed, p.batch, of_state, work.dh);
+      }
+    }
+  }
+
+  void gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, Matrix::Kind kind,
+                std::int64_t rows, T const* dy, T const* x) {
+    products_.gradient(p.device, matrix(d, kind), rows, dy, x, o.gradient[parameter(d, kind)],
+                       p.accumulate);
+  }
+
+  RecurrentShape shape_;
+  bool runs_in_weight_gradient_;
+  std::int64_t batch_;
+  Products products_;
+};
+
+}  // namespace host
+
+namespace detail {
+
+/// What the kernels know of a layer L on an input of shape @p in.
+template <class L>
+constexpr RecurrentShape recurrent_shape(Shape in) {
+  constexpr RecurrentOptions o = L::options;
+  return {in[1],        o.hidden, o.handed(),    in[0],
+          o.directions, o.biases, o.forget_bias, o.projection > 0};
+}
+
+}  // namespace detail
+
+template <int H, class... Options, class Precision>
+struct Op<Lstm<H, Options...>, BasicHost<Portable, Precision>>
+    : host::RecurrentOp<LstmFunction, typename Precision::Scalar,
+                        host::PlainProducts<typename Precision::Scalar>> {
+  explicit Op(OpSetup const& setup)
+      : host::RecurrentOp<LstmFunction, typename Precision::Scalar,
+                          host::PlainProducts<typename Precision::Scalar>>{
+            setup, detail::recurrent_shape<Lstm<H, Options...>>(setup.node.in)} {}
+};
+
+template <int H, class... Options, class Precision>
+struct Op<Gru<H, Options...>, BasicHost<Portable, Precision>>
+    : host::RecurrentOp<GruFunction, typename Precision::Scalar,
+                        host::PlainProducts<typename Precision::Scalar>> {
+  explicit Op(OpSetup const& setup)
+      : host::RecurrentOp<GruFunction, typename Precision::Scalar,
+                          host::PlainProducts<typename Precision::Scalar>>{
+            setup, detail::recurrent_shape<Gru<H, Options...>>(setup.node.in)} {}
+};
+
+}  // namespace tandem

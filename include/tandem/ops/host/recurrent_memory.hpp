@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RecurrentMemory: what a direction of an Lstm or Gru keeps of some rows; RecurrentWork: what its
+/// passes need besides.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include <tandem/kernels/functors/recurrent.hpp>
+#include <tandem/kernels/host/recurrent.hpp>
+
+namespace tandem::host {
+
+/// Of `count` rows of time, or fewer. States have a block more: direction 0 finds the state before
+/// row t in block t and leaves its own in block t + 1, direction 1 the other way round.
+///
+/// Per row: c (H of R) of an LSTM, its gates (4 H of T) or a GRU's and those of its state (6 H), h
+/// (P), and with a projection what it is of (H) and the gradient of h (P). No gaps.
+template <class Cell, class T>
+struct RecurrentMemory {
+  using R = Real<T>;
+  static constexpr bool lstm = std::is_same_v<Cell, LstmFunction>;
+
+  R* c = nullptr;
+  T* gates = nullptr;
+  T* kept = nullptr;  ///< of a GRU: what its state gave, later the gradients of that
+  T* h = nullptr;
+  T* inner = nullptr;  ///< what a projection is of
+  T* dh = nullptr;     ///< the gradient of what it gives
+  std::int64_t batch;
+  std::int64_t count;
+  std::int64_t hidden;
+  std::int64_t handed;
+  bool projected;
+
+  RecurrentMemory(RecurrentShape const& shape, std::byte* at, std::int64_t samples,
+                  std::int64_t rows_of_time, int direction)
+      : batch{samples},
+        count{rows_of_time},
+        hidden{shape.hidden},
+        handed{shape.handed},
+        projected{shape.projected} {
+    std::int64_t const rows = batch * count;
+    std::int64_t const states = rows + batch;
+    R* const of_c = reinterpret_cast<R*>(at);
+    c = lstm ? of_c + direction * states * hidden : nullptr;
+    // Those of R of all directions come first, for the sake of alignment.
+    T* next = reinterpret_cast<T*>(of_c + (lstm ? shape.directions * states * hidden : 0));
+    next += direction * numbers(shape, batch, rows);
+    gates = next;
+    kept = gates + rows * Cell::gates * hidden;
+    h = kept + (lstm ? 0 : rows * Cell::gates * hidden);
+    inner = h + states * handed;
+    dh = inner + rows * hidden;
+  }
+
+  /// Of all directions, for @p rows of @p batch samples together.
+  static std::int64_t bytes(RecurrentShape const& shape, std::int64_t batch, std::int64_t rows) {
+    std::int64_t const of_c = lstm ? (rows + batch) * shape.hidden : 0;
+    return shape.directions * (of_c * static_cast<std::int64_t>(sizeof(R)) +
+                               numbers(shape, batch, rows) * static_cast<std::int64_t>(sizeof(T)));
+  }
+
+  [[nodiscard]] T* h_before(int direction, std::int64_t t) const {
+    return h + (t + direction) * batch * handed;
+  }
+  [[nodiscard]] T* h_after(int direction, std::int64_t t) const {
+    return h + (t + 1 - direction) * batch * handed;
+  }
+
+  /// What forward and backward have in common.
+  [[nodiscard]] LstmRow<T> lstm_row(int direction, std::int64_t t) const {
+    LstmRow<T> row{};
+    row.gates = gates + t * batch * 4 * hidden;
+    row.before = c + (t + direction) * batch * hidden;
+    row.c = c + (t + 1 - direction) * batch * hidden;
+    row.h = projected ? inner + t * batch * hidden : h_after(direction, t);
+    return row;
+  }
+  [[nodiscard]] GruRow<T> gru_row(int direction, std::int64_t t) const {
+    GruRow<T> row{};
+    row.gates = gates + t * batch * 3 * hidden;
+    row.kept = kept + t * batch * 3 * hidden;
+    row.before = h_before(direction, t);
+    row.h = h_after(direction, t);
+    return row;
+  }
+
+  /// 0 before the first of @p rows of time, which are `count` or fewer.
+  void clear(int direction, std::int64_t rows) const { put(direction * rows, nullptr, nullptr); }
+  /// Before the first of @p rows what `count` rows have left behind the last.
+  void go_on(int direction, std::int64_t rows) const {
+    std::int64_t const last = (1 - direction) * count;
+    put(direction * rows, h + last * batch * handed, lstm ? c + last * batch * hidden : nullptr);
+  }
+  /// From and to what is carried, c and then h of one sample; direction 0.
+  void load(std::byte const* carry) const {
+    put(0, reinterpret_cast<T const*>(carry + carried_c()), reinterpret_cast<R const*>(carry));
+  }
+  void store(std::int64_t rows, std::byte* carry) const {
+    if (lstm) {
+      std::memcpy(carry, c + rows * hidden, static_cast<std::size_t>(carried_c()));
+    }
+    std::memcpy(carry + carried_c(), h + rows * handed,
+                static_cast<std::size_t>(handed) * sizeof(T));
+  }
+
+ private:
+  // Numbers of T of a direction.
+  static std::int64_t numbers(RecurrentShape const& shape, std::int64_t batch, std::int64_t rows) {
+    return rows * (lstm ? 4 : 6) * shape.hidden + (rows + batch) * shape.handed +
+           (shape.projected ? rows * (shape.hidden + shape.handed) : 0);
+  }
+  [[nodiscard]] std::int64_t carried_c() const {
+    return lstm ? hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
+  }
+  // A block of states; 0 where null.
+  void put(std::int64_t block, T const* from_h, R const* from_c) const {
+    copy(from_h, h + block * batch * handed, batch * handed);
+    if (lstm) {
+      copy(from_c, c + block * batch * hidden, batch * hidden);
+    }
+  }
+  template <class E>
+  static void copy(E const* from, E* to, std::int64_t n) {
+    from == nullptr ? static_cast<void>(std::fill_n(to, n, E{}))
+                    : static_cast<void>(std::copy_n(from, n, to));
+  }
+};
+
+/// Memory of one pass over `rows` rows of all samples together.
+template <class T>
+class RecurrentWork {
+  using R = Real<T>;
+
+ public:
+  T* x = nullptr;     ///< (rows, inputs) the input by time
+  R* dx = nullptr;    ///< (rows, inputs) its gradient; both are never wanted at once
+  R* sums = nullptr;  ///< (rows, gates hidden), where gates are of another type than sums
+  R* row = nullptr;   ///< of a row of all samples: products with the state, or with the projection
+  R* dh = nullptr;    ///< (batch, handed)
+  R* dc = nullptr;    ///< (batch, hidden)
+
+  RecurrentWork(RecurrentShape const& shape, int gates, std::int64_t batch, std::int64_t rows)
+      : inputs_{rows * shape.inputs},
+        sums_{std::is_same_v<T, R> ? 0 : rows * gates * shape.hidden},
+        row_{batch * (gates == 3 ? 3 * shape.hidden : std::max(shape.hidden, shape.handed))},
+        dh_{batch * shape.handed},
+        dc_{batch * shape.hidden} {}
+
+  [[nodiscard]] std::int64_t bytes() const {
+    return aligned(inputs_) + aligned(sums_) + aligned(row_) + aligned(dh_) + aligned(dc_);
+  }
+  void place(std::byte* at) {
+    x = reinterpret_cast<T*>(at);
+    dx = next(at, inputs_);
+    sums = next(at, sums_);
+    row = next(at, row_);
+    dh = next(at, dh_);
+    dc = next(at, dc_);
+  }
+
+ private:
+  static std::int64_t aligned(std::int64_t numbers) {
+    return (numbers * static_cast<std::int64_t>(sizeof(R)) + 63) / 64 * 64;
+  }
+  static R* next(std::byte*& at, std::int64_t numbers) {
+    auto* const here = reinterpret_cast<R*>(at);
+    at += aligned(numbers);
+    return here;
+  }
+
+  std::int64_t inputs_;
+  std::int64_t sums_;
+  std::int64_t row_;
+  std::int64_t dh_;
+  std::int64_t dc_;
+};
+
+}  // namespace tandem::host
