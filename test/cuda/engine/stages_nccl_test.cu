@@ -28,7 +28,7 @@ using namespace tandem::test;
 
 template <class S>
 using OnGpus =
-    Trainer<TinyNet, S, BasicCuda<Portable>, SoftmaxCrossEntropy<>, Accuracy, NcclTransport>;
+    Trainer<TinyNet, S, BasicCuda<Portable, Fp32>, SoftmaxCrossEntropy<>, Accuracy, NcclTransport>;
 
 template <class S>
 void check_bits() {

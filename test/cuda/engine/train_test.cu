@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include <rank_of.hpp>
 #include <support/temporary_folder.hpp>
@@ -31,6 +32,7 @@ using namespace tandem::test;
 template <class B>
 inline constexpr bool is_backend = ComputeBackend<B>&& HasVerbs<B>;
 static_assert(is_backend<Cuda> && is_backend<BasicCuda<Portable, Bf16>>);
+static_assert(std::is_same_v<BasicCuda<>, BasicCuda<Portable, Tf32>>);
 static_assert(ParameterOp<Op<Linear<3>, Cuda>, Cuda> && BackwardOp<Op<ReLU, Cuda>, Cuda>);
 static_assert(PhasedOp<Op<SyncBatchNorm2d<>, Cuda>, Cuda>);
 
@@ -123,8 +125,8 @@ struct ImageNet
 
 TEST_CASE("an image comes out as (C, H, W)") {
   using OnCpu = Trainer<ImageNet, SingleDevice<>, Host, MeanSquaredError>;
-  using OnCuda =
-      Trainer<ImageNet, DataParallel<2>, BasicCuda<>, MeanSquaredError, NoMetric, VirtualTransport>;
+  using OnCuda = Trainer<ImageNet, DataParallel<2>, BasicCuda<Portable, Fp32>, MeanSquaredError,
+                         NoMetric, VirtualTransport>;
   OnCpu host{{.batch = 4, .threads_per_device = 1}};
   OnCuda gpu{{.batch = 4}};
   Samples<float> const samples{OnCpu::input, 5, 7};

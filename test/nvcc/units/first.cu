@@ -8,5 +8,5 @@
 Fill fill_of_the_first_unit() { return &tandem::cuda::fill<float>; }
 
 bool first_unit_prefers_cudnn() {
-  return std::is_same_v<tandem::Cuda, tandem::BasicCuda<tandem::CuDnn>>;
+  return std::is_same_v<tandem::Cuda, tandem::BasicCuda<tandem::CuDnn, tandem::Tf32>>;
 }

@@ -8,7 +8,7 @@
 #include "units.hpp"
 
 int main() {
-  bool const cudnn = std::is_same_v<tandem::Cuda, tandem::BasicCuda<tandem::CuDnn>>;
+  bool const cudnn = std::is_same_v<tandem::Cuda, tandem::BasicCuda<tandem::CuDnn, tandem::Tf32>>;
   bool const agreed = cudnn == first_unit_prefers_cudnn() && cudnn == second_unit_prefers_cudnn();
   return agreed && fill_of_the_first_unit() == fill_of_the_second_unit() ? 0 : 1;
 }

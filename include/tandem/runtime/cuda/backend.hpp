@@ -31,8 +31,8 @@ struct CuDnn {
 
 /// NVIDIA GPUs, one a rank. Activations are stored channels-last.
 /// @tparam Kernels    Portable (CUDA Toolkit alone) or CuDnn
-/// @tparam Precision  Fp32, Tf32, Bf16, or Fp64 (Portable only)
-template <class Kernels = Portable, class Precision = Fp32>
+/// @tparam Precision  Tf32, Fp32, Bf16, or Fp64 (Portable only)
+template <class Kernels = Portable, class Precision = Tf32>
 struct BasicCuda {
   static_assert(!std::is_same_v<Precision, Fp32Direct>,
                 "BasicCuda<Kernels, Fp32Direct>: this precision is of Host alone; take Fp32");
@@ -50,7 +50,8 @@ struct BasicCuda {
   static constexpr char const* name = "cuda";
 };
 
-/// The default GPU backend: with cuDNN where CMake has found it.
+/// The default GPU backend: with cuDNN where CMake has found it; convolutions and products in tf32.
+/// BasicCuda<CuDnn, Fp32> is fp32 throughout.
 #if defined(TANDEM_CUDNN)
 using Cuda = BasicCuda<CuDnn>;
 #else
