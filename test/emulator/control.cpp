@@ -20,6 +20,11 @@ void set_seed(std::uint64_t seed) {
   emulator().launches = 0;
 }
 
+void set_peer_access(bool possible) {
+  auto const held = lock();
+  emulator().peers = possible;
+}
+
 std::string last_report() {
   auto const held = lock();
   return emulator().last_report;

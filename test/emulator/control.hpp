@@ -25,6 +25,10 @@ void set_seed(std::uint64_t seed);
 /// Bytes that each device has (EMULATED_MEMORY, default 4 GiB).
 void set_memory_limit(std::size_t bytes);
 
+/// Whether devices may reach each other's memory (EMULATED_PEERS, default 1). What was allowed
+/// before stays.
+void set_peer_access(bool possible);
+
 /// The text of the last report of misuse, empty if there was none since clear_errors().
 [[nodiscard]] std::string last_report();
 

@@ -72,6 +72,23 @@ bool fits(cudaMemcpyKind kind, Side to, Side from) {
   return false;
 }
 
+// A copy may go to a stream of another device than the current one, but CUDA's programming guide
+// wants the stream's device to be current where memory is of a pool.
+cudaError_t check_device_of_copy(Copy const& copy, int device) {
+  if (device == current_device()) {
+    return cudaSuccess;
+  }
+  for (Area const& area : {copy.to, copy.from}) {
+    Allocation const* const a = find_allocation(area.data, copy.span(area));
+    if (a != nullptr && a->pool != nullptr) {
+      report("cudaMemcpyAsync: memory of a pool on a stream of device " + std::to_string(device) +
+             ", while device " + std::to_string(current_device()) + " is current");
+      return cudaErrorInvalidValue;
+    }
+  }
+  return cudaSuccess;
+}
+
 cudaError_t copy_async(Copy const& copy, cudaMemcpyKind kind, cudaStream_t stream) {
   auto held = lock();
   auto const queue = find_stream(stream);
@@ -87,6 +104,9 @@ cudaError_t copy_async(Copy const& copy, cudaMemcpyKind kind, cudaStream_t strea
     report(
         "cudaMemcpyAsync: the pointers do not fit the kind of copy, or the sizes the allocations");
     return cudaErrorInvalidValue;
+  }
+  if (cudaError_t const status = check_device_of_copy(copy, queue->device); status != cudaSuccess) {
+    return status;
   }
   if (queue->capture != nullptr && (to == Side::host || from == Side::host)) {
     // A replay would read memory that may be gone; CUDA takes it, tandem must not do it.
@@ -140,6 +160,11 @@ cudaError_t set_async(void* pointer, int value, std::size_t bytes, cudaStream_t 
   }
   if (bytes == 0) {
     return device_of(stream) < 0 ? cudaErrorInvalidResourceHandle : cudaSuccess;
+  }
+  if (int const device = device_of(stream); device >= 0 && device != current_device()) {
+    report("cudaMemsetAsync: a stream of device " + std::to_string(device) + ", while device " +
+           std::to_string(current_device()) + " is current");
+    return cudaErrorInvalidResourceHandle;
   }
   return enqueue(stream, "memset", [pointer, value, bytes] { std::memset(pointer, value, bytes); });
 }

@@ -40,6 +40,8 @@ constexpr Named errors[] = {
                         "part or all of the requested memory range is already mapped"),
     CUDA_EMULATOR_ERROR(cudaErrorHostMemoryNotRegistered,
                         "pointer does not correspond to a registered memory region"),
+    CUDA_EMULATOR_ERROR(cudaErrorPeerAccessAlreadyEnabled, "peer access is already enabled"),
+    CUDA_EMULATOR_ERROR(cudaErrorPeerAccessNotEnabled, "peer access has not been enabled"),
     CUDA_EMULATOR_ERROR(cudaErrorLaunchFailure, "unspecified launch failure"),
     CUDA_EMULATOR_ERROR(cudaErrorNotSupported, "operation not supported"),
     CUDA_EMULATOR_ERROR(cudaErrorStreamCaptureUnsupported,
@@ -147,6 +149,15 @@ cudaError_t result(cudaError_t status) {
   return status;
 }
 
+bool is_peer(int device, int other) { return emulator().peers && device != other; }
+
+bool reaches(int device, Allocation const& allocation) {
+  return allocation.kind != Kind::device || allocation.device == device ||
+         (allocation.pool != nullptr
+              ? pool_is_open_to(device, allocation.pool)
+              : emulator().peer_access.count({device, allocation.device}) != 0);
+}
+
 cudaError_t device_failure() {
   auto const found = emulator().failures.find(current);
   return found == emulator().failures.end() ? cudaSuccess : found->second;
@@ -207,17 +218,31 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* possible, int device, int peer) {
+  auto const held = lock();
   bool const valid = device >= 0 && device < device_count() && peer >= 0 && peer < device_count();
   if (!valid) {
     return result(cudaErrorInvalidDevice);
   }
-  *possible = device != peer ? 1 : 0;
+  *possible = is_peer(device, peer) ? 1 : 0;
   return result(cudaSuccess);
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
-  return result(peer >= 0 && peer < device_count() && peer != current ? cudaSuccess
-                                                                      : cudaErrorInvalidDevice);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  auto const held = lock();
+  if (flags != 0) {
+    return result(cudaErrorInvalidValue);
+  }
+  if (peer < 0 || peer >= device_count() || !is_peer(current, peer)) {
+    return result(cudaErrorInvalidDevice);
+  }
+  bool const added = emulator().peer_access.emplace(current, peer).second;
+  return result(added ? cudaSuccess : cudaErrorPeerAccessAlreadyEnabled);
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+  auto const held = lock();
+  bool const was = emulator().peer_access.erase({current, peer}) == 1;
+  return result(was ? cudaSuccess : cudaErrorPeerAccessNotEnabled);
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {

@@ -65,6 +65,8 @@ struct State {
 
 std::uint64_t blocks_started = 0;
 
+constexpr std::size_t most_shared_memory = 49152;  // of `__shared__` variables
+
 void become(int thread) {
   state.thread = thread;
   auto const t = static_cast<unsigned>(thread);
@@ -132,6 +134,14 @@ void resume_waiters(bool backward) {
   if (!progress && !state.failed) {
     no_progress();
   }
+}
+
+// nvcc would not compile it.
+void too_much_shared_memory(std::size_t bytes) {
+  fail(state.device, cudaErrorInvalidConfiguration,
+       where() + " wrote " + std::to_string(bytes) +
+           " bytes of shared memory, of which there are " + std::to_string(most_shared_memory));
+  state.failed = true;
 }
 
 bool run_block(bool backward) {
@@ -216,6 +226,9 @@ bool run_grid(Kernel const& kernel, dim3 grid, dim3 block, int device) {
       blockIdx.z = static_cast<unsigned>(b / grid.x / grid.y);
       run_block(i % 2 == 1);
       shared.after_block();
+      if (shared.most_written() > most_shared_memory && !state.failed) {
+        too_much_shared_memory(shared.most_written());
+      }
     }
   }
   state.fiber = nullptr;

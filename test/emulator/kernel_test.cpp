@@ -223,12 +223,63 @@ TEST_CASE("pointers that the GPU cannot use are refused at the launch") {
   Array<float> other{8};  // on device 0
   CHECK_THROWS_AS(launch(fill_kernel, 1, 8, stream, other.data(), 8, 1.0F),
                   tandem::cuda::CudaError);
-  CHECK(misuse.says("of another device"));
+  CHECK(misuse.says("of another device, which was not opened to this one"));
   float* freed = nullptr;
   cudaMalloc(reinterpret_cast<void**>(&freed), 32);
   cudaFree(freed);
   CHECK_THROWS_AS(launch(fill_kernel, 1, 8, stream, freed, 8, 1.0F), tandem::cuda::CudaError);
   CHECK(misuse.says("which was freed"));
+}
+
+TEST_CASE("memory of another device is used where it was opened to this one") {
+  Misuse const misuse;
+  Stream const stream{Device{1}};
+  Array<float> other{8};  // on device 0
+  auto const fill = [&](float* x) { launch(fill_kernel, 1, 8, stream, x, 8, 1.0F); };
+  int possible = 0;
+  CHECK(cudaDeviceCanAccessPeer(&possible, 1, 0) == cudaSuccess);
+  CHECK(possible == 1);
+  cudaSetDevice(1);
+  CHECK(cudaDeviceEnablePeerAccess(1, 0) == cudaErrorInvalidDevice);
+  CHECK(cudaDeviceEnablePeerAccess(0, 1) == cudaErrorInvalidValue);
+  CHECK(cudaDeviceDisablePeerAccess(0) == cudaErrorPeerAccessNotEnabled);
+  CHECK_THROWS(fill(other.data()));
+  CHECK(cudaDeviceEnablePeerAccess(0, 0) == cudaSuccess);
+  CHECK(cudaDeviceEnablePeerAccess(0, 0) == cudaErrorPeerAccessAlreadyEnabled);
+  CHECK_NOTHROW(fill(other.data()));
+  CHECK(cudaStreamSynchronize(stream.get()) == cudaSuccess);
+  CHECK(all_equal(other.host(), 1.0F));
+
+  // Which says nothing of pools.
+  cudaMemPool_t pool = nullptr;
+  float* x = nullptr;
+  cudaSetDevice(0);
+  Stream const owner{Device{0}};
+  CHECK(cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess);
+  CHECK(cudaMallocAsync(reinterpret_cast<void**>(&x), 32, owner.get()) == cudaSuccess);
+  cudaStreamSynchronize(owner.get());
+  CHECK_THROWS(fill(x));
+  cudaMemAccessDesc access{};
+  access.location.type = cudaMemLocationTypeDevice;
+  access.location.id = 1;
+  access.flags = cudaMemAccessFlagsProtReadWrite;
+  cuda_emulator::set_peer_access(false);
+  CHECK(cudaDeviceCanAccessPeer(&possible, 1, 0) == cudaSuccess);
+  CHECK(possible == 0);
+  CHECK(cudaMemPoolSetAccess(pool, &access, 1) == cudaErrorInvalidValue);
+  cuda_emulator::set_peer_access(true);
+  CHECK(cudaMemPoolSetAccess(pool, &access, 1) == cudaSuccess);
+  CHECK_NOTHROW(fill(x));
+  CHECK(cudaStreamSynchronize(stream.get()) == cudaSuccess);
+  access.flags = cudaMemAccessFlagsProtNone;
+  CHECK(cudaMemPoolSetAccess(pool, &access, 1) == cudaSuccess);
+  CHECK_THROWS(fill(x));
+  cudaSetDevice(1);
+  CHECK(cudaDeviceDisablePeerAccess(0) == cudaSuccess);
+  cudaSetDevice(0);
+  CHECK_THROWS(fill(other.data()));
+  cudaFreeAsync(x, owner.get());
+  cudaStreamSynchronize(owner.get());
 }
 
 TEST_CASE("launches that no GPU takes are refused") {
@@ -238,6 +289,46 @@ TEST_CASE("launches that no GPU takes are refused") {
   CHECK_THROWS_AS(launch(fill_kernel, 1, 1025, stream, y.data(), 8, 1.0F), tandem::cuda::CudaError);
   CHECK_THROWS_AS(launch(fill_kernel, Grid{1, 65536}, 32, stream, y.data(), 8, 1.0F),
                   tandem::cuda::CudaError);
+  auto const status = [&](dim3 grid, dim3 block) {
+    return cuda_emulator::enqueue_kernel(stream.get(), grid, block, "kernel",
+                                         [](int) { return true; });
+  };
+  for (dim3 const block : {dim3{0, 1, 1}, dim3{1, 0, 1}, dim3{1, 1, 0}, dim3{1025, 1, 1},
+                           dim3{1, 1025, 1}, dim3{1, 1, 65}, dim3{32, 32, 2}}) {
+    CAPTURE(block.x);
+    CAPTURE(block.y);
+    CAPTURE(block.z);
+    CHECK(status(1, block) == cudaErrorInvalidConfiguration);
+  }
+  for (dim3 const grid : {dim3{0, 1, 1}, dim3{1, 0, 1}, dim3{1, 1, 0}, dim3{2147483648U, 1, 1},
+                          dim3{1, 65536, 1}, dim3{1, 1, 65536}}) {
+    CAPTURE(grid.x);
+    CAPTURE(grid.y);
+    CAPTURE(grid.z);
+    CHECK(status(grid, 32) == cudaErrorInvalidConfiguration);
+  }
+  CHECK(status({2147483647U, 65535, 65535}, {16, 1, 64}) == cudaSuccess);
+  CHECK(status(1, {1024, 1, 1}) == cudaSuccess);
+}
+
+// Writes n floats of shared memory.
+TANDEM_KERNEL void hoard_kernel(float* y, int n) {
+  __shared__ float tile[12289];
+  for (int i = 0; i < n; ++i) {
+    tile[i] = 1.0F;
+  }
+  y[0] = tile[n - 1];
+}
+
+TEST_CASE("a kernel with more than 48 KiB of shared memory fails") {
+  Misuse const misuse;
+  Stream const stream{Device{0}};
+  Array<float> y{1};
+  launch(hoard_kernel, 1, 1, stream, y.data(), 12000);
+  CHECK(cudaStreamSynchronize(stream.get()) == cudaSuccess);
+  launch(hoard_kernel, 1, 1, stream, y.data(), 12289);
+  CHECK(cudaStreamSynchronize(stream.get()) == cudaErrorInvalidConfiguration);
+  CHECK(misuse.says("bytes of shared memory, of which there are 49152"));
 }
 
 TEST_CASE("a kernel goes to a stream of the current device only") {

@@ -18,8 +18,9 @@ cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::stri
     return result(cudaErrorInvalidResourceHandle);
   }
   std::uint64_t const threads = std::uint64_t{block.x} * block.y * block.z;
-  if (threads == 0 || threads > 1024 || block.z > 64 || grid.x == 0 || grid.x > 2147483647U ||
-      grid.y == 0 || grid.y > 65535 || grid.z == 0 || grid.z > 65535) {
+  if (threads == 0 || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > 1024 ||
+      grid.x == 0 || grid.x > 2147483647U || grid.y == 0 || grid.y > 65535 || grid.z == 0 ||
+      grid.z > 65535) {
     return result(cudaErrorInvalidConfiguration);
   }
   return result(enqueue(stream, std::move(name), [run = std::move(run), device = queue->device] {
@@ -41,8 +42,7 @@ bool check_kernel_pointer(cudaStream_t stream, void const* pointer, int index, c
     return true;  // said by enqueue_kernel
   }
   Allocation const* const a = find_allocation(pointer, 0);
-  bool const usable =
-      a != nullptr && !a->leaving && (a->kind != Kind::device || a->device == queue->device);
+  bool const usable = a != nullptr && !a->leaving && reaches(queue->device, *a);
   if (!usable) {
     char text[128];
     std::snprintf(text, sizeof text, ":%d: argument %d of the kernel, %p, points to memory ", line,
@@ -50,7 +50,7 @@ bool check_kernel_pointer(cudaStream_t stream, void const* pointer, int index, c
     report(std::string{file} + text +
            (a == nullptr ? describe_foreign(pointer)
             : a->leaving ? "whose free is queued"
-                         : "of another device"));
+                         : "of another device, which was not opened to this one"));
   }
   return usable;
 }

@@ -205,7 +205,7 @@ bool device_can_access(void const* pointer, std::size_t bytes, int device) {
     return true;
   }
   Allocation const* const a = find_allocation(pointer, bytes);
-  return a != nullptr && !a->leaving && (a->kind != Kind::device || a->device == device);
+  return a != nullptr && !a->leaving && reaches(device, *a);
 }
 
 bool is_device_memory(void const* pointer, std::size_t bytes, int device) {

@@ -41,6 +41,13 @@ Allocation* register_host(void* begin, std::size_t bytes, int device);
 /// The live allocation in which [pointer, pointer + bytes) lies, or null.
 Allocation* find_allocation(void const* pointer, std::size_t bytes);
 
+/// Whether kernels on @p device can use it: memory of that device, host memory, or memory that was
+/// opened to it: of a pool by cudaMemPoolSetAccess, other by cudaDeviceEnablePeerAccess.
+[[nodiscard]] bool reaches(int device, Allocation const& allocation);
+
+/// Whether the pool was opened to @p device.
+[[nodiscard]] bool pool_is_open_to(int device, void const* pool);
+
 /// Takes the allocation that begins at @p pointer out of use, poisons it and quarantines it.
 /// @return false if there is none
 bool release(void const* pointer);

@@ -88,6 +88,36 @@ TEST_CASE("copies check what the pointers are") {
   CHECK(cudaMemcpyPeerAsync(x.data(), 1, x.data(), 0, 16, nullptr) == cudaErrorInvalidValue);
 }
 
+TEST_CASE("which device is current matters where CUDA says so") {
+  Misuse const misuse;
+  Stream const stream{Device{1}};
+  Array<float> plain{4};
+  float* pooled = nullptr;
+  REQUIRE(cudaMallocAsync(reinterpret_cast<void**>(&pooled), 16, stream.get()) == cudaSuccess);
+  float* pinned = nullptr;
+  REQUIRE(cudaMallocHost(reinterpret_cast<void**>(&pinned), 16) == cudaSuccess);
+  std::fill(pinned, pinned + 4, 1.0F);
+  auto const copy = [&](float* to) {
+    return cudaMemcpyAsync(to, pinned, 16, cudaMemcpyHostToDevice, stream.get());
+  };
+  CHECK(copy(plain.data()) == cudaSuccess);
+  CHECK(copy(pooled) == cudaErrorInvalidValue);
+  CHECK(misuse.says("memory of a pool on a stream of device 1, while device 0 is current"));
+  CHECK(cudaMemsetAsync(pooled, 0, 16, stream.get()) == cudaErrorInvalidResourceHandle);
+  CHECK(misuse.says("cudaMemsetAsync: a stream of device 1, while device 0 is current"));
+  cudaSetDevice(1);
+  CHECK(copy(pooled) == cudaSuccess);
+  CHECK(cudaMemsetAsync(pooled, 0, 16, stream.get()) == cudaSuccess);
+  // Between devices no access of one to the other is wanted.
+  CHECK(cudaMemcpyAsync(plain.data(), pooled, 16, cudaMemcpyDeviceToDevice, stream.get()) ==
+        cudaSuccess);
+  CHECK(cudaStreamSynchronize(stream.get()) == cudaSuccess);
+  cudaSetDevice(0);
+  CHECK(all_equal(plain.host(), 0.0F));
+  cudaFreeAsync(pooled, stream.get());
+  cudaFreeHost(pinned);
+}
+
 TEST_CASE("a copy of rows keeps to its pitches") {
   Array<int> x{std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}};
   std::vector<int> host(6, -1);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,17 @@ struct CUmemPoolHandle_st {
   int device = 0;
   std::uint64_t threshold = 0;
   std::uint64_t highest = 0;
-  bool owned = false;  // made by cudaMemPoolCreate
+  bool owned = false;       // made by cudaMemPoolCreate
+  std::set<int> open_to{};  // other devices, by cudaMemPoolSetAccess
 };
+
+namespace cuda_emulator {
+
+bool pool_is_open_to(int device, void const* pool) {
+  return static_cast<CUmemPoolHandle_st const*>(pool)->open_to.count(device) != 0;
+}
+
+}  // namespace cuda_emulator
 
 using namespace cuda_emulator;
 
@@ -159,8 +169,19 @@ cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, cudaMemAccessDesc const* ac
   auto const held = lock();
   bool valid = pools().count(pool) != 0 && (access != nullptr || count == 0);
   for (std::size_t i = 0; valid && i < count; ++i) {
-    valid = access[i].location.type == cudaMemLocationTypeDevice && access[i].location.id >= 0 &&
-            access[i].location.id < device_count();
+    int const device = access[i].location.id;
+    bool const none = access[i].flags == cudaMemAccessFlagsProtNone;
+    valid = access[i].location.type == cudaMemLocationTypeDevice && device >= 0 &&
+            device < device_count() &&
+            (device == pool->device ? !none : is_peer(pool->device, device));
+  }
+  for (std::size_t i = 0; valid && i < count; ++i) {
+    int const device = access[i].location.id;
+    if (access[i].flags == cudaMemAccessFlagsProtNone) {
+      pool->open_to.erase(device);
+    } else {
+      pool->open_to.insert(device);
+    }
   }
   return result(valid ? cudaSuccess : cudaErrorInvalidValue);
 }

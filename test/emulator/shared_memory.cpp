@@ -73,13 +73,16 @@ void SharedMemory::after_block() {
       }
       return block;
     }();
+    std::size_t written = 0;
     for (std::size_t at = 0; at < bytes_; at += step) {
       std::size_t const size = std::min(step, bytes_ - at);
       if (std::memcmp(begin_ + at, clean.byte, size) != 0) {
         low_ = std::min(low_, at);
         high_ = std::max(high_, at + size);
+        written += size;
       }
     }
+    most_written_ = std::max(most_written_, written);
   }
   if (low_ < high_) {
     std::memset(begin_ + low_, pattern, high_ - low_);

@@ -26,6 +26,10 @@ class SharedMemory {
   /// second, fourth, eighth... block, and after the others at what lies between those found so far.
   void after_block();
 
+  /// Bytes, in pieces of 64, that one of the blocks that were looked at has written: at most what
+  /// the kernel's shared memory is.
+  [[nodiscard]] std::size_t most_written() const { return most_written_; }
+
  private:
   unsigned char* begin_ = nullptr;
   std::size_t bytes_ = 0;
@@ -33,6 +37,7 @@ class SharedMemory {
   std::size_t low_ = 0;  // what blocks wrote so far: [low_, high_)
   std::size_t high_ = 0;
   std::uint64_t blocks_ = 0;
+  std::size_t most_written_ = 0;
 };
 
 }  // namespace cuda_emulator

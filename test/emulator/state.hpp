@@ -10,8 +10,10 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "control.hpp"
@@ -100,6 +102,8 @@ struct Emulator {
   std::uint64_t seed = 0;
   std::uint64_t launches = 0;
   std::uint64_t kernels = 0;
+  bool peers = true;
+  std::set<std::pair<int, int>> peer_access;  ///< (device, whose plain memory its kernels may use)
   bool trace = false;
   bool quiet = false;
   std::string last_report;
@@ -115,6 +119,9 @@ int device_count();
 /// Keeps @p status as the thread's last error, as every function of the runtime does, and returns
 /// it.
 cudaError_t result(cudaError_t status);
+
+/// Whether kernels of @p device may be allowed to use memory of @p other.
+bool is_peer(int device, int other);
 
 /// The failure of the calling thread's device, if it has one.
 cudaError_t device_failure();

@@ -52,6 +52,7 @@ Emulator& emulator() {
     made->schedule =
         schedule != nullptr && std::string{schedule} == "eager" ? Schedule::eager : Schedule::lazy;
     made->seed = environment_number("EMULATED_SEED", 0);
+    made->peers = environment_number("EMULATED_PEERS", 1) != 0;
     made->trace = environment_number("EMULATED_TRACE", 0) != 0;
     return made;
   }();

@@ -85,7 +85,8 @@ void notify_changed();
 [[nodiscard]] bool is_capturing(cudaStream_t stream);
 
 /// Whether [pointer, pointer + bytes) lies in one live allocation that kernels on @p device can
-/// read and write: memory of that device, or pinned host memory. Empty ranges always do.
+/// read and write: memory of that device or opened to it, or pinned host memory. Empty ranges
+/// always do.
 [[nodiscard]] bool device_can_access(void const* pointer, std::size_t bytes, int device);
 
 /// Whether [pointer, pointer + bytes) lies in one live allocation of device memory, of any device

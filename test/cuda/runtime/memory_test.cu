@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/runtime/cuda/buffer.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/memory_pool.hpp>
 #include <tandem/runtime/cuda/pinned.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -60,6 +62,34 @@ TEST_CASE("a buffer is aligned and zero, also where memory was in use before") {
     CHECK(bytes_of(device, buffer) == std::vector<unsigned char>(100'003, 0));
     check(cudaMemsetAsync(buffer.data(), 0xFF, buffer.bytes(), device.compute.get()));
   }
+}
+
+TEST_CASE("buffers are made, cleared and copied, whatever device is current") {
+  if (device_count() < 2) {
+    return;
+  }
+  RankDevice device{Device{1}};
+  {
+    ScopedDevice const other{Device{0}};
+    PinnedBuffer const host{64, Device{1}};
+    Buffer const buffer{device, 64};
+    std::memset(host.data(), 1, 64);
+    copy_bytes(buffer.data(), host.data(), 64, cudaMemcpyHostToDevice, device.compute);
+    clear_bytes(buffer.data(), 32, device.compute);
+    copy_bytes(host.data(), buffer.data(), 64, cudaMemcpyDeviceToHost, device.compute);
+    device.compute.synchronize();
+    CHECK(host.as<char>()[31] == 0);
+    CHECK(host.as<char>()[32] == 1);
+  }
+  int current = -1;
+  CHECK(cudaGetDevice(&current) == cudaSuccess);
+  CHECK(current == 0);
+  std::thread{[] {  // a rank's own
+    RankDevice const rank{tandem::DeviceSpec{.ordinal = 1}};
+    int mine = -1;
+    CHECK(cudaGetDevice(&mine) == cudaSuccess);
+    CHECK(mine == 1);
+  }}.join();
 }
 
 TEST_CASE("an empty buffer has no memory") {

@@ -9,7 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include <tandem/comm/self.hpp>
-#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem {
@@ -17,7 +17,7 @@ namespace tandem {
 template <>
 struct StreamCopy<cuda::Stream> {
   static void queue(cuda::Stream& stream, void const* from, void* to, std::size_t bytes) {
-    cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream.get()));
+    cuda::copy_bytes(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
   }
 };
 

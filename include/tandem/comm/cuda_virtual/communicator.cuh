@@ -25,6 +25,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/pointers.hpp>
 #include <tandem/kernels/cuda/tree_sum.cuh>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/device.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
@@ -255,7 +256,7 @@ class VirtualCommunicator {
 
   static void copy(void const* from, void* to, std::size_t bytes, Stream& stream) {
     if (from != to && bytes > 0) {
-      cuda::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream.get()));
+      cuda::copy_bytes(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
     }
   }
 

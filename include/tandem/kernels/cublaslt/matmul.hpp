@@ -20,6 +20,7 @@
 #include <tandem/kernels/cublaslt/descriptors.hpp>
 #include <tandem/kernels/cublaslt/library.hpp>
 #include <tandem/kernels/cublaslt/matmul_shape.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
@@ -132,12 +133,11 @@ template <class T, class Out = T>
       for (std::int64_t g = 0; g < shape_.groups && bytes > 0; ++g) {
         Out* const first = d + g * shape_.stride_d;
         if (shape_.ldd == shape_.n) {
-          check(
-              cudaMemsetAsync(first, 0, bytes * static_cast<std::size_t>(shape_.m), stream.get()));
+          clear_bytes(first, bytes * static_cast<std::size_t>(shape_.m), stream);
           continue;
         }
         for (std::int64_t i = 0; i < shape_.m; ++i) {
-          check(cudaMemsetAsync(first + i * shape_.ldd, 0, bytes, stream.get()));
+          clear_bytes(first + i * shape_.ldd, bytes, stream);
         }
       }
     }

@@ -143,6 +143,7 @@ class AttentionStep {
     auto const bytes = [](std::int64_t elements) {
       return static_cast<std::size_t>(elements * element_bytes);
     };
+    ScopedDevice const scope{stream.device()};
     check(cudaMemcpy2DAsync(cache + position * kept(), bytes(kept()), x + shape_.out(),
                             bytes(shape_.row()), bytes(kept()), static_cast<std::size_t>(time),
                             cudaMemcpyDeviceToDevice, stream.get()));

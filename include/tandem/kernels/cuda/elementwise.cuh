@@ -14,6 +14,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/pointers.hpp>
 #include <tandem/kernels/cuda/transform.cuh>
+#include <tandem/runtime/cuda/copy.hpp>
 
 namespace tandem::cuda {
 
@@ -78,7 +79,7 @@ void fill(Stream const& stream, T* y, std::int64_t n, T value) {
   unsigned char const zeros[sizeof(T)] = {};
   detail::FillBody<T> const body{value, y};
   if (std::memcmp(&value, zeros, sizeof(T)) == 0) {
-    check(cudaMemsetAsync(y, 0, static_cast<std::size_t>(n) * sizeof(T), stream.get()));
+    clear_bytes(y, static_cast<std::size_t>(n) * sizeof(T), stream);
   } else if (aligned(y)) {
     detail::map<full_pack<T>>(stream, n, body);
   } else {
@@ -92,8 +93,7 @@ void fill(Stream const& stream, T* y, std::int64_t n, T value) {
 template <class T>
 void copy(Stream const& stream, T const* x, T* y, std::int64_t n) {
   if (n > 0 && x != y) {
-    check(cudaMemcpyAsync(y, x, static_cast<std::size_t>(n) * sizeof(T), cudaMemcpyDeviceToDevice,
-                          stream.get()));
+    copy_bytes(y, x, static_cast<std::size_t>(n) * sizeof(T), cudaMemcpyDeviceToDevice, stream);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cuda/transform.cuh>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/device.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
@@ -136,7 +137,7 @@ TokenRuns token_runs(Stream const& stream, std::int32_t const* tokens, std::int3
   expects(left >= (count > 0 ? detail::sort_tokens_bytes(stream, count, vocabulary) : 0),
           "token_runs: the scratch memory is smaller than token_runs_scratch_bytes");
   auto const memory = detail::TokenRunsMemory::at(scratch, count, vocabulary);
-  check(cudaMemsetAsync(memory.begin, 0, static_cast<std::size_t>(vocabulary) * 8, stream.get()));
+  clear_bytes(memory.begin, static_cast<std::size_t>(vocabulary) * 8, stream);
   if (count > 0) {
     auto sort_bytes = static_cast<std::size_t>(left);
     each(stream, count, detail::Count{memory.counted});

@@ -19,6 +19,7 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 namespace tandem {
@@ -92,8 +93,7 @@ class CuDnnConvolutionOp {
     if (p.batch > 0) {
       gradient(o, p);
     } else if (!p.accumulate) {
-      check(cudaMemsetAsync(o.gradient[0], 0, static_cast<std::size_t>(weights_) * sizeof(P),
-                            stream.get()));
+      clear_bytes(o.gradient[0], static_cast<std::size_t>(weights_) * sizeof(P), stream);
     }
     if constexpr (Bias) {
       if (!absorbed_) {

@@ -32,6 +32,7 @@ class Buffer {
     if (bytes == 0) {
       return;
     }
+    ScopedDevice const scope{device.device};
     cudaStream_t const stream = device.compute.get();
     void* memory = nullptr;
     cudaError_t const status = cudaMallocFromPoolAsync(&memory, bytes, device.pool.get(), stream);

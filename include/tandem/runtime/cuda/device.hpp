@@ -4,8 +4,10 @@
 /// @file
 /// Device: the number of a GPU, as an argument; ScopedDevice: for calls that want it current.
 ///
-/// CUDA keeps a current device for each thread. Here it is set only by ScopedDevice, around a call
-/// that needs it, and put back: no function depends on what its caller's current device is.
+/// CUDA keeps a current device for each thread. Here it is set by ScopedDevice, around a call that
+/// needs it, and put back: no function depends on what its caller's current device is. The threads
+/// of ranks, which are the library's own, have theirs current from the start (RankDevice), so that
+/// costs nothing there.
 
 #include <string>
 

@@ -85,7 +85,11 @@ struct RankDevice {
         copy{which},
         queued_{which} {}
 
-  explicit RankDevice(DeviceSpec const& spec) : RankDevice{Device{spec.ordinal}} {}
+  /// On the rank's thread, whose current device it becomes: so all that the rank calls finds it
+  /// current.
+  explicit RankDevice(DeviceSpec const& spec) : RankDevice{Device{spec.ordinal}} {
+    check(cudaSetDevice(device.ordinal));
+  }
 
   RankDevice(RankDevice const&) = delete;
   RankDevice& operator=(RankDevice const&) = delete;

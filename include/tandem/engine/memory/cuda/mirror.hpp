@@ -15,7 +15,7 @@
 #include <tandem/core/shape.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
-#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 namespace tandem {
@@ -66,9 +66,8 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
     auto const copy = [&](T* host, T* there, std::int64_t count) {
       if (count > 0) {  // a device may have no parameters, or none that are trained
         bool const down = kind == cudaMemcpyDeviceToHost;
-        cuda::check(cudaMemcpyAsync(down ? host : there, down ? there : host,
-                                    static_cast<std::size_t>(count) * sizeof(T), kind,
-                                    device.compute.get()));
+        cuda::copy_bytes(down ? host : there, down ? there : host,
+                         static_cast<std::size_t>(count) * sizeof(T), kind, device.compute);
       }
     };
     copy(parameters(), memory.parameters(), layout.elements);

@@ -25,7 +25,7 @@
 #include <tandem/kernels/cuda/take_batch.cuh>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
-#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/pinned.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -94,8 +94,8 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
                .result = {},
                .batch = input_.staged(place, slot.targets.device.template as<Target const>()),
                .second = second_.template staged<Target>(place, nullptr)};
-    cuda::check(cudaMemcpyAsync(header_.data(), slot.header.data(), sizeof(Header),
-                                cudaMemcpyHostToDevice, device.compute.get()));
+    cuda::copy_bytes(header_.data(), slot.header.data(), sizeof(Header), cudaMemcpyHostToDevice,
+                     device.compute);
   }
 
   [[nodiscard]] StepState const* state() const { return &header_.template as<Header>()->state; }

@@ -31,7 +31,7 @@ class StepRunner<BasicCuda<Kernels, Precision>> {
 
   template <class Walk>
   void run(cuda::RankDevice& device, StepKey const& key, Walk const& walk) {
-    cuda::ScopedDevice const scope{device.device};  // the many inside cost next to nothing then
+    cuda::ScopedDevice const scope{device.device};
     cuda::Range const range{key.training ? "training step" : "forward step"};
     auto known = std::find_if(recordings_.begin(), recordings_.end(),
                               [&](Recording const& r) { return r.key == key; });

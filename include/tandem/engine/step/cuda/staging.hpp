@@ -11,7 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include <tandem/runtime/cuda/buffer.hpp>
-#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/pinned.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -27,8 +27,7 @@ struct Staging {
   void stage(RankDevice const& rank_device, void const* data, std::size_t count) {
     if (count > 0) {
       std::memcpy(host.data(), data, count);
-      check(cudaMemcpyAsync(device.data(), host.data(), count, cudaMemcpyHostToDevice,
-                            rank_device.copy.get()));
+      copy_bytes(device.data(), host.data(), count, cudaMemcpyHostToDevice, rank_device.copy);
     }
   }
 
@@ -42,8 +41,7 @@ struct Fetching {
   /// Queues that what is at @p from, in the device's memory, comes here, ...
   void fetch(RankDevice const& device, void const* from) const {
     if (bytes > 0) {
-      check(
-          cudaMemcpyAsync(host.data(), from, bytes, cudaMemcpyDeviceToHost, device.compute.get()));
+      copy_bytes(host.data(), from, bytes, cudaMemcpyDeviceToHost, device.compute);
     }
   }
   /// ... and once it is here gives it to the caller.

@@ -16,7 +16,7 @@
 #include <tandem/kernels/cuda/finish_step.cuh>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
-#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 namespace tandem {
@@ -42,12 +42,12 @@ class StepSums<BasicCuda<Kernels, Precision>> {
 
   void put(Device& device, std::span<double const> metrics) {
     clear(device);
-    cuda::check(cudaMemcpyAsync(metric(0), metrics.data(), metrics.size_bytes(),
-                                cudaMemcpyHostToDevice, device.compute.get()));
+    cuda::copy_bytes(metric(0), metrics.data(), metrics.size_bytes(), cudaMemcpyHostToDevice,
+                     device.compute);
   }
   void get(Device& device, std::span<double> metrics) const {
-    cuda::check(cudaMemcpyAsync(metrics.data(), metric(0), metrics.size_bytes(),
-                                cudaMemcpyDeviceToHost, device.compute.get()));
+    cuda::copy_bytes(metrics.data(), metric(0), metrics.size_bytes(), cudaMemcpyDeviceToHost,
+                     device.compute);
     device.compute.synchronize();
   }
 

@@ -21,6 +21,7 @@
 #include <tandem/ops/cuda/update_chunks.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 
 namespace tandem {
 
@@ -100,7 +101,7 @@ class Update<BasicCuda<Kernels, Precision>> {
 
   /// Steps queued behind one whose loss was not finite have changed nothing; those from now on may.
   void forgive(Device& device) {
-    cuda::check(cudaMemsetAsync(stopped_.data(), 0, sizeof(int), device.compute.get()));
+    cuda::clear_bytes(stopped_.data(), sizeof(int), device.compute);
   }
 
   [[nodiscard]] std::int64_t bytes() const {
@@ -130,8 +131,8 @@ class Update<BasicCuda<Kernels, Precision>> {
     Table(Device& device, std::vector<Row> const& rows)
         : buffer{device, rows.size() * sizeof(Row)}, count{rows.size()} {
       if (count > 0) {
-        cuda::check(cudaMemcpyAsync(buffer.data(), rows.data(), buffer.bytes(),
-                                    cudaMemcpyHostToDevice, device.compute.get()));
+        cuda::copy_bytes(buffer.data(), rows.data(), buffer.bytes(), cudaMemcpyHostToDevice,
+                         device.compute);
         device.compute.synchronize();  // the rows go
       }
     }
