@@ -55,10 +55,20 @@ void warp_barrier(char const* file, int line);
 #define __syncthreads() ::cuda_emulator::block_barrier(__FILE__, __LINE__)
 #define __syncwarp(...) ::cuda_emulator::warp_barrier(__FILE__, __LINE__)
 
-/// A read through the read-only cache, and the fences: one thread runs at a time.
+/// Reads through the read-only cache and past the first, fences, and the atomic that counts the
+/// blocks of a kernel: one thread runs at a time.
 template <class T>
 inline T __ldg(T const* pointer) {
   return *pointer;
+}
+template <class T>
+inline T __ldcg(T const* pointer) {
+  return *pointer;
+}
+inline unsigned atomicInc(unsigned* counter, unsigned largest) {
+  unsigned const before = *counter;
+  *counter = before >= largest ? 0 : before + 1;
+  return before;
 }
 inline void __threadfence() {}
 inline void __threadfence_block() {}

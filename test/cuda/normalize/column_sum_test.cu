@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/runtime/cuda/graph.hpp>
+
 #include "cuda/normalize/support.hpp"
 
 namespace tandem {
@@ -90,6 +92,28 @@ TEST_CASE_TEMPLATE("column_sum: against sums in double", T, float, double, BFloa
     CHECK(test::same_bits(added.host(), expected));
     CHECK(test::same_bits(in.host(), x));
     static_cast<void>(scratch.host());  // looks at what stands around it
+  }
+}
+
+TEST_CASE_TEMPLATE("column_sum: one launch, and the same bits whichever block comes last", T, float,
+                   double, BFloat16) {
+  using P = MasterOf<T>;
+  for (test::Size const& n : {test::Size{5000, 3}, test::Size{5000, 24}, test::Size{9000, 520}}) {
+    CHECK(cuda::column_tiles<T>(n.rows, n.columns).chunks >= 8);
+    DeviceArray<T> const x{gpu(), test::numbers<T>(n.elements(), 1)};
+    DeviceArray<std::byte> const scratch{gpu(),
+                                         cuda::column_sum_scratch_bytes<T>(n.rows, n.columns)};
+    DeviceArray<P> const out{gpu(), n.columns};
+    cuda::Capture capture{gpu().compute};
+    cuda::column_sum(gpu().compute, x.data(), n.rows, n.columns, out.data(), false, scratch.data());
+    cuda::Graph const sum = capture.finish();
+    CHECK(sum.nodes() == 1);
+    sum.launch(gpu().compute);
+    auto const first = out.host();
+    for (int again = 0; again < 4; ++again) {  // on the emulator in another order each time
+      sum.launch(gpu().compute);
+      CHECK(test::same_bits(out.host(), first));
+    }
   }
 }
 

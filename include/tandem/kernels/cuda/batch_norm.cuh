@@ -135,7 +135,7 @@ constexpr std::int64_t batch_norm_scratch_bytes(std::int64_t rows, int channels)
 /// Shapes: x (rows, C), gain, bias (C); y (rows, C), which may be x if x is not needed again; both
 ///         may be slices of wider rows.
 /// Saves:  mean, inverse deviation and biased variance.
-/// Cost:   reads x twice, writes y once; bound by memory. Three launches.
+/// Cost:   reads x twice, writes y once; bound by memory. Two launches.
 /// Order:  that of batch_norm_moments.
 /// @pre    scratch has batch_norm_scratch_bytes<T>(rows, C)
 template <class T, class P>

@@ -24,11 +24,61 @@ namespace tandem::cuda {
 
 namespace detail {
 
-/// partial (2, chunks, columns): each chunk's mean, from the first row's value, and squares.
-template <class T, int N>
+/// Where the moments of the columns go.
+template <class P>
+struct MomentsResult {
+  P epsilon;
+  P* mean;
+  P* inverse_deviation;
+  P* variance;
+};
+
+/// Merges the chunks of a group of columns, in double, and writes what batch_norm_forward saves.
+/// @param partial  (2, chunks, columns): each chunk's mean, from the first row's value, and squares
+template <int N, class T, class P>
+__device__ void combine_moments(T const* x, ComputeType<T> const* partial, ColumnTiles const& tiles,
+                                int thread, int group, MomentsResult<P> const& result) {
+  using Chunks = ChunkSums<N, ComputeType<T>>;
+  Chunks const chunks{tiles, thread, group};
+  auto const count = [&](int chunk) {
+    std::int64_t const rest = tiles.rows - chunk * tiles.chunk_rows;
+    return static_cast<double>(rest < tiles.chunk_rows ? rest : tiles.chunk_rows);
+  };
+  double middle[Chunks::columns];  // from the first row of all to the mean
+  chunks.add(
+      partial, [&](double distance, int /*v*/, int chunk) { return count(chunk) * distance; },
+      middle);
+  for (int v = 0; v < Chunks::columns; ++v) {
+    middle[v] /= static_cast<double>(tiles.rows);
+  }
+  double apart[Chunks::columns];
+  chunks.add(
+      partial,
+      [&](double distance, int v, int chunk) {
+        double const d = distance - middle[v];
+        return count(chunk) * d * d;
+      },
+      apart);
+  double within[Chunks::columns];
+  chunks.add(
+      partial + std::int64_t{tiles.chunks} * tiles.columns,
+      [](double squares, int /*v*/, int /*chunk*/) { return squares; }, within);
+  for (int v = 0; chunks.gives() && v < Chunks::columns; ++v) {
+    using std::sqrt;
+    int const c = chunks.column + v;
+    double const spread = (within[v] + apart[v]) / static_cast<double>(tiles.rows);
+    result.mean[c] = static_cast<P>(static_cast<double>(load(x[c])) + middle[v]);
+    result.variance[c] = static_cast<P>(spread);
+    result.inverse_deviation[c] =
+        static_cast<P>(1.0 / sqrt(spread + static_cast<double>(result.epsilon)));
+  }
+}
+
+/// Moments of each chunk; the last block of a group of columns merges them.
+template <class T, int N, class P>
 TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
     column_moments_kernel(T const* x, std::int64_t stride, bool whole, ColumnTiles tiles,
-                          ComputeType<T>* partial) {
+                          ComputeType<T>* partial, unsigned* arrivals, MomentsResult<P> result) {
   using Real = ComputeType<T>;
   constexpr int together = 4;
   __shared__ Moments<Real, N> shared[column_threads];
@@ -64,60 +114,16 @@ TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
     }
   }
   shared[thread] = moments;
-  merge_down(tiles, place, [&](int to, int from) { shared[to].join(shared[from]); });
-  if (place.down != 0 || !place.works) {
-    return;
+  merge_down(tiles.across, tiles.down, [&](int to, int from) { shared[to].join(shared[from]); });
+  if (place.down == 0 && place.works) {
+    std::int64_t const out = static_cast<std::int64_t>(blockIdx.y) * tiles.columns + place.column;
+    for (int v = 0; v < N; ++v) {
+      partial[out + v] = shared[thread].mean[v];
+      partial[out + std::int64_t{tiles.chunks} * tiles.columns + v] = shared[thread].squares[v];
+    }
   }
-  std::int64_t const out = static_cast<std::int64_t>(blockIdx.y) * tiles.columns + place.column;
-  for (int v = 0; v < N; ++v) {
-    partial[out + v] = shared[thread].mean[v];
-    partial[out + std::int64_t{tiles.chunks} * tiles.columns + v] = shared[thread].squares[v];
-  }
-}
-
-/// Merges the chunks, in double, and writes what batch_norm_forward saves.
-template <class T, class P>
-TANDEM_KERNEL void moments_combine_kernel(T const* x, ComputeType<T> const* partial,
-                                          ColumnTiles tiles, P epsilon, P* mean,
-                                          P* inverse_deviation, P* variance) {
-  __shared__ double middles[combine_columns];  // of the columns, from the origin
-  int const thread = static_cast<int>(threadIdx.x);
-  int const lane = thread / combine_columns;
-  int const first = static_cast<int>(blockIdx.x) * combine_columns;
-  int const column = first + thread % combine_columns;
-  int const chunks = column < tiles.columns ? tiles.chunks : 0;
-  // From the first row of all to the mean of a chunk.
-  auto const distance = [=](int chunk) {
-    return static_cast<double>(partial[std::int64_t{chunk} * tiles.columns + column]);
-  };
-  auto const count = [=](int chunk) {
-    std::int64_t const rest = tiles.rows - chunk * tiles.chunk_rows;
-    return static_cast<double>(rest < tiles.chunk_rows ? rest : tiles.chunk_rows);
-  };
-  double sum = 0;
-  for (int chunk = lane; chunk < chunks; chunk += combine_lanes) {
-    sum += count(chunk) * distance(chunk);
-  }
-  double const total = sum_combine_lanes(sum);
-  int const warp = thread / combine_lanes;
-  if (thread % combine_lanes == 0) {
-    middles[warp] = total / static_cast<double>(tiles.rows);
-  }
-  __syncthreads();
-  double squares = 0;
-  for (int chunk = lane; chunk < chunks; chunk += combine_lanes) {
-    double const d = distance(chunk) - middles[thread % combine_columns];
-    std::int64_t const row = std::int64_t{tiles.chunks} + chunk;
-    squares += static_cast<double>(partial[row * tiles.columns + column]) + count(chunk) * d * d;
-  }
-  double const all_squares = sum_combine_lanes(squares);
-  int const c = first + warp;
-  if (thread % combine_lanes == 0 && c < tiles.columns) {
-    using std::sqrt;
-    double const spread = all_squares / static_cast<double>(tiles.rows);
-    mean[c] = static_cast<P>(static_cast<double>(load(x[c])) + middles[warp]);
-    variance[c] = static_cast<P>(spread);
-    inverse_deviation[c] = static_cast<P>(1.0 / sqrt(spread + static_cast<double>(epsilon)));
+  if (comes_last(arrivals + blockIdx.x, tiles.chunks)) {
+    combine_moments<N>(x, partial, tiles, thread, static_cast<int>(blockIdx.x), result);
   }
 }
 
@@ -133,10 +139,11 @@ constexpr std::int64_t batch_norm_moments_scratch_bytes(std::int64_t rows, int c
 ///
 /// Shapes: x (rows, columns), rows @p stride elements apart (0: columns); mean, inverse_deviation,
 ///         variance (columns).
-/// Cost:   reads x once; bound by memory. Two launches.
+/// Cost:   reads x once; bound by memory. One launch.
 /// Order:  a thread takes every down-th row of its chunk in groups of four; then the threads of a
-///         block as a binary tree; then 32 lanes the chunks, in double; then CUB adds the warp.
-/// @pre    rows >= 1; scratch has batch_norm_moments_scratch_bytes<T>(rows, columns)
+///         block as a binary tree; then that of ChunkSums.
+/// @pre    rows >= 1; scratch has batch_norm_moments_scratch_bytes<T>(rows, columns), and begins
+///         at a multiple of 16 bytes
 template <class T, class P>
 void batch_norm_moments(Stream const& stream, T const* x, std::int64_t rows, int columns, P epsilon,
                         P* mean, P* inverse_deviation, P* variance, std::byte* scratch,
@@ -146,13 +153,11 @@ void batch_norm_moments(Stream const& stream, T const* x, std::int64_t rows, int
   ColumnTiles const tiles = column_tiles<T>(rows, columns);
   Grid const grid{static_cast<unsigned>(tiles.groups), static_cast<unsigned>(tiles.chunks)};
   auto* const partial = reinterpret_cast<ComputeType<T>*>(scratch);
+  detail::MomentsResult<P> const result{epsilon, mean, inverse_deviation, variance};
   with_column_vector<T>(columns, [&](auto width) {
-    launch(detail::column_moments_kernel<T, decltype(width)::value>, grid, column_threads, stream,
-           x, strides.x, whole, tiles, partial);
+    launch(detail::column_moments_kernel<T, decltype(width)::value, P>, grid, column_threads,
+           stream, x, strides.x, whole, tiles, partial, stream.arrivals(), result);
   });
-  launch(detail::moments_combine_kernel<T, P>, blocks_for(columns, detail::combine_columns),
-         detail::combine_columns * detail::combine_lanes, stream, x, partial, tiles, epsilon, mean,
-         inverse_deviation, variance);
 }
 
 }  // namespace tandem::cuda

@@ -4,15 +4,14 @@
 /// @file
 /// column_reduction: sums over the rows of a (rows, columns) matrix, several sums in one pass.
 ///
-/// Blocks sum chunks of rows; a second launch, only where there is more than one chunk, adds the
-/// chunks' sums in double.
+/// Blocks sum chunks of rows; of those of the same columns the one that comes last adds the chunks'
+/// sums in double, in an order that does not depend on which it is.
 
 #include <cstddef>
 #include <cstdint>
 
-#include <cub/warp/warp_reduce.cuh>
-
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/chunk_sums.cuh>
 #include <tandem/kernels/cuda/column_tiles.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
@@ -22,70 +21,12 @@ namespace tandem::cuda {
 
 namespace detail {
 
-/// Threads of a combining block: 8 neighbouring columns, which are 32 bytes or more of a row of
-/// partial results, by 32 lanes that share the chunks.
-inline constexpr int combine_columns = 8;
-inline constexpr int combine_lanes = 32;
-
-/// Sums over each column's lanes: thread lane * combine_columns + column gives @p own; the first
-/// thread of warp `column` gets the column's sum, the others nothing of use.
-/// @pre all threads of the block call it
-__device__ inline double sum_combine_lanes(double own) {
-  using Reduce = cub::WarpReduce<double>;
-  __shared__ double cell[combine_columns][combine_lanes + 1];
-  __shared__ Reduce::TempStorage storage[combine_columns];
-  int const thread = static_cast<int>(threadIdx.x);
-  int const warp = thread / combine_lanes;
-  __syncthreads();  // after an earlier call
-  cell[thread % combine_columns][thread / combine_columns] = own;
-  __syncthreads();
-  return Reduce{storage[warp]}.Sum(cell[warp][thread % combine_lanes]);
-}
-
-/// Adds the chunks' sums, partial (Sums, chunks, columns), and hands them to @p result.
-template <int Sums, class Real, class Result>
-TANDEM_KERNEL void column_combine_kernel(Real const* partial, ColumnTiles tiles, Result result) {
-  int const thread = static_cast<int>(threadIdx.x);
-  int const first = static_cast<int>(blockIdx.x) * combine_columns;
-  int const column = first + thread % combine_columns;
-  int const chunks = column < tiles.columns ? tiles.chunks : 0;
-  double total[Sums];
-  for (int s = 0; s < Sums; ++s) {
-    double sum = 0;
-    for (int chunk = thread / combine_columns; chunk < chunks; chunk += combine_lanes) {
-      std::int64_t const row = std::int64_t{s} * tiles.chunks + chunk;
-      sum += static_cast<double>(partial[row * tiles.columns + column]);
-    }
-    total[s] = sum_combine_lanes(sum);
-  }
-  int const summed = first + thread / combine_lanes;
-  if (thread % combine_lanes == 0 && summed < tiles.columns) {
-    result(summed, total);
-  }
-}
-
-/// Calls merge(thread, other) so that the threads below one another end in the topmost: a binary
-/// tree. Its results lie beside one another, one a column, where a collective of CUB has one.
-/// @pre all threads of the block call it, after they wrote what is merged
-template <class Merge>
-__device__ void merge_down(ColumnTiles const& tiles, ColumnPlace const& place, Merge const& merge) {
-  int const thread = static_cast<int>(threadIdx.x);
-  __syncthreads();
-  for (int rest = tiles.down; rest > 1;) {
-    int const half = (rest + 1) / 2;
-    if (place.down + half < rest) {
-      merge(thread, thread + half * tiles.across);
-    }
-    __syncthreads();
-    rest = half;
-  }
-}
-
 /// Term has types Columns and Values, `sums`, and columns(first column), values(row, first column)
 /// and add(columns, values, sum), which adds one row's terms to sum[sums][N].
 template <int N, class Real, class Term, class Result>
 TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
-    column_sums_kernel(Term term, ColumnTiles tiles, Real* partial, Result result) {
+    column_sums_kernel(Term term, ColumnTiles tiles, Real* partial, unsigned* arrivals,
+                       Result result) {
   constexpr int sums = Term::sums;
   constexpr int together = rows_together<typename Term::Values, N>;
   __shared__ Real shared[sums][N][column_threads];
@@ -114,29 +55,46 @@ TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
       shared[s][v][thread] = sum[s][v];
     }
   }
-  merge_down(tiles, place, [&](int to, int from) {
+  merge_down(tiles.across, tiles.down, [&](int to, int from) {
     for (int s = 0; s < sums; ++s) {
       for (int v = 0; v < N; ++v) {
         shared[s][v][to] += shared[s][v][from];
       }
     }
   });
-  if (place.down != 0 || !place.works) {
-    return;
-  }
-  for (int v = 0; v < N; ++v) {
-    if (tiles.chunks == 1) {
+  bool const gives = place.down == 0 && place.works;
+  if (tiles.chunks == 1) {
+    for (int v = 0; gives && v < N; ++v) {
       double total[sums];
       for (int s = 0; s < sums; ++s) {
         total[s] = static_cast<double>(shared[s][v][thread]);
       }
       result(place.column + v, total);
-    } else {
-      for (int s = 0; s < sums; ++s) {
-        std::int64_t const out = std::int64_t{s} * tiles.chunks + static_cast<int>(blockIdx.y);
-        partial[out * tiles.columns + place.column + v] = shared[s][v][thread];
-      }
     }
+    return;
+  }
+  for (int s = 0; gives && s < sums; ++s) {
+    for (int v = 0; v < N; ++v) {
+      std::int64_t const out = std::int64_t{s} * tiles.chunks + static_cast<int>(blockIdx.y);
+      partial[out * tiles.columns + place.column + v] = shared[s][v][thread];
+    }
+  }
+  if (!comes_last(arrivals + blockIdx.x, tiles.chunks)) {
+    return;
+  }
+  ChunkSums<N, Real> const chunks{tiles, thread, static_cast<int>(blockIdx.x)};
+  double total[sums][chunks.columns];
+  for (int s = 0; s < sums; ++s) {
+    chunks.add(
+        partial + std::int64_t{s} * tiles.chunks * tiles.columns,
+        [](double sum, int /*v*/, int /*chunk*/) { return sum; }, total[s]);
+  }
+  for (int v = 0; chunks.gives() && v < chunks.columns; ++v) {
+    double own[sums];
+    for (int s = 0; s < sums; ++s) {
+      own[s] = total[s][v];
+    }
+    result(chunks.column + v, own);
   }
 }
 
@@ -154,8 +112,10 @@ constexpr std::int64_t column_reduction_scratch_bytes(std::int64_t rows, int col
 ///
 /// T is the type of the elements that are read.
 /// Order: a thread adds every down-th row of its chunk, in ComputeType<T>; then the threads of a
-///        block as a binary tree; then 32 lanes the chunks, in double; then CUB adds the warp.
-/// @pre   scratch has column_reduction_scratch_bytes<T>(rows, columns, sums)
+///        block as a binary tree; then that of ChunkSums.
+/// Cost:  one launch.
+/// @pre   scratch has column_reduction_scratch_bytes<T>(rows, columns, sums), and begins at a
+///        multiple of 16 bytes
 template <class T, class Make, class Result>
 void column_reduction(Stream const& stream, std::int64_t rows, int columns, std::byte* scratch,
                       Make const& make, Result const& result) {
@@ -171,12 +131,7 @@ void column_reduction(Stream const& stream, std::int64_t rows, int columns, std:
     using Term = decltype(make(width));
     constexpr int n = decltype(width)::value;
     launch(detail::column_sums_kernel<n, Real, Term, Result>, grid, column_threads, stream, term,
-           tiles, partial, result);
-    if (tiles.chunks > 1) {
-      launch(detail::column_combine_kernel<Term::sums, Real, Result>,
-             blocks_for(columns, detail::combine_columns),
-             detail::combine_columns * detail::combine_lanes, stream, partial, tiles, result);
-    }
+           tiles, partial, stream.arrivals(), result);
   });
 }
 

@@ -96,7 +96,7 @@ constexpr std::int64_t column_sum_scratch_bytes(std::int64_t rows, int columns) 
 /// out = [+=] the sum of the rows.
 ///
 /// Shapes: x (rows, columns), out (columns).
-/// Cost:   reads x once; bound by memory. One launch, or two where the rows are many.
+/// Cost:   reads x once; bound by memory. One launch.
 /// Order:  that of column_reduction; with @p accumulate the sum is added as one term.
 /// @pre    scratch has column_sum_scratch_bytes<T>(rows, columns)
 template <class T, class P>

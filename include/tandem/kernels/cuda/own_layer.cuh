@@ -207,7 +207,7 @@ constexpr std::int64_t channel_layer_scratch_bytes(std::int64_t rows, int column
 /// dw = [+=] the sum over the rows of dy L::weight_slope(x, w[column]).
 ///
 /// Shapes: x, dy (rows, columns); w, dw (columns).
-/// Cost:   reads x and dy once; bound by memory. One launch, or two where the rows are many.
+/// Cost:   reads x and dy once; bound by memory. One launch.
 /// Order:  that of column_reduction; with @p accumulate the sum is added as one term.
 /// @pre    scratch has channel_layer_scratch_bytes<T>(rows, columns)
 template <class L, class T, class P>

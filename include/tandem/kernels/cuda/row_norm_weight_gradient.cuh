@@ -85,7 +85,7 @@ constexpr std::int64_t row_norm_scratch_bytes(std::int64_t rows, int columns) {
 ///
 /// Shapes: x (the sum, if there was one), dy (rows, columns), gain, bias (columns), bias may be
 ///         null.
-/// Cost:   reads x and dy once; bound by memory. One launch, or two where the rows are many.
+/// Cost:   reads x and dy once; bound by memory. One launch.
 /// Order:  that of column_reduction; with @p accumulate the sum is added as one term.
 /// @pre    row_norm_forward has written @p saved; scratch has row_norm_scratch_bytes<T>(rows,
 ///         columns)

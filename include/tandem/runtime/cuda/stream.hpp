@@ -8,6 +8,9 @@
 /// the only thing that orders two queues. This library never uses the default stream and never
 /// calls cudaDeviceSynchronize. No kernels here, so any C++20 compiler takes this header.
 
+#include <cstddef>
+#include <utility>
+
 #include <cuda_runtime_api.h>
 
 #include <tandem/core/clock.hpp>
@@ -58,6 +61,39 @@ class Event {
   UniqueHandle<cudaEvent_t, cudaEventDestroy> handle_;
 };
 
+/// Counters on which the blocks of a kernel tell who comes last, in the device's memory: all 0
+/// between kernels, since whoever comes last sets them back. Freed in the order of their stream.
+class Arrivals {
+ public:
+  static constexpr std::size_t count = 256;
+
+  explicit Arrivals(cudaStream_t stream) : stream_{stream} {
+    constexpr std::size_t bytes = count * sizeof(unsigned);
+    void* memory = nullptr;
+    check(cudaMallocAsync(&memory, bytes, stream));
+    memory_ = static_cast<unsigned*>(memory);
+    check(cudaMemsetAsync(memory_, 0, bytes, stream));
+  }
+  Arrivals(Arrivals&& other) noexcept
+      : memory_{std::exchange(other.memory_, nullptr)}, stream_{other.stream_} {}
+  Arrivals& operator=(Arrivals&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(stream_, other.stream_);
+    return *this;
+  }
+  ~Arrivals() {
+    if (memory_ != nullptr) {
+      static_cast<void>(cudaFreeAsync(memory_, stream_));
+    }
+  }
+
+  [[nodiscard]] unsigned* get() const noexcept { return memory_; }
+
+ private:
+  unsigned* memory_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
 /// A queue of work on one device. Work in one Stream runs in order, work in two may overlap.
 ///
 /// Destroying a Stream does not wait: CUDA lets the queued work finish and then frees the queue.
@@ -65,7 +101,16 @@ class Event {
 class Stream {
  public:
   /// @throws Error  @p device does not exist, or its driver has no stream left to give
-  explicit Stream(Device device) : handle_{make(device)}, device_{device} {}
+  explicit Stream(Device device) : handle_{make(device)}, device_{device}, arrivals_{get()} {}
+
+  Stream(Stream&&) noexcept = default;
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    std::swap(device_, other.device_);
+    std::swap(arrivals_, other.arrivals_);
+    return *this;
+  }
+  ~Stream() = default;
 
   void record(Event& event) { check(cudaEventRecord(event.get(), get())); }
 
@@ -77,6 +122,9 @@ class Stream {
 
   [[nodiscard]] cudaStream_t get() const noexcept { return handle_.get(); }
   [[nodiscard]] Device device() const noexcept { return device_; }
+  /// For kernels on this stream, of which one runs at a time: they never share them. A graph has
+  /// those of the stream that it was captured on, so nothing else may run there when it does.
+  [[nodiscard]] unsigned* arrivals() const noexcept { return arrivals_.get(); }
 
  private:
   static cudaStream_t make(Device device) {
@@ -88,6 +136,7 @@ class Stream {
 
   UniqueHandle<cudaStream_t, cudaStreamDestroy> handle_;
   Device device_;
+  Arrivals arrivals_;  // goes first
 };
 
 /// @pre both events were made with Timing::on, on one device, and have been reached
