@@ -114,7 +114,17 @@ TEST_CASE_TEMPLATE("batch norm's gradients: against Host in double", T, float, d
             bound.push_back(off + 4 * u * (std::abs(value) + 1));
           }
         }
-        test::check_within(g.host(), expected, [&](std::size_t i) { return bound[i]; });
+        auto const apart = g.host();
+        test::check_within(apart, expected, [&](std::size_t i) { return bound[i]; });
+
+        DeviceArray<P> const together{gpu(), before};
+        auto const place = [&](int which) { return together.data() + which * columns; };
+        cuda::batch_norm_gradient_sums(
+            gpu().compute, out.x.data(), gradient.data(), rows, columns, out.gain.data(),
+            out.bias.data(), relu, out.saved, out.scratch.data(), {},
+            cuda::detail::BatchNormWeights<P>{
+                rows, share, out.saved, {place(0), place(1), place(2), place(3)}, accumulate});
+        CHECK(test::same_bits(together.host(), apart));
       }
 
       cuda::batch_norm_input_gradient(gpu().compute, out.x.data(), gradient.data(), rows, columns,

@@ -44,6 +44,18 @@ struct WholePasses {
       op.weight_gradient(operands, pass);
     }
   }
+
+  /// Of an op that computes both gradients of a microbatch with less work than one by one.
+  template <class Host, class O, class Operands, class Pass>
+  TANDEM_INLINE static void both_gradients(Host& /*host*/, O& op, Operands const& operands,
+                                           Pass const& pass) requires requires {
+    op.both_gradients(operands, pass);
+  }
+  {
+    if (!is_empty(pass)) {
+      op.both_gradients(operands, pass);
+    }
+  }
 };
 
 /// Of an op whose node joins something with other ranks: its phases, also of a microbatch without

@@ -189,20 +189,37 @@ struct Stage {
     });
   }
 
+  // Whether node I's op computes both gradients at once.
+  template <BackwardPart P, int I>
+  static constexpr bool gives_both() {
+    constexpr Node const& node = graph.node[I];
+    if constexpr (P == BackwardPart::whole && Program::gives_input_gradient.of[I] &&
+                  node.parameters > 0 && !node.frozen && node.computes()) {
+      return requires(Host & host, PassType const& pass, Table const& table) {
+        OpPasses<I>::both_gradients(host, host.ops.template get<I>(0), table.operands[0], pass);
+      };
+    } else {
+      return false;
+    }
+  }
+
   template <BackwardPart P, int I, class N>
   static void backward_node(Host& host, PassType const& pass, Table const& table, int leaf, N n) {
     constexpr Node const& node = graph.node[I];
+    constexpr bool both = gives_both<P, I>();
     auto const& operands = table.operands[n];
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
         add_forks<I>(host, pass_of<I>(pass), table, n);
       }
-      if constexpr (Program::gives_input_gradient.of[I]) {
+      if constexpr (both) {
+        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
+      } else if constexpr (Program::gives_input_gradient.of[I]) {
         OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
       }
     }
     if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
-      if constexpr (node.parameters > 0 && !node.frozen && node.computes()) {
+      if constexpr (node.parameters > 0 && !node.frozen && node.computes() && !both) {
         OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
       }
       if constexpr (node.parameters > 0 && !node.frozen) {

@@ -69,14 +69,62 @@ struct BatchNormSumsTerm : BatchNormGradientInput<T, N, P> {
   }
 };
 
+/// What channel @p c gets of batch_norm_weight_gradient.
 template <class P>
+TANDEM_HOST_DEVICE void put_weight_gradient(std::int64_t c, BatchNormSaved<P> const& saved, P share,
+                                            P unbiased_share, BatchNormGradients<P> const& to,
+                                            bool accumulate) {
+  P const dy_xhat = static_cast<P>(static_cast<double>(saved.sum_dy_x[c]) *
+                                   static_cast<double>(saved.inverse_deviation[c]));
+  to.gain[c] = dy_xhat + (accumulate ? to.gain[c] : P{0});
+  to.bias[c] = saved.sum_dy[c] + (accumulate ? to.bias[c] : P{0});
+  P const mean = saved.mean[c] + (to.absorbed != nullptr ? to.absorbed[c] : P{0});
+  to.mean[c] = share * mean + (accumulate ? to.mean[c] : P{0});
+  to.variance[c] = unbiased_share * saved.variance[c] + (accumulate ? to.variance[c] : P{0});
+  if (to.absorbed_gradient != nullptr && !accumulate) {
+    to.absorbed_gradient[c] = P{0};
+  }
+}
+
+/// What the weight gradient of a microbatch is made of, and where it goes.
+template <class P>
+struct BatchNormWeights {
+  BatchNormSaved<P> saved;
+  P share;
+  P unbiased_share;
+  BatchNormGradients<P> to;
+  bool accumulate;
+
+  BatchNormWeights(std::int64_t rows, double microbatch_share, BatchNormSaved<P> const& own,
+                   BatchNormGradients<P> const& gradients, bool adds)
+      : saved{own},
+        share{static_cast<P>(microbatch_share)},
+        unbiased_share{static_cast<P>(
+            static_cast<double>(share) *
+            (rows > 1 ? static_cast<double>(rows) / static_cast<double>(rows - 1) : 1.0))},
+        to{gradients},
+        accumulate{adds} {}
+
+  TANDEM_HOST_DEVICE void operator()(int column) const {
+    put_weight_gradient(column, saved, share, unbiased_share, to, accumulate);
+  }
+};
+
+/// Sums alone.
+struct NoBatchNormWeights {
+  TANDEM_HOST_DEVICE void operator()(int /*column*/) const {}
+};
+
+template <class P, class Weights>
 struct BatchNormSumsResult {
   P* sum_dy;
   P* sum_dy_x;
+  Weights weights;
 
   TANDEM_HOST_DEVICE void operator()(int column, double const (&total)[2]) const {
     sum_dy[column] = static_cast<P>(total[0]);
     sum_dy_x[column] = static_cast<P>(total[1]);
+    weights(column);
   }
 };
 
@@ -124,46 +172,28 @@ struct BatchNormGradientMap : BatchNormGradientInput<T, N, P> {
   }
 };
 
-/// What channel @p c gets of batch_norm_weight_gradient.
 template <class P>
-TANDEM_HOST_DEVICE void put_weight_gradient(std::int64_t c, BatchNormSaved<P> const& saved, P share,
-                                            P unbiased_share, BatchNormGradients<P> const& to,
-                                            bool accumulate) {
-  P const dy_xhat = static_cast<P>(static_cast<double>(saved.sum_dy_x[c]) *
-                                   static_cast<double>(saved.inverse_deviation[c]));
-  to.gain[c] = dy_xhat + (accumulate ? to.gain[c] : P{0});
-  to.bias[c] = saved.sum_dy[c] + (accumulate ? to.bias[c] : P{0});
-  P const mean = saved.mean[c] + (to.absorbed != nullptr ? to.absorbed[c] : P{0});
-  to.mean[c] = share * mean + (accumulate ? to.mean[c] : P{0});
-  to.variance[c] = unbiased_share * saved.variance[c] + (accumulate ? to.variance[c] : P{0});
-  if (to.absorbed_gradient != nullptr && !accumulate) {
-    to.absorbed_gradient[c] = P{0};
-  }
-}
-
-template <class P>
-TANDEM_KERNEL void batch_norm_weight_gradient_kernel(BatchNormSaved<P> saved, int channels, P share,
-                                                     P unbiased_share, BatchNormGradients<P> to,
-                                                     bool accumulate) {
+TANDEM_KERNEL void batch_norm_weight_gradient_kernel(BatchNormWeights<P> weights, int channels) {
   int const c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (c < channels) {
-    put_weight_gradient(c, saved, share, unbiased_share, to, accumulate);
+    weights(c);
   }
 }
 
 }  // namespace detail
 
-/// saved.sum_dy = sum(dy), saved.sum_dy_x = sum(dy (x - mean)), each channel over the rows.
+/// saved.sum_dy = sum(dy), saved.sum_dy_x = sum(dy (x - mean)), each channel over the rows; and
+/// what batch_norm_weight_gradient gives, where @p weights is BatchNormWeights.
 ///
 /// Shapes: x, dy (rows, C), which may be slices of wider rows, gain, bias (C).
-/// Cost:   reads x and dy once; bound by memory. One launch, or two where the rows are many.
+/// Cost:   reads x and dy once; bound by memory. One launch.
 /// Order:  that of column_reduction.
 /// @pre    scratch has batch_norm_scratch_bytes<T>(rows, C)
-template <class T, class P>
+template <class T, class P, class Weights = detail::NoBatchNormWeights>
 void batch_norm_gradient_sums(Stream const& stream, T const* x, T const* dy, std::int64_t rows,
                               int channels, P const* gain, P const* bias, bool relu,
                               BatchNormSaved<P> const& saved, std::byte* scratch,
-                              RowStrides own = {}) {
+                              RowStrides own = {}, Weights const& weights = {}) {
   detail::BatchNormSource<P> const source{gain, bias, saved.mean, saved.inverse_deviation,
                                           P{0}, false};
   RowStrides const strides = own.of(channels);
@@ -174,7 +204,7 @@ void batch_norm_gradient_sums(Stream const& stream, T const* x, T const* dy, std
         return detail::BatchNormSumsTerm<T, decltype(width)::value, P>{
             {x, dy, strides, source, relu, whole}};
       },
-      detail::BatchNormSumsResult<P>{saved.sum_dy, saved.sum_dy_x});
+      detail::BatchNormSumsResult<P, Weights>{saved.sum_dy, saved.sum_dy_x, weights});
 }
 
 /// The gradient of batch_norm_forward to x, through mean and variance also:
@@ -209,12 +239,8 @@ void batch_norm_weight_gradient(Stream const& stream, std::int64_t rows, int cha
                                 BatchNormSaved<P> const& saved,
                                 BatchNormGradients<P> const& gradients, bool accumulate) {
   constexpr int threads = 128;
-  double const unbiased =
-      rows > 1 ? static_cast<double>(rows) / static_cast<double>(rows - 1) : 1.0;
   launch(detail::batch_norm_weight_gradient_kernel<P>, blocks_for(channels, threads), threads,
-         stream, saved, channels, static_cast<P>(share),
-         static_cast<P>(static_cast<double>(static_cast<P>(share)) * unbiased), gradients,
-         accumulate);
+         stream, detail::BatchNormWeights<P>{rows, share, saved, gradients, accumulate}, channels);
 }
 
 }  // namespace tandem::cuda

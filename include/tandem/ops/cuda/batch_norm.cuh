@@ -71,13 +71,21 @@ class BatchNormOp {
     }
   }
 
+  /// Both gradients of a microbatch: those of the parameters in the kernel that sums.
+  void both_gradients(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    sums(o, p, weights(o, p));
+    batch_norm_input_gradient(p.device.compute, o.x[0], o.dy, rows(p), channels_, gain(o), bias(o),
+                              relu_, saved(o), o.dx[0], strides_);
+  }
+
   /// The engine never calls it where the layer is frozen.
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    if (!summed_) {
-      sums(o, p);
+    if (summed_) {
+      batch_norm_weight_gradient(p.device.compute, rows(p), channels_, p.share, saved(o),
+                                 gradients(o), p.accumulate);
+    } else {
+      sums(o, p, weights(o, p));
     }
-    batch_norm_weight_gradient(p.device.compute, rows(p), channels_, p.share, saved(o),
-                               gradients(o), p.accumulate);
   }
 
  protected:
@@ -85,9 +93,14 @@ class BatchNormOp {
   [[nodiscard]] BatchNormSaved<P> saved(Operands<T, P> const& o) const {
     return BatchNormSaved<P>::at(o.saved, channels_);
   }
-  void sums(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+  template <class Weights = detail::NoBatchNormWeights>
+  void sums(Operands<T, P> const& o, Pass<RankDevice> const& p, Weights const& weights = {}) const {
     batch_norm_gradient_sums(p.device.compute, o.x[0], o.dy, rows(p), channels_, gain(o), bias(o),
-                             relu_, saved(o), p.device.scratch, strides_);
+                             relu_, saved(o), p.device.scratch, strides_, weights);
+  }
+  [[nodiscard]] detail::BatchNormWeights<P> weights(Operands<T, P> const& o,
+                                                    Pass<RankDevice> const& p) const {
+    return {rows(p), p.share, saved(o), gradients(o), p.accumulate};
   }
   [[nodiscard]] BatchNormGradients<P> gradients(Operands<T, P> const& o) const {
     return {.gain = o.gradient[0],
