@@ -108,12 +108,16 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
       "samples of a step, of a worker with all its devices (default 64); the costs of --graph are "
       "of so many")
       ->transform(number(1, 1'000'000));
-  read("--precision", "P", "of --net: fp32 (default), tf32 (that of Cuda), bf16 or fp64",
+  read("--precision", "P", "of --net: fp32 (default), tf32 (that of Cuda), bf16, fp16 or fp64",
        [&a](Text name) {
          using enum tandem::MathPrecision;
-         a.precision = name == "fp32" ? fp32 : name == "tf32" ? tf32 : name == "bf16" ? bf16 : fp64;
+         a.precision = name == "fp32"   ? fp32
+                       : name == "tf32" ? tf32
+                       : name == "bf16" ? bf16
+                       : name == "fp16" ? fp16
+                                        : fp64;
        })
-      ->check(one_of({"fp32", "tf32", "bf16", "fp64"}));
+      ->check(one_of({"fp32", "tf32", "bf16", "fp16", "fp64"}));
   add("--svg", "FILE.svg", a.svg,
       "draws a step: of a worker of the recommended plan, of the placement, or of the table");
   add("--trace", "FILE.json", a.trace, "the same for chrome://tracing and Perfetto");

@@ -90,8 +90,9 @@ bool supported(Product const& p, Layout const& a, Layout const& b, Layout const&
         d.type == CUDA_R_64F) ||
        ((p.compute == CUBLAS_COMPUTE_32F || p.compute == CUBLAS_COMPUTE_32F_FAST_TF32) &&
         p.scale == CUDA_R_32F && a.type == CUDA_R_32F && d.type == CUDA_R_32F) ||
-       (p.compute == CUBLAS_COMPUTE_32F && p.scale == CUDA_R_32F && a.type == CUDA_R_16BF &&
-        (d.type == CUDA_R_16BF || d.type == CUDA_R_32F)));
+       (p.compute == CUBLAS_COMPUTE_32F && p.scale == CUDA_R_32F &&
+        (a.type == CUDA_R_16BF || a.type == CUDA_R_16F) &&
+        (d.type == a.type || d.type == CUDA_R_32F)));
   return types && supports_epilogue(p, d);
 }
 

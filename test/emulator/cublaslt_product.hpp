@@ -11,6 +11,7 @@
 #include <cublasLt.h>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/float16.hpp>
 #include <tandem/kernels/functors/activations.hpp>
 #include <tandem/kernels/host/gemm.hpp>
 #include <tandem/runtime/host/team.hpp>
@@ -68,6 +69,8 @@ C read(void const* from, cudaDataType_t type, std::int64_t i) {
       return static_cast<C>(static_cast<double const*>(from)[i]);
     case CUDA_R_32F:
       return static_cast<C>(static_cast<float const*>(from)[i]);
+    case CUDA_R_16F:
+      return static_cast<C>(static_cast<float>(static_cast<tandem::Float16 const*>(from)[i]));
     default:
       return static_cast<C>(static_cast<float>(static_cast<tandem::BFloat16 const*>(from)[i]));
   }
@@ -80,6 +83,9 @@ void write(void* to, cudaDataType_t type, std::int64_t i, C value) {
       return;
     case CUDA_R_32F:
       static_cast<float*>(to)[i] = static_cast<float>(value);
+      return;
+    case CUDA_R_16F:
+      static_cast<tandem::Float16*>(to)[i] = tandem::Float16{static_cast<float>(value)};
       return;
     default:
       static_cast<tandem::BFloat16*>(to)[i] = tandem::BFloat16{static_cast<float>(value)};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/float16.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/kernels/host/convolution.hpp>
 #include <tandem/runtime/host/team.hpp>
@@ -20,12 +21,13 @@ namespace cuda_emulator {
 
 enum class ConvolutionKind : unsigned char { forward, backward_data, backward_filter };
 
-/// One execution. x, weight and y are in the device's memory, BFloat16 if `half`, else float.
+/// One execution. x, weight and y are in the device's memory, of 16 bits if `half`, else float.
 struct ConvolutionJob {
   ConvolutionKind kind = ConvolutionKind::forward;
   tandem::ConvolutionGeometry geometry{};
   int batch = 0;
-  bool half = false;
+  bool half = false;  ///< BFloat16, or Float16 if `ieee`
+  bool ieee = false;
   bool tf32 = false;  ///< inputs rounded to 10 fraction bits
   void* x = nullptr;
   void* weight = nullptr;
@@ -42,8 +44,9 @@ inline std::vector<float> channels_first(ConvolutionJob const& job, void const* 
     for (std::int64_t p = 0; p < pixels; ++p) {
       for (std::int64_t i = 0; i < c; ++i) {
         std::int64_t const at = (s * pixels + p) * c + i;
-        float const value = job.half ? float{static_cast<tandem::BFloat16 const*>(from)[at]}
-                                     : static_cast<float const*>(from)[at];
+        float const value = job.ieee   ? float{static_cast<tandem::Float16 const*>(from)[at]}
+                            : job.half ? float{static_cast<tandem::BFloat16 const*>(from)[at]}
+                                       : static_cast<float const*>(from)[at];
         result[static_cast<std::size_t>((s * c + i) * pixels + p)] =
             job.tf32 ? rounded_to_tf32(value) : value;
       }
@@ -60,7 +63,9 @@ inline void channels_last(ConvolutionJob const& job, std::vector<float> const& f
       for (std::int64_t i = 0; i < c; ++i) {
         std::int64_t const at = (s * pixels + p) * c + i;
         float const value = from[static_cast<std::size_t>((s * c + i) * pixels + p)];
-        if (job.half) {
+        if (job.ieee) {
+          static_cast<tandem::Float16*>(to)[at] = tandem::Float16{value};
+        } else if (job.half) {
           static_cast<tandem::BFloat16*>(to)[at] = tandem::BFloat16{value};
         } else {
           static_cast<float*>(to)[at] = value;

@@ -98,6 +98,8 @@ inline ConvolutionJob job_of(Descriptor const& operation, Operation const& names
   job.kind = names.kind;
   job.batch = static_cast<int>(x[0]);
   job.half = element_bytes(operation.descriptor(names.x)) == 2;
+  job.ieee = operation.descriptor(names.x).value<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE) ==
+             CUDNN_DATA_HALF;
   job.geometry = {static_cast<int>(x[1]),
                   static_cast<int>(y[1]),
                   static_cast<int>(x[1] / w[1]),
@@ -227,7 +229,7 @@ inline std::vector<Shared> const& operations_of(Descriptor const& plan) {
 inline Descriptor const& operation_of(Descriptor const& plan) { return *operations_of(plan)[0]; }
 
 /// As cuDNN's engines of 9.19 do, it wants whole packs of 8 numbers in a head, and for the gradient
-/// a matrix of scores in bf16.
+/// a matrix of scores in 16 bits.
 inline cudnnStatus_t finish_attention_plan(Descriptor& d, std::vector<Shared> const& operations) {
   std::int64_t bytes = 256;
   bool gradient = false;

@@ -40,6 +40,10 @@ inline std::array<std::int64_t, 4> extents_of(Descriptor const& tensor) {
   return four(tensor, CUDNN_ATTR_TENSOR_DIMENSIONS);
 }
 
+inline std::size_t element_size(cudnnDataType_t type) {
+  return type == CUDNN_DATA_BFLOAT16 || type == CUDNN_DATA_HALF ? 2 : 4;
+}
+
 /// From a tensor's first element to behind its last.
 inline std::size_t span_bytes(Descriptor const& tensor) {
   auto const extents = extents_of(tensor);
@@ -48,7 +52,7 @@ inline std::size_t span_bytes(Descriptor const& tensor) {
   for (std::size_t k = 0; k < 4; ++k) {
     last += (extents[k] - 1) * strides[k];
   }
-  return static_cast<std::size_t>(last + 1) * (type_of(tensor) == CUDNN_DATA_BFLOAT16 ? 2 : 4);
+  return static_cast<std::size_t>(last + 1) * element_size(type_of(tensor));
 }
 
 /// An operation's tensors, and those of other kinds that it has.

@@ -17,6 +17,7 @@
 #include <cudnn.h>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/float16.hpp>
 
 #include "cudnn_descriptor.hpp"
 #include "cudnn_graph.hpp"
@@ -70,6 +71,8 @@ inline double load(void const* from, std::int64_t i, cudnnDataType_t type) {
   switch (type) {
     case CUDNN_DATA_BFLOAT16:
       return static_cast<double>(float{static_cast<tandem::BFloat16 const*>(from)[i]});
+    case CUDNN_DATA_HALF:
+      return static_cast<double>(float{static_cast<tandem::Float16 const*>(from)[i]});
     case CUDNN_DATA_INT32:
       return static_cast<std::int32_t const*>(from)[i];
     default:
@@ -80,6 +83,9 @@ inline double load(void const* from, std::int64_t i, cudnnDataType_t type) {
 inline double rounded(double value, cudnnDataType_t type) {
   if (type == CUDNN_DATA_BFLOAT16) {
     return static_cast<double>(float{tandem::BFloat16{static_cast<float>(value)}});
+  }
+  if (type == CUDNN_DATA_HALF) {
+    return static_cast<double>(float{tandem::Float16{static_cast<float>(value)}});
   }
   return type == CUDNN_DATA_FLOAT ? static_cast<double>(static_cast<float>(value)) : value;
 }
@@ -148,6 +154,9 @@ class GraphRun {
       if (type_of(tensor) == CUDNN_DATA_BFLOAT16) {
         static_cast<tandem::BFloat16*>(to)[offset(at, strides)] =
             tandem::BFloat16{static_cast<float>(value)};
+      } else if (type_of(tensor) == CUDNN_DATA_HALF) {
+        static_cast<tandem::Float16*>(to)[offset(at, strides)] =
+            tandem::Float16{static_cast<float>(value)};
       } else {
         static_cast<float*>(to)[offset(at, strides)] = static_cast<float>(value);
       }

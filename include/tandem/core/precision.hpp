@@ -8,6 +8,7 @@
 /// gradients, optimizer state and of the data that users pass.
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/float16.hpp>
 
 namespace tandem {
 
@@ -39,6 +40,14 @@ struct Bf16 {
   using Scalar = BFloat16;
   using Master = float;
   static constexpr char const* name = "bf16";
+};
+
+/// As Bf16, in IEEE half precision: 10 fraction bits in place of 7, but numbers from 6e-8 to 65504
+/// only, so that gradients are made large enough by TrainerOptions::loss_scaling. Cuda only.
+struct Fp16 {
+  using Scalar = Float16;
+  using Master = float;
+  static constexpr char const* name = "fp16";
 };
 
 /// 64-bit floating point throughout; what the tests compare in.

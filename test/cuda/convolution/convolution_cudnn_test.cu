@@ -38,7 +38,7 @@ ConvolutionTask task_of(ConvolutionPass pass, ConvolutionGeometry const& g, int 
   return {.pass = pass,
           .geometry = g,
           .batch = batch,
-          .type = sizeof(typename Precision::Scalar) == 2 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT,
+          .type = cuda::cudnn_type<typename Precision::Scalar>,
           .tensor_cores = !std::same_as<Precision, Fp32>,
           .precision = Precision::name};
 }
@@ -93,6 +93,7 @@ TEST_CASE("cuDNN's plans of all shapes and precisions are Host's in double") {
     check_plans<Fp32>(device, g, 2, ConvolutionSearch::heuristic);
     check_plans<Tf32>(device, g, 1, ConvolutionSearch::heuristic);
     check_plans<Bf16>(device, g, 5, ConvolutionSearch::heuristic);
+    check_plans<Fp16>(device, g, 3, ConvolutionSearch::heuristic);
   }
 }
 
@@ -178,6 +179,7 @@ TEST_CASE("ops of convolutions on BasicCuda<CuDnn, ...>: all passes, also of sma
   SUBCASE("fp32") { check_ops<Fp32>(); }
   SUBCASE("tf32") { check_ops<Tf32>(); }
   SUBCASE("bf16") { check_ops<Bf16>(); }
+  SUBCASE("fp16") { check_ops<Fp16>(); }
 }
 
 TEST_CASE("Op<Conv2d, BasicCuda<CuDnn, ...>> with a batch of none") {

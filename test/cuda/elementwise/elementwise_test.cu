@@ -191,6 +191,8 @@ TEST_CASE("cast rounds once, cast_add adds and rounds once") {
   for (std::int64_t const n : lengths) {
     for (auto const start : starts) {
       check_cast<float, BFloat16>(device, n, start);
+      check_cast<float, Float16>(device, n, start);
+      check_cast<Float16, float>(device, n, start);
       check_cast<BFloat16, float>(device, n, start);
       check_cast<float, Float16>(device, n, start);
       check_cast<Float16, float>(device, n, start);

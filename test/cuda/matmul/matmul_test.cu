@@ -156,6 +156,8 @@ TEST_CASE("products of all shapes and precisions are those of double, within der
   SUBCASE("fp64") { check_precision<Fp64, double>(device); }
   SUBCASE("bf16") { check_precision<Bf16, BFloat16>(device); }
   SUBCASE("bf16 to fp32") { check_precision<Bf16, float>(device); }
+  SUBCASE("fp16") { check_precision<Fp16, Float16>(device); }
+  SUBCASE("fp16 to fp32") { check_precision<Fp16, float>(device); }
 }
 
 TEST_CASE("groups and distances: what lies between the rows is neither read nor written") {
@@ -186,6 +188,7 @@ TEST_CASE("a bias is added to every row") {
     CHECK(error_of<Fp32, float>(device, s) <= 1.0);
     CHECK(error_of<Tf32, float>(device, s) <= 1.0);
     CHECK(error_of<Bf16, BFloat16>(device, s) <= 1.0);
+    CHECK(error_of<Fp16, Float16>(device, s) <= 1.0);
   }
 }
 

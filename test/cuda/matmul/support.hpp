@@ -13,6 +13,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/float16.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/kernels/cublaslt/matmul_shape.hpp>
@@ -26,9 +27,13 @@ namespace tandem::test {
 
 /// Half a unit in the last place of a type.
 template <class T>
-inline constexpr double unit = sizeof(T) == 8   ? 0x1p-53
-                               : sizeof(T) == 4 ? 0x1p-24
-                                                : 0x1p-8;
+inline constexpr double unit = sizeof(T) == 8               ? 0x1p-53
+                               : sizeof(T) == 4             ? 0x1p-24
+                               : std::is_same_v<T, Float16> ? 0x1p-11
+                                                            : 0x1p-8;
+/// The same of its smallest numbers, where that is worth a word: halves end at 2^-24.
+template <class T>
+inline constexpr double least_unit = std::is_same_v<T, Float16> ? 0x1p-25 : 0.0;
 
 /// What a product of one precision may be off by, as a share of the sum of the magnitudes.
 ///
@@ -106,8 +111,9 @@ double worst(std::vector<T> const& got, std::vector<double> const& wanted,
   for (std::size_t i = 0; i < got.size(); ++i) {
     double const off = std::fabs(to_double(got[i]) - wanted[i]);
     double const on_the_way = rounded.empty() ? 0.0 : std::fabs(rounded[i]);
-    double const bound =
-        share * magnitude[i] + unit<T> * (std::fabs(wanted[i]) + on_the_way + share * magnitude[i]);
+    double const bound = share * magnitude[i] +
+                         unit<T> * (std::fabs(wanted[i]) + on_the_way + share * magnitude[i]) +
+                         2 * least_unit<T>;
     if (std::isnan(off)) {
       return NAN;
     }

@@ -52,18 +52,21 @@ std::int64_t workspace(AttentionTask const& task) {
   return engine ? engine->workspace_bytes : -1;
 }
 
-void check_attention(AttentionShape const& shape, std::int64_t batch, bool lengths) {
+void check_attention(AttentionShape const& shape, std::int64_t batch, bool lengths,
+                     cudnnDataType_t type = CUDNN_DATA_BFLOAT16) {
   CAPTURE(shape.heads);
   CAPTURE(shape.key_heads);
   CAPTURE(shape.width);
   CAPTURE(shape.longest);
   CAPTURE(lengths);
   std::int64_t const time = shape.longest;
-  std::int64_t const forward = workspace({AttentionPass::forward, shape, batch, time, lengths});
+  std::int64_t const forward =
+      workspace({AttentionPass::forward, shape, batch, time, lengths, type});
   CHECK(forward >= 0);
   CHECK(forward <= std::int64_t{64} << 10);
   std::int64_t const piece = attention_piece(shape, batch, time, attention_workspace_limit);
-  std::int64_t const gradient = workspace({AttentionPass::gradient, shape, piece, time, lengths});
+  std::int64_t const gradient =
+      workspace({AttentionPass::gradient, shape, piece, time, lengths, type});
   CHECK(gradient >= 0);
   CHECK(gradient <= piece * attention_sample_bytes(shape, time));
 }
@@ -71,6 +74,7 @@ void check_attention(AttentionShape const& shape, std::int64_t batch, bool lengt
 TEST_CASE("cuDNN compiles attention: GPT-2's, and an encoder's with shared keys and lengths") {
   check_attention({12, 12, 64, 1024, true}, 8, false);
   check_attention({8, 2, 64, 200, false}, 3, true);
+  check_attention({12, 12, 64, 1024, true}, 8, false, CUDNN_DATA_HALF);
 }
 
 // Minutes: for a new release of cuDNN, by --no-skip.
@@ -121,12 +125,11 @@ template <class Precision>
 void check_convolution(ConvolutionGeometry const& geometry, std::set<std::string>& seen) {
   constexpr std::int64_t batch = 128;
   constexpr std::int64_t last = 80;  // of 50,000 samples
-  ConvolutionTask task{
-      .geometry = geometry,
-      .batch = batch,
-      .type = sizeof(typename Precision::Scalar) == 2 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT,
-      .tensor_cores = !std::same_as<Precision, Fp32>,
-      .precision = Precision::name};
+  ConvolutionTask task{.geometry = geometry,
+                       .batch = batch,
+                       .type = cuda::cudnn_type<typename Precision::Scalar>,
+                       .tensor_cores = !std::same_as<Precision, Fp32>,
+                       .precision = Precision::name};
   if (!seen.insert(to_string(task)).second) {
     return;
   }
@@ -162,6 +165,7 @@ void check_network(std::set<std::string>& seen) {
       check_convolution<Fp32>(geometry, seen);
       check_convolution<Tf32>(geometry, seen);
       check_convolution<Bf16>(geometry, seen);
+      check_convolution<Fp16>(geometry, seen);
     }
   }
   CHECK(convolutions > 0);

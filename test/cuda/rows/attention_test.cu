@@ -276,47 +276,50 @@ Pass<cuda::RankDevice> pass_of(Case const& c, std::int32_t const* lengths) {
   return {.device = gpu(), .batch = c.batch, .time = c.time, .lengths = lengths};
 }
 
-/// Both passes of an op of bf16, against Host's; its largest batch may be more than the case's.
-void check_op(cuda::CuDnnAttentionOp& op, Case const& c) {
+/// Both passes of an op of 16 bits, against Host's; its largest batch may be more than the case's.
+template <class Precision>
+void check_op(cuda::CuDnnAttentionOp<Precision>& op, Case const& c) {
+  using T = typename Precision::Scalar;
   CAPTURE(c.batch);
   CAPTURE(c.time);
   std::int64_t const rows = std::int64_t{c.batch} * c.time;
-  auto const x = test::numbers<BFloat16>(rows * c.shape.row(), 1, 1.5);
-  auto const dy = test::numbers<BFloat16>(rows * c.shape.out(), 2);
+  auto const x = test::numbers<T>(rows * c.shape.row(), 1, 1.5);
+  auto const dy = test::numbers<T>(rows * c.shape.out(), 2);
   Expected const expected = on_host(c, test::in_double(x), test::in_double(dy));
   DeviceArray<std::int32_t> const lengths{gpu(), c.lengths};
   DeviceArray<std::byte> const scratch{gpu(), op.needs().scratch_bytes};
   DeviceArray<std::byte> const saved{gpu(), op.needs().saved_bytes};
-  DeviceArray<BFloat16> const in{gpu(), x};
-  DeviceArray<BFloat16> const slope{gpu(), dy};
-  DeviceArray<BFloat16> const y{gpu(), rows * c.shape.out()};
-  DeviceArray<BFloat16> const seen{gpu(), rows * c.shape.out()};
-  DeviceArray<BFloat16> const dx{gpu(), rows * c.shape.row()};
-  BFloat16 const* const xs[] = {in.data()};
-  BFloat16* const dxs[] = {dx.data()};
-  Operands<BFloat16, float> o{
+  DeviceArray<T> const in{gpu(), x};
+  DeviceArray<T> const slope{gpu(), dy};
+  DeviceArray<T> const y{gpu(), rows * c.shape.out()};
+  DeviceArray<T> const seen{gpu(), rows * c.shape.out()};
+  DeviceArray<T> const dx{gpu(), rows * c.shape.row()};
+  T const* const xs[] = {in.data()};
+  T* const dxs[] = {dx.data()};
+  Operands<T, float> o{
       .x = xs, .y = y.data(), .dy = slope.data(), .dx = dxs, .saved = saved.data()};
   gpu().scratch = scratch.data();
   auto pass = pass_of(c, c.lengths.empty() ? nullptr : lengths.data());
   op.forward(o, pass);
   op.input_gradient(o, pass);
-  check_results<BFloat16>(c, expected, y.host(), dx.host());
+  check_results<T>(c, expected, y.host(), dx.host());
   pass.training = false;
   o.y = seen.data();
   o.saved = nullptr;
   op.forward(o, pass);
-  check_results<BFloat16>(c, expected, seen.host(), dx.host());
+  check_results<T>(c, expected, seen.host(), dx.host());
   static_cast<void>(scratch.host());
   static_cast<void>(saved.host());
 }
 
 OpSetup setup_of(int batch) { return {.batch = batch}; }
 
-TEST_CASE("attention by cuDNN: as Host's, causal or not, with lengths and shared keys") {
+TEST_CASE_TEMPLATE("attention by cuDNN: as Host's, causal or not, with lengths and shared keys",
+                   Precision, Bf16, Fp16) {
   for (bool const causal : {false, true}) {
     for (AttentionShape const& shape :
          {AttentionShape{2, 2, 8, 19, causal}, AttentionShape{6, 2, 16, 19, causal}}) {
-      cuda::CuDnnAttentionOp op{setup_of(3), gpu(), shape};
+      cuda::CuDnnAttentionOp<Precision> op{setup_of(3), gpu(), shape};
 #if defined(TANDEM_CUDA_EMULATED)
       CHECK(op.by_cudnn(cuda::AttentionPass::forward));
       CHECK(op.by_cudnn(cuda::AttentionPass::gradient));
@@ -332,7 +335,7 @@ TEST_CASE("attention by cuDNN: as Host's, causal or not, with lengths and shared
 
 TEST_CASE("attention by cuDNN: heads that are no whole packs are left to the products") {
   AttentionShape const shape{2, 2, 5, 9, true};
-  cuda::CuDnnAttentionOp op{setup_of(2), gpu(), shape};
+  cuda::CuDnnAttentionOp<Bf16> op{setup_of(2), gpu(), shape};
   CHECK(!op.by_cudnn(cuda::AttentionPass::forward));
   CHECK(!op.by_cudnn(cuda::AttentionPass::gradient));
   check_op(op, {shape, 2, 9, {4, 9}});
@@ -355,7 +358,7 @@ TEST_CASE("attention by cuDNN: the gradient in pieces, or by products where memo
   CHECK(cuda::attention_piece(shape, 0, 0, 1) == 0);
   for (std::int64_t const limit : {std::int64_t{512}, 2 * sample, 3 * sample, 100 * sample}) {
     CAPTURE(limit);
-    cuda::CuDnnAttentionOp op{setup_of(7), gpu(), shape, limit};
+    cuda::CuDnnAttentionOp<Bf16> op{setup_of(7), gpu(), shape, limit};
 #if defined(TANDEM_CUDA_EMULATED)
     CHECK(op.by_cudnn(cuda::AttentionPass::forward));
     CHECK(op.by_cudnn(cuda::AttentionPass::gradient) == (limit >= sample));
@@ -373,7 +376,7 @@ TEST_CASE("attention by cuDNN: layers of one shape share engines; pieces are the
   auto const* const engine = plans.find(library, task, cuda::attention_workspace_limit);
   CHECK(plans.find(library, task, cuda::attention_workspace_limit) == engine);
   CHECK(plans.find(library, task, -1) == nullptr);
-  cuda::CuDnnAttentionOp op{setup_of(2), gpu(), shape};
+  cuda::CuDnnAttentionOp<Bf16> op{setup_of(2), gpu(), shape};
   Pass<cuda::RankDevice> pass = pass_of({shape, 1, 3, {}}, nullptr);
   pass.position = 4;
   CHECK_THROWS_WITH_AS(op.forward({}, pass), doctest::Contains("make it Causal"), ContractError);

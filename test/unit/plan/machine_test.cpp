@@ -17,6 +17,7 @@ static_assert(PeakMath{1, 2, 3, 4}.of(MathPrecision::fp64) == 1);
 static_assert(PeakMath{1, 2, 3, 4}.of(MathPrecision::fp32) == 2);
 static_assert(PeakMath{1, 2, 3, 4}.of(MathPrecision::tf32) == 3);
 static_assert(PeakMath{1, 2, 3, 4}.of(MathPrecision::bf16) == 4);
+static_assert(PeakMath{1, 2, 3, 4}.of(MathPrecision::fp16) == 4);
 
 TEST_CASE("every name is a machine that passes the check") {
   for (std::string_view const name : machine_names) {

@@ -153,6 +153,7 @@ TEST_CASE("types of elements, states of optimizers") {
   CHECK(bf16.parameters == fp32.parameters);
   CHECK(2 * bf16.weights == bf16.parameters);
   CHECK(bf16.kept < fp32.kept);
+  CHECK(device_memory<Net, S, AdamW, Fp16>(8, 0).kept == bf16.kept);
 }
 
 static_assert(fits<Net, SingleDevice<>, Sgd, Fp32>(16, std::int64_t{1} << 20));

@@ -17,6 +17,7 @@
 #include <cublasLt.h>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/float16.hpp>
 #include <tandem/kernels/cublaslt/descriptors.hpp>
 #include <tandem/kernels/cublaslt/library.hpp>
 #include <tandem/kernels/cublaslt/matmul_shape.hpp>
@@ -28,7 +29,8 @@ namespace tandem::cuda {
 /// Workspace that a product may use at most; what it does use is workspace_bytes().
 inline constexpr std::int64_t matmul_workspace_limit = std::int64_t{32} << 20;
 
-/// D = alpha op(A) op(B) + beta D. T: type of A and B; Out: of D, the same or, for BFloat16, float.
+/// D = alpha op(A) op(B) + beta D. T: type of A and B; Out: of D, the same or, for BFloat16 and
+/// Float16, float.
 ///
 /// Sums of rows are of type Out, and of what is multiplied; GELU takes D before it is rounded.
 /// Sums are of type double for double and of type float for all others. With beta 1 some kernels
@@ -37,7 +39,8 @@ inline constexpr std::int64_t matmul_workspace_limit = std::int64_t{32} << 20;
 /// Order:  chosen by cuBLASLt for the shape and the device, the same at each run.
 template <class T, class Out = T>
   requires std::same_as<T, Out> ||
-      (std::same_as<T, BFloat16>&& std::same_as<Out, float>)class Matmul {
+      ((std::same_as<T, BFloat16> ||
+        std::same_as<T, Float16>)&&std::same_as<Out, float>)class Matmul {
    public:
     using Compute = std::conditional_t<std::same_as<T, double>, double, float>;
 
@@ -122,8 +125,8 @@ template <class T, class Out = T>
         return {CUDA_R_32F, CUDA_R_32F, CUDA_R_32F,
                 math == MatmulMath::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
       } else {
-        return {CUDA_R_16BF, std::same_as<Out, float> ? CUDA_R_32F : CUDA_R_16BF, CUDA_R_32F,
-                CUBLAS_COMPUTE_32F};
+        constexpr cudaDataType_t type = std::same_as<T, Float16> ? CUDA_R_16F : CUDA_R_16BF;
+        return {type, std::same_as<Out, float> ? CUDA_R_32F : type, CUDA_R_32F, CUBLAS_COMPUTE_32F};
       }
     }
 

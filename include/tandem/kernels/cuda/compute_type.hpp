@@ -8,6 +8,7 @@
 
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/config.hpp>
+#include <tandem/core/float16.hpp>
 
 namespace tandem::cuda {
 
@@ -18,6 +19,13 @@ using ComputeType = std::conditional_t<std::is_same_v<T, double>, double, float>
 /// An element as its kernels compute with it; exact.
 template <class T>
 TANDEM_HOST_DEVICE constexpr ComputeType<T> load(T x) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, Float16>) {  // one instruction, subnormal numbers too
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+    return wide;
+  }
+#endif
   return static_cast<ComputeType<T>>(x);
 }
 
@@ -28,6 +36,10 @@ TANDEM_HOST_DEVICE constexpr T store(ComputeType<T> x) {
   if constexpr (std::is_same_v<T, BFloat16>) {  // one instruction in place of six
     BFloat16 rounded;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(x));
+    return rounded;
+  } else if constexpr (std::is_same_v<T, Float16>) {
+    Float16 rounded;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(x));
     return rounded;
   }
 #endif

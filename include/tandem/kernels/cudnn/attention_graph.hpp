@@ -22,14 +22,15 @@ namespace tandem::cuda {
 
 enum class AttentionPass : unsigned char { forward, gradient };
 
-/// One pass over so many samples of so many rows, in bf16. Tensors lie as Attention's: heads beside
-/// one another in rows of x and y, normalisers in fp32 one head behind another.
+/// One pass over so many samples of so many rows, in 16 bits. Tensors lie as Attention's: heads
+/// beside one another in rows of x and y, normalisers in fp32 one head behind another.
 struct AttentionTask {
   AttentionPass pass = AttentionPass::forward;
   AttentionShape shape{};
   std::int64_t batch = 0;
   std::int64_t time = 0;
-  bool lengths = false;  ///< each sample has its own length
+  bool lengths = false;                        ///< each sample has its own length
+  cudnnDataType_t type = CUDNN_DATA_BFLOAT16;  ///< or CUDNN_DATA_HALF
 
   constexpr bool operator==(AttentionTask const&) const = default;
 };
@@ -100,7 +101,7 @@ class AttentionGraph {
     GraphTensor const logarithm = apply(CUDNN_POINTWISE_LOG, total);
     GraphTensor const normaliser = graph_.memory(attention_normalisers, CUDNN_DATA_FLOAT, rows_);
     graph_.pointwise(CUDNN_POINTWISE_ADD, largest, &logarithm, normaliser);
-    GraphTensor const p = graph_.between(CUDNN_DATA_BFLOAT16, scores_);
+    GraphTensor const p = graph_.between(task_.type, scores_);
     graph_.pointwise(CUDNN_POINTWISE_DIV, e, &total, p);
     graph_.product(p, value, out, {length(), nullptr, length()});
   }
@@ -133,7 +134,7 @@ class AttentionGraph {
     multiply_rows(ds, query_, attention_key_gradient);
 
     GraphTensor const key =
-        graph_.between(CUDNN_DATA_BFLOAT16, exchanged(key_.extents), exchanged(key_.strides));
+        graph_.between(task_.type, exchanged(key_.extents), exchanged(key_.strides));
     graph_.transpose(key_, key);
     graph_.product(ds, key, packed(attention_query_gradient, task_.shape.heads),
                    {length(), nullptr, length()});
@@ -143,23 +144,21 @@ class AttentionGraph {
   GraphTensor packed(std::int64_t id, std::int64_t heads) {
     std::int64_t const width = task_.shape.width;
     std::int64_t const row = task_.shape.row();
-    return graph_.memory(id, CUDNN_DATA_BFLOAT16, {task_.batch, heads, task_.time, width},
+    return graph_.memory(id, task_.type, {task_.batch, heads, task_.time, width},
                          {task_.time * row, width, row, 1});
   }
   /// (B, K, D, T) within the rows of x.
   GraphTensor transposed(std::int64_t id) {
     std::int64_t const width = task_.shape.width;
     std::int64_t const row = task_.shape.row();
-    return graph_.memory(id, CUDNN_DATA_BFLOAT16,
-                         {task_.batch, task_.shape.key_heads, width, task_.time},
+    return graph_.memory(id, task_.type, {task_.batch, task_.shape.key_heads, width, task_.time},
                          {task_.time * row, width, 1, row});
   }
   /// (B, H, T, D) within the rows of y.
   GraphTensor plain(std::int64_t id) {
     std::int64_t const width = task_.shape.width;
     std::int64_t const row = task_.shape.out();
-    return graph_.memory(id, CUDNN_DATA_BFLOAT16,
-                         {task_.batch, task_.shape.heads, task_.time, width},
+    return graph_.memory(id, task_.type, {task_.batch, task_.shape.heads, task_.time, width},
                          {task_.time * row, width, row, 1});
   }
   static Four exchanged(Four const& f) { return {f[0], f[1], f[3], f[2]}; }
@@ -219,15 +218,15 @@ class AttentionGraph {
   /// The gradient of keys or values: mᵀ x of each head, added over the heads that share one.
   void multiply_rows(GraphTensor const& m, GraphTensor const& x, std::int64_t id) {
     GraphTensor const mt =
-        graph_.between(CUDNN_DATA_BFLOAT16, exchanged(scores_), exchanged(packed_strides(scores_)));
+        graph_.between(task_.type, exchanged(scores_), exchanged(packed_strides(scores_)));
     graph_.transpose(m, mt);
     GraphTensor const gradient = packed(id, task_.shape.key_heads);
     if (task_.shape.group() == 1) {
       graph_.product(mt, x, gradient, {length(), nullptr, length()});
       return;
     }
-    GraphTensor const heads = graph_.between(
-        CUDNN_DATA_BFLOAT16, {task_.batch, task_.shape.heads, task_.time, task_.shape.width});
+    GraphTensor const heads =
+        graph_.between(task_.type, {task_.batch, task_.shape.heads, task_.time, task_.shape.width});
     graph_.product(mt, x, heads, {length(), nullptr, length()});
     graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, heads, gradient);
   }

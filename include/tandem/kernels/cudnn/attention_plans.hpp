@@ -16,7 +16,6 @@
 
 #include <cudnn.h>
 
-#include <tandem/core/bfloat16.hpp>
 #include <tandem/kernels/cudnn/attention_graph.hpp>
 #include <tandem/kernels/cudnn/engines.hpp>
 #include <tandem/kernels/cudnn/library.hpp>
@@ -28,8 +27,9 @@ namespace tandem::cuda {
 /// Workspace that a pass of attention may use at most: samples go in pieces to stay within it.
 inline constexpr std::int64_t attention_workspace_limit = std::int64_t{512} << 20;
 
-/// Workspace of the gradient for each sample, or a little more: a gradient of the scores in bf16,
-/// its rows and columns in tiles, and one of the keys and values of each head that shares them.
+/// Workspace of the gradient for each sample, or a little more: a gradient of the scores in 16
+/// bits, its rows and columns in tiles, and one of the keys and values of each head that shares
+/// them.
 constexpr std::int64_t attention_sample_bytes(AttentionShape const& shape, std::int64_t time) {
   std::int64_t const rows = (time + 127) / 128 * 128;
   std::int64_t const shared = shape.group() > 1 ? 4 * time * shape.width : 0;
@@ -45,14 +45,15 @@ constexpr std::int64_t attention_piece(AttentionShape const& shape, std::int64_t
 }
 
 /// What cuDNN's tensors of attention are made from; each may be null where a pass has no use for
-/// it.
+/// it. @tparam T  BFloat16 or Float16
+template <class T>
 struct AttentionPointers {
-  BFloat16 const* x = nullptr;
-  BFloat16 const* y = nullptr;  ///< forward writes it
+  T const* x = nullptr;
+  T const* y = nullptr;  ///< forward writes it
   float* normalisers = nullptr;
   std::int32_t const* lengths = nullptr;
-  BFloat16 const* dy = nullptr;
-  BFloat16* dx = nullptr;
+  T const* dy = nullptr;
+  T* dx = nullptr;
   float* products = nullptr;  ///< (B, Heads, time): scratch of the gradient
 };
 
@@ -84,8 +85,9 @@ inline std::optional<Engine> find_engine(CuDnnTarget const& target, AttentionTas
 }
 
 /// Queues a task: all its samples.
-inline void execute(CuDnnLibrary& library, Engine const& engine, Stream const& stream,
-                    AttentionTask const& task, AttentionPointers const& at, std::byte* workspace) {
+template <class T>
+void execute(CuDnnLibrary& library, Engine const& engine, Stream const& stream,
+             AttentionTask const& task, AttentionPointers<T> const& at, std::byte* workspace) {
   AttentionShape const& shape = task.shape;
   float const scale = 1.0F / std::sqrt(static_cast<float>(shape.width));
   float const nothing = -std::numeric_limits<float>::infinity();

@@ -2,17 +2,19 @@
 #pragma once
 
 /// @file
-/// Attention in bf16 on Cuda by cuDNN. Needs <cudnn.h>; ops/cuda/attention.cuh does without.
+/// Attention in bf16 and fp16 on Cuda by cuDNN. Needs <cudnn.h>; ops/cuda/attention.cuh does
+/// without.
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
-#include <tandem/core/bfloat16.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/kernels/cuda/clear_padding.cuh>
 #include <tandem/kernels/cudnn/attention_plans.hpp>
+#include <tandem/kernels/cudnn/data_type.hpp>
 #include <tandem/kernels/cudnn/library.hpp>
 #include <tandem/layers/attention.hpp>
 #include <tandem/ops/cuda/attention.cuh>
@@ -28,9 +30,10 @@ namespace cuda {
 ///
 /// Products and a softmax do what cuDNN has no engine for, pass by pass: both keep the same
 /// normalisers, so one may compute y and the other dx.
+template <class Precision>
 class CuDnnAttentionOp {
  public:
-  using T = BFloat16;
+  using T = typename Precision::Scalar;
 
   /// @param workspace_limit  of a pass of cuDNN's
   CuDnnAttentionOp(OpSetup const& setup, RankDevice& device, AttentionShape const& shape,
@@ -64,7 +67,7 @@ class CuDnnAttentionOp {
       products_.forward(o, p);
       return;
     }
-    AttentionPointers at = pointers(o, p);
+    AttentionPointers<T> at = pointers(o, p);
     if (!p.training) {
       at.normalisers = numbers(p);
     }
@@ -85,7 +88,7 @@ class CuDnnAttentionOp {
       products_.input_gradient(o, p);
       return;
     }
-    AttentionPointers at = pointers(o, p);
+    AttentionPointers<T> at = pointers(o, p);
     at.products = numbers(p);
     for (std::int64_t done = 0; done < p.batch; done += piece) {
       bool const is_last = p.batch - done <= piece;
@@ -114,8 +117,8 @@ class CuDnnAttentionOp {
   Choice choose(OpSetup const& setup) {
     Choice choice;
     auto const take = [&](AttentionPass pass, std::int64_t samples, std::int64_t least) {
-      detail::Engine const* const engine =
-          plans_->find(*library_, {pass, shape_, samples, shape_.longest, false}, limit_);
+      detail::Engine const* const engine = plans_->find(
+          *library_, {pass, shape_, samples, shape_.longest, false, cudnn_type<T>}, limit_);
       if (engine != nullptr) {
         choice.workspace = std::max({choice.workspace, whole(engine->workspace_bytes), least});
       }
@@ -135,7 +138,7 @@ class CuDnnAttentionOp {
 
   [[nodiscard]] AttentionTask task(AttentionPass pass, std::int64_t samples,
                                    Pass<RankDevice> const& p) const {
-    return {pass, shape_, samples, p.time, p.lengths != nullptr};
+    return {pass, shape_, samples, p.time, p.lengths != nullptr, cudnn_type<T>};
   }
   [[nodiscard]] detail::Engine const* find(AttentionTask const& task) {
     bool const chosen = by_cudnn(task.pass);
@@ -145,7 +148,7 @@ class CuDnnAttentionOp {
   [[nodiscard]] float* numbers(Pass<RankDevice> const& p) const {
     return reinterpret_cast<float*>(p.device.scratch + chosen_.workspace);
   }
-  static AttentionPointers pointers(Operands<T, float> const& o, Pass<RankDevice> const& p) {
+  static AttentionPointers<T> pointers(Operands<T, float> const& o, Pass<RankDevice> const& p) {
     return {.x = o.x[0],
             .y = o.y,
             .normalisers = reinterpret_cast<float*>(o.saved),
@@ -155,7 +158,7 @@ class CuDnnAttentionOp {
             .products = nullptr};
   }
   /// To the samples behind the next ones; products are used again.
-  void advance(AttentionPointers& at, std::int64_t samples, Pass<RankDevice> const& p) const {
+  void advance(AttentionPointers<T>& at, std::int64_t samples, Pass<RankDevice> const& p) const {
     std::int64_t const rows = samples * p.time;
     at.x += rows * shape_.row();
     at.dx += rows * shape_.row();
@@ -171,17 +174,19 @@ class CuDnnAttentionOp {
   AttentionPlans* plans_;
   std::int64_t normalisers_;
   Choice chosen_;
-  AttentionOp<Bf16> products_;
+  AttentionOp<Precision> products_;
 };
 
 }  // namespace cuda
 
-template <int Heads, class... Options>
-  requires(Attention<Heads, Options...>::dropout == 0.0)
-struct Op<Attention<Heads, Options...>, BasicCuda<CuDnn, Bf16>> : cuda::CuDnnAttentionOp {
+template <int Heads, class... Options, class Precision>
+  requires(Attention<Heads, Options...>::dropout == 0.0 &&
+           (std::same_as<Precision, Bf16> || std::same_as<Precision, Fp16>))
+struct Op<Attention<Heads, Options...>, BasicCuda<CuDnn, Precision>>
+    : cuda::CuDnnAttentionOp<Precision> {
   using L = Attention<Heads, Options...>;
   Op(OpSetup const& setup, cuda::RankDevice& device)
-      : cuda::CuDnnAttentionOp{setup, device, cuda::attention_shape<L>(setup.node.in)} {}
+      : cuda::CuDnnAttentionOp<Precision>{setup, device, cuda::attention_shape<L>(setup.node.in)} {}
 };
 
 }  // namespace tandem

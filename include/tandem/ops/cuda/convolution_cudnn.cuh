@@ -16,6 +16,7 @@
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/column_sum.cuh>
 #include <tandem/kernels/cudnn/convolution_plan.hpp>
+#include <tandem/kernels/cudnn/data_type.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
@@ -28,8 +29,8 @@ namespace cuda {
 
 /// Any convolution: one type for all of a precision, so that kernels are compiled once.
 ///
-/// cuDNN 9 has the gradient of the weights in T alone: for BFloat16 it is rounded once before it is
-/// added to the gradient in fp32. It goes by way of scratch unless it may overwrite.
+/// cuDNN 9 has the gradient of the weights in T alone: for 16-bit numbers it is rounded once before
+/// it is added to the gradient in fp32. It goes by way of scratch unless it may overwrite.
 template <class Precision, bool Bias>
 class CuDnnConvolutionOp {
  public:
@@ -105,7 +106,7 @@ class CuDnnConvolutionOp {
 
  private:
   [[nodiscard]] ConvolutionTask task(ConvolutionPass pass, std::int64_t batch) const {
-    constexpr auto type = std::same_as<T, BFloat16> ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    constexpr auto type = cudnn_type<T>;
     return {.pass = pass,
             .geometry = geometry_,
             .batch = batch,

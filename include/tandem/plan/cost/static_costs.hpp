@@ -18,7 +18,8 @@ namespace tandem {
 
 /// Bytes of an element of an activation.
 constexpr int element_bytes(MathPrecision precision) {
-  return precision == MathPrecision::fp64 ? 8 : precision == MathPrecision::bf16 ? 2 : 4;
+  bool const half = precision == MathPrecision::bf16 || precision == MathPrecision::fp16;
+  return precision == MathPrecision::fp64 ? 8 : half ? 2 : 4;
 }
 /// Bytes of an element of a parameter as the optimizer keeps it.
 constexpr int master_bytes(MathPrecision precision) {

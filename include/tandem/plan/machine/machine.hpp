@@ -16,14 +16,14 @@
 namespace tandem {
 
 /// In what a device multiplies.
-enum class MathPrecision { fp64, fp32, tf32, bf16 };
+enum class MathPrecision { fp64, fp32, tf32, bf16, fp16 };
 
 /// Of a device: the vendor's peak, in operations (a multiply-add is two) a second.
 struct PeakMath {
   double fp64 = 0;
   double fp32 = 0;
   double tf32 = 0;  ///< fp32's on devices without it
-  double bf16 = 0;  ///< or fp16's
+  double bf16 = 0;  ///< and fp16's
 
   [[nodiscard]] constexpr double of(MathPrecision precision) const {
     switch (precision) {
@@ -34,6 +34,7 @@ struct PeakMath {
       case MathPrecision::tf32:
         return tf32;
       case MathPrecision::bf16:
+      case MathPrecision::fp16:
         return bf16;
     }
     return 0;

@@ -32,6 +32,7 @@ template <class = void>  // compiled where it is called, not by every include
   char const* const name = precision == MathPrecision::fp64   ? "fp64"
                            : precision == MathPrecision::tf32 ? "tf32"
                            : precision == MathPrecision::bf16 ? "bf16"
+                           : precision == MathPrecision::fp16 ? "fp16"
                                                               : "fp32";
   return "computed, not measured: of each pass the longer of its operations at " +
          detail::digits(100 * machine.efficiency, 3) + " % of " +

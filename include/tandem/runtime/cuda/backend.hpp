@@ -24,14 +24,15 @@ class Event;
 
 }  // namespace cuda
 
-/// Convolutions, and attention in bf16, by cuDNN 9; everything else as in the portable backend.
+/// Convolutions, and attention in bf16 and fp16, by cuDNN 9; everything else as in the portable
+/// backend.
 struct CuDnn {
   static constexpr char const* name = "cudnn";
 };
 
 /// NVIDIA GPUs, one a rank. Activations are stored channels-last.
 /// @tparam Kernels    Portable (CUDA Toolkit alone) or CuDnn
-/// @tparam Precision  Tf32, Fp32, Bf16, or Fp64 (Portable only)
+/// @tparam Precision  Tf32, Fp32, Bf16, Fp16, or Fp64 (Portable only)
 template <class Kernels = Portable, class Precision = Tf32>
 struct BasicCuda {
   static_assert(!std::is_same_v<Precision, Fp32Direct>,

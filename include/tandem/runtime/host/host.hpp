@@ -122,6 +122,9 @@ struct BasicHost {
   static_assert(!std::is_same_v<Kernels, Portable> || !std::is_same_v<Precision, Bf16>,
                 "BasicHost<Portable, Bf16>: the portable kernels compute in fp32 and fp64; take "
                 "BasicHost<OneDnn, Bf16>");
+  static_assert(!std::is_same_v<Precision, Fp16>,
+                "BasicHost<Kernels, Fp16>: this precision is of Cuda alone; take "
+                "BasicHost<OneDnn, Bf16>");
   using Scalar = typename Precision::Scalar;
   using Master = typename Precision::Master;
   using Device = host::Device;
