@@ -55,7 +55,8 @@ struct OpNeeds {
   bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
   std::int64_t saved_bytes = 0;    ///< kept from forward to backward
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
-  std::int64_t packed_bytes = 0;   ///< parameters in a layout of the op's own, kept between steps
+  std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
+  std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
   std::int64_t carried_bytes = 0;  ///< handed from rows of time to later ones: see Pass::position
 };
 

@@ -10,9 +10,11 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/float16.hpp>
 #include <tandem/kernels/cuda/cast.cuh>
+#include <tandem/kernels/cuda/cast_many.cuh>
 #include <tandem/kernels/cuda/relu.cuh>
 #include <tandem/kernels/host/activation.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
+#include <tandem/runtime/cuda/cast_queue.hpp>
 
 #include "../../support/device_kernels.hpp"
 
@@ -205,6 +207,39 @@ TEST_CASE("cast rounds once, cast_add adds and rounds once") {
   }
   check_cast<float, BFloat16>(device, bulk<BFloat16>, {});
   check_cast<BFloat16, float>(device, bulk<float>, {});
+}
+
+TEST_CASE_TEMPLATE("cast_many gives the bits of cast and cast_add, in one launch", T, float,
+                   BFloat16) {
+  cuda::RankDevice device{cuda::Device{0}};
+  for (bool const adds : {false, true}) {
+    std::vector<DeviceArray<T>> from;
+    std::vector<DeviceArray<float>> one;
+    std::vector<DeviceArray<float>> many;
+    std::vector<cuda::CastQueue::Entry> entries;
+    for (std::int64_t const n : lengths) {
+      for (auto const start : starts) {
+        auto const x = test::random<T>(n, static_cast<std::uint64_t>(n));
+        auto const old = test::random<float>(n, 2);
+        from.emplace_back(device, x, start);
+        one.emplace_back(device, old);
+        many.emplace_back(device, old);
+        entries.push_back({from.back().data(), many.back().data(), n});
+        if (adds) {
+          cuda::cast_add(device.compute, from.back().data(), one.back().data(), n);
+        } else {
+          cuda::cast(device.compute, from.back().data(), one.back().data(), n);
+        }
+      }
+    }
+    auto const count = static_cast<int>(entries.size());
+    cuda::cast_many<T, float>(device.compute, entries.data(), count, adds);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      CAPTURE(i);
+      CHECK(test::same_bits(many[i].host(), one[i].host()));
+    }
+  }
+  cuda::cast_many<T, float>(device.compute, nullptr, 0, false);
 }
 
 }  // namespace

@@ -47,6 +47,18 @@ class PreparedOps {
     return most;
   }
 
+  /// Room for gradients that wait: for all, up to a size at which nothing more is won.
+  [[nodiscard]] std::int64_t staged_bytes() const {
+    constexpr std::int64_t enough = std::int64_t{32} << 20;
+    std::int64_t most = 0;
+    std::int64_t all = 0;
+    for (OpNeeds const& need : needs_) {
+      most = std::max(most, need.staged_bytes);
+      all += need.staged_bytes;
+    }
+    return std::max(most, std::min(all, enough));
+  }
+
   LossOp<LossType, Backend> loss;
   MetricOpsOf<MetricType, LossType, Backend> metric;
 

@@ -63,6 +63,7 @@ struct RankParts {
         ops{options.largest_microbatch, options.device.threads, device},
         memory{device, ops, arrays_of(options), plan_task(options),
                plan.batching.leaves_of_copy(Whole::map.copies)},
+        staged{device, static_cast<std::size_t>(ops.staged_bytes())},
         gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
                   plan, tracer},
         links{rank_links_task<Program>(),
@@ -75,6 +76,10 @@ struct RankParts {
         sums{device, plan.batching.all_microbatches(), metric_sums<MetricType>} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
+    if constexpr (requires { device.casts; }) {
+      device.casts.memory = staged.data();
+      device.casts.bytes = ops.staged_bytes();
+    }
   }
 
   RankParts(RankParts const&) = delete;
@@ -93,6 +98,7 @@ struct RankParts {
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
+    all.scratch += ops.staged_bytes();
     all.wire = gradients.wire_bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
@@ -114,6 +120,9 @@ struct RankParts {
 
   /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {
+    if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
+      Verbs<Backend>::finish_gradients(device);
+    }
     if (leaf >= 0) {
       gradients.leaf_ready(device, memory, bucket, leaf);
     }
@@ -151,6 +160,7 @@ struct RankParts {
   Device device;
   Ops ops;
   Memory memory;
+  typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   GradientReduction<Program, Backend, Communicator> gradients;
   Links links;

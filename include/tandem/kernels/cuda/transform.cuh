@@ -26,6 +26,7 @@ namespace detail {
 inline constexpr int map_threads = 256;
 /// Accesses of a thread in flight: with 16 bytes each, 64 KiB for the 2048 threads of an SM.
 inline constexpr int map_unroll = 2;
+inline constexpr int map_block_packs = map_threads * map_unroll;
 
 // The functors may be of an unnamed namespace, and the kernels then have internal linkage anyway.
 #if defined(__CUDACC__)
@@ -33,13 +34,11 @@ inline constexpr int map_unroll = 2;
 #pragma nv_diag_suppress 1407  // "visibility" without external linkage
 #endif
 
-/// body.write<N>(i, body.read<N>(i)) for i = 0, N, 2 N, …; the last n mod N elements with N = 1.
-/// Reads of one thread come before its writes, so a body may work in place.
+/// What block @p block does of map_kernel, and what only the @p last one does.
 template <int N, class Body>
-TANDEM_KERNEL void map_kernel(std::int64_t n, Body body) {
+__device__ void map_block(std::int64_t n, Body const& body, unsigned block, bool last) {
   std::int64_t const packs = n / N;
-  std::int64_t const first =
-      std::int64_t{blockIdx.x} * (map_threads * map_unroll) + static_cast<int>(threadIdx.x);
+  std::int64_t const first = std::int64_t{block} * map_block_packs + static_cast<int>(threadIdx.x);
   if (first + (map_unroll - 1) * map_threads < packs) {
     decltype(body.template read<N>(first)) value[map_unroll];
     for (int u = 0; u < map_unroll; ++u) {
@@ -54,9 +53,16 @@ TANDEM_KERNEL void map_kernel(std::int64_t n, Body body) {
     }
   }
   std::int64_t const i = packs * N + static_cast<int>(threadIdx.x);
-  if (N > 1 && blockIdx.x == gridDim.x - 1 && i < n) {
+  if (N > 1 && last && i < n) {
     body.template write<1>(i, body.template read<1>(i));
   }
+}
+
+/// body.write<N>(i, body.read<N>(i)) for i = 0, N, 2 N, …; the last n mod N elements with N = 1.
+/// Reads of one thread come before its writes, so a body may work in place.
+template <int N, class Body>
+TANDEM_KERNEL void map_kernel(std::int64_t n, Body body) {
+  map_block<N>(n, body, blockIdx.x, blockIdx.x == gridDim.x - 1);
 }
 
 template <class Functor>
@@ -73,7 +79,7 @@ TANDEM_KERNEL void each_kernel(std::int64_t n, Functor functor) {
 
 template <int N, class Body>
 void map(Stream const& stream, std::int64_t n, Body const& body) {
-  constexpr std::int64_t block = std::int64_t{N} * map_threads * map_unroll;
+  constexpr std::int64_t block = std::int64_t{N} * map_block_packs;
   launch(map_kernel<N, Body>, Grid{blocks_for(n, block)}, map_threads, stream, n, body);
 }
 

@@ -13,13 +13,14 @@
 
 #include <tandem/core/by_batch.hpp>
 #include <tandem/core/precision.hpp>
-#include <tandem/kernels/cuda/cast.cuh>
+#include <tandem/kernels/cuda/cast_many.cuh>
 #include <tandem/kernels/cuda/column_sum.cuh>
 #include <tandem/kernels/cudnn/convolution_plan.hpp>
 #include <tandem/kernels/cudnn/data_type.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/cast_queue.hpp>
 #include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -29,8 +30,9 @@ namespace cuda {
 
 /// Any convolution: one type for all of a precision, so that kernels are compiled once.
 ///
-/// cuDNN 9 has the gradient of the weights in T alone: for 16-bit numbers it is rounded once before
-/// it is added to the gradient in fp32. It goes by way of scratch unless it may overwrite.
+/// cuDNN 9 has the gradient of the weights in T alone: of 16-bit numbers it is rounded once before it
+/// is added to the gradient in fp32. It waits for that in the device's CastQueue, with those of other
+/// convolutions; in fp32 it goes by way of scratch unless it may overwrite.
 template <class Precision, bool Bias>
 class CuDnnConvolutionOp {
  public:
@@ -68,7 +70,9 @@ class CuDnnConvolutionOp {
     }
   }
 
-  [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true, .scratch_bytes = scratch_, .staged_bytes = waits_ ? staged_bytes() : 0};
+  }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
     if (p.batch == 0) {
@@ -121,19 +125,31 @@ class CuDnnConvolutionOp {
     });
   }
 
+  [[nodiscard]] std::int64_t staged_bytes() const {
+    return CastQueue::bytes_for(weights_, sizeof(T));
+  }
+
   void gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
     Stream const& stream = p.device.compute;
-    T* const staged = reinterpret_cast<T*>(p.device.scratch + workspace_);
-    bool const direct = std::same_as<T, P> && !p.accumulate;
-    plan(weight_, ConvolutionPass::weight_gradient, p.batch)
-        .run(stream, o.x[0], direct ? static_cast<void*>(o.gradient[0]) : staged, o.dy,
-             p.device.scratch);
-    if (p.accumulate) {
-      cast_add(stream, staged, o.gradient[0], weights_);
-    } else if (!direct) {
-      cast(stream, staged, o.gradient[0], weights_);
+    ConvolutionPlan& weight = plan(weight_, ConvolutionPass::weight_gradient, p.batch);
+    if (std::same_as<T, P> && !p.accumulate) {
+      weight.run(stream, o.x[0], o.gradient[0], o.dy, p.device.scratch);
+      return;
+    }
+    CastQueue& casts = p.device.casts;
+    if (!casts.fits(1, staged_bytes(), p.accumulate)) {
+      finish_casts<T, P>(stream, casts);
+    }
+    bool const waits = waits_ && casts.memory != nullptr;
+    std::byte* const staged = waits ? casts.take(staged_bytes()) : p.device.scratch + workspace_;
+    weight.run(stream, o.x[0], staged, o.dy, p.device.scratch);
+    casts.put(staged, o.gradient[0], weights_, p.accumulate);
+    if (!waits) {
+      finish_casts<T, P>(stream, casts);
     }
   }
+
+  static constexpr bool waits_ = !std::same_as<T, P>;
 
   RankDevice* device_;
   bool absorbed_;  // training is without the bias

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include <tandem/kernels/cuda/cast.cuh>
+#include <tandem/kernels/cuda/cast_many.cuh>
 #include <tandem/kernels/cuda/elementwise.cuh>
 #include <tandem/kernels/cuda/sum_of_squares.cuh>
 #include <tandem/ops/verbs.hpp>
@@ -47,6 +48,10 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
   template <class T>
   static void sum_of_squares(cuda::RankDevice& d, T const* x, std::int64_t n, double* result) {
     cuda::sum_of_squares(d.compute, x, n, result, d.scratch);
+  }
+  /// Gradients that were left waiting are whole from here on.
+  static void finish_gradients(cuda::RankDevice& d) {
+    cuda::finish_casts<typename Precision::Scalar, typename Precision::Master>(d.compute, d.casts);
   }
   template <class Functor>
   static void each(cuda::RankDevice& d, std::int64_t n, Functor const& functor) {

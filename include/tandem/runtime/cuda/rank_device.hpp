@@ -18,6 +18,7 @@
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/runtime/cuda/cast_queue.hpp>
 #include <tandem/runtime/cuda/device.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/memory_pool.hpp>
@@ -109,6 +110,7 @@ struct RankDevice {
   Stream copy;
   std::byte* scratch = nullptr;  ///< of one pass at a time, on the compute stream; not owned
   std::int64_t scratch_bytes = 0;
+  CastQueue casts;  ///< gradients that wait until their bucket is whole
 
   template <class T>
   [[nodiscard]] T* scratch_as() const noexcept {
