@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps on Host against PyTorch: GoogLeNet for CIFAR, also against the convolutions alone, or a GPT.
+"""Training steps on Host against PyTorch: GoogLeNet for CIFAR, also against the convolutions alone, a GPT, or an LSTM.
 
-    bench/train/run.py BUILD_FOLDER RESULTS [--network googlenet|gpt|gpt_small] [--python VENV/bin/python]
+    bench/train/run.py BUILD_FOLDER RESULTS [--network googlenet|gpt|gpt_small|lstm|lstm_projected]
+                       [--python VENV/bin/python]
                        [--batch 32 128] [--precision fp32 bf16] [--threads 1 2] [--rounds 7]
                        [--only steps|devices] [--without-peers] [--only-peers]
 
 Builds nothing: `cmake -B build && cmake --build build --target bench_googlenet bench_convolutions_alone` does,
-with libdnnl-dev installed, or `bench_gpt`; BUILD_FOLDER may also be a folder with the programs. PyTorch is
+with libdnnl-dev installed, or `bench_gpt`, `bench_lstm`; BUILD_FOLDER may also be a folder with the programs. PyTorch is
 python3's, or that of --python: `python3 -m venv VENV && VENV/bin/pip install torch numpy` for the current release.
 
 Networks: gpt is nanoGPT's, 6 layers, 6 heads, 384 channels, 256 tokens of 65 kinds, batch 4; gpt_small that of
 its recipe for a CPU, 4 layers, 4 heads, 128 channels, 64 tokens, batch 12. PyTorch's modes: eager and (of images)
 channels_last without, compiled with torch.compile; in bf16 these are autocast, while master and compiled_master
 have weights in bf16 with a copy in fp32 for the optimizer. --only-peers runs PyTorch alone, for its steps.
+
+lstm is one layer of 1024 numbers on 1024, 25 rows of 32 samples, and lstm_projected one of 512 on 512 by way of 2048,
+20 rows: forward and the gradients of weights and input, no optimizer; in bf16 PyTorch's weights are bf16.
 
 Steps: for each batch, precision and number of threads all competitors are started and warmed up; then they take
 turns, one at work at a time, a second or a step each, in one order and then in the reverse. A line has the median
@@ -66,6 +70,11 @@ def gpt(size, batch, tokens):
                    {"fp32": {"PyTorch": 1.25}, "bf16": {"PyTorch": 1.3}}, "tokens", tokens)
 
 
+def lstm(size, rows, bars):
+    return Network("bench_lstm", "pytorch_lstm.py", ["--size", size], {"eager": "nn.LSTM"}, ["eager"], [32], bars,
+                   "rows", rows)
+
+
 NETWORKS = {
     "googlenet": Network("bench_googlenet", "pytorch_googlenet.py", [],
                          {"eager": "NCHW", "channels_last": "channels-last", "compiled": "compiled, channels-last"},
@@ -73,6 +82,8 @@ NETWORKS = {
                          {"fp32": {"PyTorch": 1.3, ALONE: 0.85}, "bf16": {"PyTorch": 1.5}}),
     "gpt": gpt("gpt", 4, 256),
     "gpt_small": gpt("gpt_small", 12, 64),
+    "lstm": lstm("lstm", 25, {"fp32": {"PyTorch": 1.15}, "bf16": {"PyTorch": 1.8}}),
+    "lstm_projected": lstm("lstm_projected", 20, {"fp32": {"PyTorch": 1.9}, "bf16": {}}),
 }
 
 
