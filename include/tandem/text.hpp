@@ -8,6 +8,7 @@
 
 #include <tandem/core/config.hpp>
 
+#include <tandem/data/text/bleu/bleu.hpp>
 #include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/gpt2/bpe.hpp>
 #include <tandem/data/text/lines.hpp>

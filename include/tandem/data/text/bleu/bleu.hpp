@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// bleu(): how near translations are to those of people, as WMT and sacrebleu count it.
+///
+/// Source: Papineni, Roukos, Ward, Zhu, "BLEU", ACL 2002; Post, "A call for clarity in reporting
+/// BLEU scores", WMT 2018; the smoothing is method 3 of Chen, Cherry, WMT 2014.
+
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/data/text/bleu/words.hpp>
+
+namespace tandem {
+
+/// Of a corpus: what sacrebleu's BLEUScore has.
+struct Bleu {
+  static constexpr int orders = 4;  ///< words of the longest n-gram that is counted
+
+  double score = 0.0;             ///< from 0 to 100
+  double brevity_penalty = 0.0;   ///< from 0 to 1
+  double precision[orders] = {};  ///< of n-grams, n - 1 being the index; from 0 to 100
+  std::int64_t correct[orders] = {};
+  std::int64_t total[orders] = {};
+  std::int64_t words = 0;            ///< of the translations
+  std::int64_t reference_words = 0;  ///< of the references, the one nearest in length of each
+};
+
+namespace detail {
+
+/// How often each n-gram stands in a sentence. Keys are views of its words with a space between.
+struct NGrams {
+  std::unordered_map<std::string_view, std::int64_t> count[Bleu::orders];
+  std::int64_t words = 0;
+
+  /// @p sentence must live as long as this.
+  explicit NGrams(std::string_view sentence) {
+    std::vector<std::size_t> begin{};  // of each word
+    for (std::size_t at = 0; at < sentence.size(); ++at) {
+      if (at == 0 || sentence[at - 1] == ' ') {
+        begin.push_back(at);
+      }
+    }
+    words = static_cast<std::int64_t>(begin.size());
+    begin.push_back(sentence.size() + 1);  // where one more would
+    for (std::size_t n = 1; n <= Bleu::orders; ++n) {
+      for (std::size_t i = 0; i + n < begin.size(); ++i) {
+        ++count[n - 1][sentence.substr(begin[i], begin[i + n] - 1 - begin[i])];
+      }
+    }
+  }
+};
+
+/// Adds what @p translation has of the n-grams of @p references, all of them words as bleu_words()
+/// gives them.
+template <class = void>  // compiled where it is called, not by every include
+void count_bleu(Bleu& sum, std::string_view translation, std::span<std::string const> references) {
+  NGrams const own{translation};
+  std::vector<NGrams> others;
+  others.reserve(references.size());
+  std::int64_t nearest = -1;
+  auto const distance = [&](std::int64_t words) {
+    return words > own.words ? words - own.words : own.words - words;
+  };
+  for (std::string const& reference : references) {
+    std::int64_t const words = others.emplace_back(reference).words;
+    bool const is_nearer = nearest < 0 || distance(words) < distance(nearest);
+    nearest =
+        is_nearer || (distance(words) == distance(nearest) && words < nearest) ? words : nearest;
+  }
+  sum.words += own.words;
+  sum.reference_words += nearest;
+  for (int n = 0; n < Bleu::orders; ++n) {
+    for (auto const& [gram, count] : own.count[n]) {
+      std::int64_t most = 0;
+      for (NGrams const& other : others) {
+        auto const found = other.count[n].find(gram);
+        most = found != other.count[n].end() && found->second > most ? found->second : most;
+      }
+      sum.correct[n] += count < most ? count : most;
+      sum.total[n] += count;
+    }
+  }
+}
+
+/// The score of the counts of a corpus. A precision of 0 is that of half a hit, the next of a
+/// quarter, and so on.
+template <class = void>
+Bleu scored(Bleu bleu) {
+  auto const words = static_cast<double>(bleu.words);
+  auto const reference_words = static_cast<double>(bleu.reference_words);
+  bleu.brevity_penalty = bleu.words >= bleu.reference_words ? 1.0
+                         : bleu.words > 0 ? std::exp(1.0 - reference_words / words)
+                                          : 0.0;
+  bool any = false;
+  for (std::int64_t const correct : bleu.correct) {
+    any = any || correct > 0;
+  }
+  if (!any) {
+    return bleu;
+  }
+  double smoothing = 1.0;
+  double logarithms = 0.0;
+  bool has_all = true;
+  for (int n = 0; n < Bleu::orders; ++n) {
+    auto const total = static_cast<double>(bleu.total[n]);
+    if (bleu.total[n] == 0) {
+      has_all = false;  // no sentence is that long
+      break;
+    }
+    if (bleu.correct[n] == 0) {
+      smoothing *= 2.0;
+      bleu.precision[n] = 100.0 / (smoothing * total);
+    } else {
+      bleu.precision[n] = 100.0 * static_cast<double>(bleu.correct[n]) / total;
+    }
+    logarithms += std::log(bleu.precision[n]);
+  }
+  bleu.score = has_all ? bleu.brevity_penalty * std::exp(logarithms / Bleu::orders) : 0.0;
+  return bleu;
+}
+
+/// As bleu(), of references(i), an array of strings for sentence i.
+template <class References>
+Bleu bleu_of(std::span<std::string const> translations, std::size_t sentences,
+             References const& references) {
+  if (translations.size() != sentences || translations.empty()) {
+    throw Error{translations.empty() ? "bleu: there are no translations"
+                                     : "bleu: there are " + std::to_string(translations.size()) +
+                                           " translations and " + std::to_string(sentences) +
+                                           " references; give one for each"};
+  }
+  Bleu sum;
+  for (std::size_t i = 0; i < translations.size(); ++i) {
+    std::vector<std::string> words;
+    for (auto const& reference : references(i)) {
+      words.push_back(bleu_words(reference));
+    }
+    count_bleu(sum, bleu_words(translations[i]), words);
+  }
+  return scored(sum);
+}
+
+}  // namespace detail
+
+/// BLEU of a corpus, with its capitals, by words of bleu_words(), with exponential smoothing: what
+/// `sacrebleu` says by default ("case:mixed|eff:no|tok:13a|smooth:exp").
+///
+/// Cost:   an array of n-grams for one sentence at a time; some 20 us a sentence of 25 words.
+/// @throws Error  there are no translations, or not as many as references
+template <class = void>
+[[nodiscard]] Bleu bleu(std::span<std::string const> translations,
+                        std::span<std::string const> references) {
+  return detail::bleu_of(translations, references.size(),
+                         [&](std::size_t i) { return references.subspan(i, 1); });
+}
+
+/// The same where each sentence has several references: references[k][i] is the k-th of sentence i.
+/// @throws Error  as above, or there are no references
+template <class = void>
+[[nodiscard]] Bleu bleu(std::span<std::string const> translations,
+                        std::span<std::vector<std::string> const> references) {
+  std::size_t sentences = references.empty() ? 0 : translations.size();
+  for (auto const& each : references) {
+    sentences = each.size() == translations.size() ? sentences : each.size();
+  }
+  return detail::bleu_of(translations, sentences, [&](std::size_t i) {
+    std::vector<std::string_view> all;
+    for (auto const& each : references) {
+      all.push_back(each[i]);
+    }
+    return all;
+  });
+}
+
+/// The same against the targets of @p data, which is as Pairs.
+template <class Data>
+  requires requires(Data const& data) {
+    { data.target(std::int64_t{}) } -> std::convertible_to<std::string_view>;
+  }
+[[nodiscard]] Bleu bleu(std::span<std::string const> translations, Data const& data) {
+  return detail::bleu_of(translations, static_cast<std::size_t>(data.size()), [&](std::size_t i) {
+    return std::vector<std::string_view>{data.target(static_cast<std::int64_t>(i))};
+  });
+}
+
+}  // namespace tandem
