@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/error.hpp>
@@ -192,6 +193,33 @@ template <BlockInflater I = Inflate>
     }
   }
   return text;
+}
+
+/// The verses that two modules of one versification both have, in canonical order: those of the
+/// first and, at the same places, their translations in the second.
+///
+/// Of Debian's sword-text-kjv 14.3 and sword-text-sparv 2.60 they are 31,084.
+/// @throws FileError  see read_sword_verses(), or the modules have different numbers of entries
+template <BlockInflater I = Inflate>
+[[nodiscard]] std::pair<std::vector<std::string>, std::vector<std::string>> read_sword_pairs(
+    std::string const& first, std::string const& second, std::size_t limit = default_file_limit) {
+  auto both = std::pair{read_sword_verses<I>(first, limit), read_sword_verses<I>(second, limit)};
+  std::size_t const entries = both.first.size();
+  if (both.second.size() != entries) {
+    throw FileError{second, "this module has " + std::to_string(both.second.size()) +
+                                " entries and '" + first + "' has " + std::to_string(entries) +
+                                "; take two of one versification, whose verses match"};
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < entries; ++i) {
+    if (!both.first[i].empty() && !both.second[i].empty()) {
+      both.first[kept].swap(both.first[i]);
+      both.second[kept++].swap(both.second[i]);
+    }
+  }
+  both.first.resize(kept);
+  both.second.resize(kept);
+  return both;
 }
 
 }  // namespace tandem

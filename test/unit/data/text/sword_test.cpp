@@ -90,6 +90,25 @@ TEST_CASE("read_sword says what a folder lacks") {
                        Contains("/ot.czv': there is no such file"), FileError);
 }
 
+TEST_CASE("read_sword_pairs gives the verses that two modules both have") {
+  support::TemporaryFolder const first;
+  support::TemporaryFolder const second;
+  support::TemporaryFolder const third;
+  two_blocks().write(first, "ot.b");
+  SwordFiles files;
+  files.append({"preface", "", "En el principio", "mas", ""});
+  files.append({"la luz."});
+  files.write(second, "ot.c");
+  auto const [ours, theirs] = tandem::read_sword_pairs<AsIs>(first.path(), second.path());
+  CHECK(ours == Verses{"In the beginning", "Let there be light."});
+  CHECK(theirs == Verses{"En el principio", "la luz."});
+  files.append({"one more"});
+  files.write(third, "ot.b");
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(tandem::read_sword_pairs<AsIs>(first.path(), third.path())),
+      Contains("this module has 7 entries and '"), FileError);
+}
+
 TEST_CASE("read_sword without zlib says so") {
   support::TemporaryFolder const folder;
   two_blocks().write(folder, "ot.b");
