@@ -74,6 +74,19 @@ struct NetworkIsSound {
   static_assert(Why != Fault::unread,
                 "a value of the network is read by no layer: join it with a Concat or a Residual, "
                 "or leave out what makes it");
+  static_assert(
+      Why != Fault::no_let,
+      "Use<Tag>: no Let<Tag> stands before it; put one behind the part whose output it is "
+      "to read");
+  static_assert(
+      Why != Fault::let_twice,
+      "Let<Tag>: this tag has named a value before; give each value a tag of its own, and "
+      "none inside a Repeat");
+  static_assert(Why != Fault::many_lets, "Let<Tag>: a network may name at most 32 values");
+  static_assert(Why != Fault::clocks,
+                "the parts that meet here are of different times, since each input has one of its "
+                "own: let a layer that takes several inputs read them, or MeanOverTime or LastRow "
+                "take the time away first");
   static_assert(Why != Fault::not_last,
                 "a layer that gives the loss, such as Vocabulary, must be the network's last");
   static_assert(Why != Fault::no_owner,

@@ -53,6 +53,8 @@ struct Node {
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   bool criterion = false;       ///< its rows are losses, made with the targets
+  bool named = false;           ///< a Let's: its gradient is added up from the last reader to the
+                                ///< first, as it comes back from stage to stage
   int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
   int input = 0;   ///< of an input: which of the network's
   int leaf = -1;   ///< which layer type, in the order of the leaves

@@ -32,6 +32,10 @@ struct GraphBuilder {
   bool frozen = false;
   bool ended = false;  ///< a criterion has been passed
   int inputs = 1;      ///< of the network
+  static constexpr int most_lets = 32;
+  int lets = 0;
+  void const* tag[most_lets] = {};  ///< of each Let so far
+  int value[most_lets] = {};        ///< the node that it names
   Path path{};
 
   constexpr Shape shape(int node) const { return graph.node[node].out; }
@@ -45,8 +49,13 @@ struct GraphBuilder {
     }
   }
 
-  // With several inputs a value may be passed over: an Input behind it begins anew.
-  constexpr void check_read() {
+  // A value may be passed over: an Input or a Use behind it begins anew. @p end is what the walk
+  // ended at.
+  constexpr void check_read(int end) {
+    if (end != nodes - 1 && graph.fault == Fault::none) {
+      fail(Fault::unread, 0, 0);
+      graph.fault_node = nodes - 1;
+    }
     for (int n = 0; n + 1 < nodes; ++n) {
       bool read = false;
       for (int e = 0; e < edges; ++e) {
@@ -173,7 +182,7 @@ struct GraphBuilder {
         counts_copies = is_repeat(part);
       }
       node = walk(node, part);
-      if (outermost) {
+      if (outermost && !is_name(part)) {
         graph.tops = top + 1;
       }
       path.pop();
@@ -206,6 +215,50 @@ struct GraphBuilder {
     }
     return Index;
   }
+
+  template <class Tag>
+  constexpr int walk(int input, Let<Tag> const*) {
+    bool const again = find_let(&identity_of<Let<Tag>>) < lets;
+    if (again || lets == most_lets) {
+      fail_of_network(again ? Fault::let_twice : Fault::many_lets);
+      return input;
+    }
+    tag[lets] = &identity_of<Let<Tag>>;
+    value[lets++] = input;
+    graph.node[input].named = true;
+    return input;
+  }
+  template <class Tag>
+  constexpr int walk(int input, Use<Tag> const*) {
+    int const let = find_let(&identity_of<Let<Tag>>);
+    if (let == lets) {
+      fail_of_network(Fault::no_let);
+      return input;
+    }
+    return value[let];
+  }
+  constexpr int find_let(void const* wanted) const {
+    int let = 0;
+    while (let < lets && tag[let] != wanted) {
+      ++let;
+    }
+    return let;
+  }
+  // Of what has no node: the network itself is named.
+  constexpr void fail_of_network(Fault fault) {
+    bool const first = graph.fault == Fault::none;
+    fail(fault, 0, 0);
+    graph.fault_node = first ? 0 : graph.fault_node;
+  }
+  template <class Tag>
+  static constexpr bool is_name(Let<Tag> const*) {
+    return true;
+  }
+  template <class Tag>
+  static constexpr bool is_name(Use<Tag> const*) {
+    return true;
+  }
+  static constexpr bool is_name(void const*) { return false; }
 
   template <int Count, class Part>
   static constexpr bool is_repeat(Repeat<Count, Part> const*) {
@@ -245,6 +298,9 @@ struct GraphBuilder {
     for (int const end : ends) {
       if (!shape(end).valid() || !join.out.valid()) {
         join.out = {};
+      } else if (of_other_times(shape(end), join.in)) {
+        fail(Fault::clocks, 0, 0);
+        join.out = {};
       } else if (shape(end) != join.in) {
         fail(Fault::multiply_shapes, join.in[0], shape(end)[0]);
         join.out = {};
@@ -262,6 +318,9 @@ struct GraphBuilder {
     for (int i = 1; i < static_cast<int>(sizeof...(Branches)); ++i) {
       Shape const other = shape(ends[i]);
       if (!other.valid() || !join.out.valid()) {
+        join.out = {};
+      } else if (of_other_times(join.out, other)) {
+        fail(Fault::clocks, 0, 0);
         join.out = {};
       } else if (!joins(join.out, other)) {
         fail(Fault::concat_shapes, join.in[1], other[1]);
@@ -307,6 +366,9 @@ struct GraphBuilder {
     return add_join(join, ends);
   }
 
+  static constexpr bool of_other_times(Shape a, Shape b) {
+    return a.timed && b.timed && a.clock != b.clock;
+  }
   // Images along their channels, vectors, and sequences of the same rows.
   static constexpr bool joins(Shape a, Shape b) {
     return a.rank == b.rank && a.timed == b.timed && a.clock == b.clock &&
@@ -321,7 +383,9 @@ struct GraphBuilder {
     path.push(Path::shortcut);
     int const shortcut = walk(input, static_cast<Shortcut const*>(nullptr));
     path.pop();
-    if (shape(body).valid() && shape(shortcut).valid() && shape(body) != shape(shortcut)) {
+    if (of_other_times(shape(body), shape(shortcut))) {
+      fail(Fault::clocks, 0, 0);
+    } else if (shape(body).valid() && shape(shortcut).valid() && shape(body) != shape(shortcut)) {
       fail(Fault::residual_shapes, shape(body)[0], shape(shortcut)[0]);
     }
     Node join{.kind = NodeKind::add, .in = shape(body), .out = shape(body)};

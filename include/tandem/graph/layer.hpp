@@ -103,6 +103,10 @@ enum class Fault : std::uint8_t {
   heads,             ///< a row is no multiple of the heads
   no_second_input,   ///< Input<1> of a network that has one
   unread,            ///< a value that no layer reads
+  no_let,            ///< Use<Tag>: no Let<Tag> stands before it
+  let_twice,         ///< a second Let of a tag
+  many_lets,         ///< more names than a network may have
+  clocks,            ///< branches are of different times
   not_last,          ///< a criterion that is not the network's last layer
   no_owner,          ///< Shares<W>: no W stands before it
   shared_shapes,     ///< Shares<W>: the parameter of W has another shape

@@ -67,6 +67,10 @@ struct Flatten {
   }
   template <int Index>
   static TypeList<> of(Input<Index> const*);
+  template <class Tag>
+  static TypeList<> of(Let<Tag> const*);
+  template <class Tag>
+  static TypeList<> of(Use<Tag> const*);
   template <class Body>
   static auto of(Frozen<Body> const*) {
     return decltype(of(static_cast<Body const*>(nullptr))){};

@@ -43,10 +43,10 @@ constexpr auto walk_network() {
     builder.inputs = 2;
     builder.add(second, {});
   }
-  builder.walk(0, static_cast<typename Net::body const*>(nullptr));
+  int const end = builder.walk(0, static_cast<typename Net::body const*>(nullptr));
   builder.graph.tops = builder.graph.tops > 0 ? builder.graph.tops : 1;
-  if constexpr (has_second) {
-    builder.check_read();
+  if (has_second || builder.lets > 0) {
+    builder.check_read(end);
   }
   return builder;
 }

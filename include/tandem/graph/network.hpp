@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, and
-/// Network, which adds the input.
+/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, Let,
+/// Use, and Network, which adds the input.
 ///
 /// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
 /// network a short name of its own, which keeps symbols and compiler messages short; do the same
@@ -195,6 +195,22 @@ template <int Index>
 struct Input : detail::Composite {
   static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
 };
+
+/// Passes its input on, and gives it the name Tag, any type, by which Use reads it further on. A
+/// tag names one value of a network; one that nobody uses costs nothing.
+///
+///   struct Memory;  // declared, and no more
+///   Sequential<Tower, Let<Memory>, …, Concat<Sequential<>, Use<Memory>>, …>
+///
+/// Neither Let nor Use is a top-level part, as Split counts them. Where the network is cut between
+/// both, the value goes from stage to stage together with what these hand on anyway, and its
+/// gradient comes back likewise, each stage adding what its own readers give.
+template <class Tag>
+struct Let : detail::Composite {};
+
+/// The value that Let<Tag>, which stands before it, has named, whatever stands directly before it.
+template <class Tag>
+struct Use : detail::Composite {};
 
 /// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
 /// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial

@@ -50,6 +50,14 @@ struct CountParts {
   static constexpr GraphSize of(Input<Index> const*) {
     return {};
   }
+  template <class Tag>
+  static constexpr GraphSize of(Let<Tag> const*) {
+    return {};
+  }
+  template <class Tag>
+  static constexpr GraphSize of(Use<Tag> const*) {
+    return {};
+  }
   static constexpr GraphSize of(void const*) { return {}; }  // no part: has its sentence
 
  private:

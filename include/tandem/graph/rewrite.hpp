@@ -115,7 +115,7 @@ constexpr bool fuse_sum_in(AnyGraph& graph, AnyReaders const& readers, int const
     any = true;
     norm.sums = n;
     sum.summed_by = n + 1;
-    sum.joined = readers.count[n] == 2 && readers.last[n] > n + 1 &&
+    sum.joined = readers.count[n] == 2 && !sum.named && readers.last[n] > n + 1 &&
                  graph.node[readers.last[n]].stage == sum.stage;
     int const first = graph.source[sum.first_edge];
     Node& dropout = graph.node[first];

@@ -234,4 +234,42 @@ TEST_CASE("faults name the first node at fault and its numbers") {
   CHECK(unchecked_graph<Empty>.fault == Fault::no_input);
 }
 
+struct Early;
+struct Late;
+
+/// Nodes: 1 ReLU, named; 2 Conv2d, named; 3 Concat of 1 and 2; 4 Conv2d; 5 Add of 4 and 2.
+struct Named
+    : Network<Image<2, 4, 4>,
+              Sequential<ReLU, Let<Early>, Conv2d<3>, Let<Late>, Concat<Use<Early>, Sequential<>>,
+                         Conv2d<3>, Residual<Sequential<>, Use<Late>>>> {};
+
+TEST_CASE("a name is no node and no top-level part, and its readers read the value itself") {
+  auto const& named = graph<Named>;
+  CHECK(named.nodes == 6);
+  CHECK(named.edges == 7);
+  CHECK(named.tops == 5);
+  CHECK(std::vector<int>(named.source, named.source + 7) == std::vector<int>{0, 1, 1, 2, 3, 4, 2});
+  for (int n = 0; n < named.nodes; ++n) {
+    CHECK(named.node[n].named == (n == 1 || n == 2));
+  }
+  CHECK(to_string(named.node[4].path) == "5");  // names count parts as they are written
+}
+
+TEST_CASE("names at fault are faults of the network") {
+  struct Unknown : Network<Image<2, 4, 4>, Sequential<ReLU, Concat<Use<Early>, ReLU>>> {};
+  CHECK(unchecked_graph<Unknown>.fault == Fault::no_let);
+  struct Behind : Network<Image<2, 4, 4>, Sequential<Concat<Use<Early>, ReLU>, Let<Early>>> {};
+  CHECK(unchecked_graph<Behind>.fault == Fault::no_let);
+  struct Again : Network<Image<2, 4, 4>, Sequential<ReLU, Let<Early>, ReLU, Let<Early>>> {};
+  CHECK(unchecked_graph<Again>.fault == Fault::let_twice);
+  struct PassedOver
+      : Network<Image<2, 4, 4>, Sequential<ReLU, Let<Early>, ReLU, Use<Early>, Conv2d<3>>> {};
+  CHECK(unchecked_graph<PassedOver>.fault == Fault::unread);
+  CHECK(unchecked_graph<PassedOver>.fault_node == 2);
+  struct EndsEarly : Network<Image<2, 4, 4>, Sequential<ReLU, Let<Early>, ReLU, Use<Early>>> {};
+  CHECK(unchecked_graph<EndsEarly>.fault == Fault::unread);
+  struct Nobody : Network<Image<2, 4, 4>, Sequential<ReLU, Let<Early>, Conv2d<3>>> {};
+  CHECK(graph<Nobody>.fault == Fault::none);  // a name that nobody uses
+}
+
 }  // namespace lower_test
