@@ -37,10 +37,11 @@ constexpr bool rewrites_anything(Rewrites r) {
 /// A device's part of the network before rewrites; of one that has all of it, the network itself.
 template <class Program, int D>
 struct CutGraph {
+  using Routed = typename Program::Routed;
   static constexpr GraphSize size = device_graph_size(
-      Program::network, Program::partition, Program::map, D, Program::batching.reproducible);
-  static constexpr auto graph = device_graph<size>(Program::network, Program::partition,
-                                                   Program::map, D, Program::batching.reproducible);
+      Routed::graph, Routed::partition, Program::map, D, Program::batching.reproducible);
+  static constexpr auto graph = device_graph<size>(Routed::graph, Routed::partition, Program::map,
+                                                   D, Program::batching.reproducible);
 };
 template <class Program, int D>
   requires(Program::map.stages == 1)

@@ -12,6 +12,7 @@
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/cut/relays.hpp>
 #include <tandem/strategy/cut/ties.hpp>
 #include <tandem/strategy/device_program.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
@@ -92,6 +93,24 @@ struct StatisticsAreSound {
 
 }  // namespace detail
 
+namespace detail {
+
+/// A network as it is cut: with relays, where it needs some.
+template <class Net, class Cut, bool Needs>
+struct RoutedNetwork {
+  static constexpr auto const& graph = tandem::graph<Net>;
+  static constexpr auto const& partition = Cut::partition;
+};
+template <class Net, class Cut>
+struct RoutedNetwork<Net, Cut, true> {
+  static constexpr GraphSize size = relayed_size(tandem::graph<Net>, Cut::partition, Cut::map);
+  static constexpr auto made = relayed<size>(tandem::graph<Net>, Cut::partition);
+  static constexpr auto const& graph = made.graph;
+  static constexpr auto const& partition = made.partition;
+};
+
+}  // namespace detail
+
 /// What each rank does, known to the compiler. The mesh says which device of which replica it is.
 /// @tparam ElementBytes  of a parameter
 /// @tparam R             what the backend wants of the graph
@@ -118,6 +137,9 @@ struct Program {
   static constexpr auto const& partition = Cut::partition;
   static constexpr auto const& map = Cut::map;
   static constexpr auto const& table = Cut::table;
+  /// What is cut: the network, and the relays of values that Let has named.
+  using Routed =
+      detail::RoutedNetwork<Net, Cut, detail::needs_relays(network, partition.part, map)>;
   /// Parameters that layers share, and the devices that hold them.
   static constexpr auto ties = find_ties<count_ties(network)>(network, partition, map);
   static_assert(detail::TiesAreSound < ties.crosses(), asynchrony.on(),

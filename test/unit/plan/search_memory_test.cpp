@@ -167,4 +167,15 @@ TEST_CASE("a search for a network of the library counts so, and outputs and weig
   }
 }
 
+struct Early;
+struct Named
+    : Network<Vector<64>, Sequential<Linear<64>, Let<Early>, ReLU, Linear<64>, ReLU, Linear<64>,
+                                     Concat<Sequential<>, Use<Early>>, Linear<8>>> {};
+
+TEST_CASE("values that a stage passes on") {
+  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 3, .microbatches = 4};
+  using S = Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<3>>;
+  check<Named, S>(worker, {.sizes = {2, 2, 3}}, 16);
+}
+
 }  // namespace search_memory_test

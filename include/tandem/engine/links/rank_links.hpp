@@ -254,7 +254,7 @@ class RankLinks {
     for (int e = 0; e < task_.graph.edges; ++e) {
       readers += task_.graph.source[e] == t.node ? 1 : 0;
     }
-    return task_.apart ? readers : 1;
+    return task_.apart && !task_.graph.node[t.node].named ? readers : 1;
   }
   Label label(int id, int verb, int microbatch) const {
     std::size_t local = 0;

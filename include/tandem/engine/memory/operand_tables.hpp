@@ -221,7 +221,8 @@ class OperandTables {
     return parameters_.packed[static_cast<std::size_t>(place * graph_.nodes + n)];
   }
 
-  // The gradients of the edges that carry a node's output, in the order of the network's edges.
+  // The gradients of the edges that carry a node's output, in the order of the network's edges;
+  // those of a named value in the opposite one, in which they come back from stage to stage.
   TANDEM_COLD void point_forks(int n, Storage& own) const {
     own.first_fork.push_back(own.forks.size());
     std::vector<std::pair<int, T const*>> forks;
@@ -232,7 +233,10 @@ class OperandTables {
         }
       }
     }
-    insertion_sort(forks, [](auto const& a, auto const& b) { return a.first < b.first; });
+    bool const named = graph_.node[n].named;
+    insertion_sort(forks, [&](auto const& a, auto const& b) {
+      return named ? a.first > b.first : a.first < b.first;
+    });
     for (auto const& fork : forks) {
       own.forks.push_back(fork.second);
     }

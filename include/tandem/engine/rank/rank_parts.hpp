@@ -145,7 +145,7 @@ struct RankParts {
 
   /// Puts the gradient of received tensor @p node where it is sent from.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
-    if (Whole::batching.reproducible || count == 1) {
+    if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
       for (int i = 0; i < count; ++i) {
         if (forks[i] != memory.outgoing(node, i)) {
           Verbs<Backend>::copy(device, forks[i], memory.outgoing(node, i), elements);

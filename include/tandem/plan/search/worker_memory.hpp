@@ -17,6 +17,7 @@
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/device_graph.hpp>
+#include <tandem/strategy/cut/relays.hpp>
 #include <tandem/strategy/memory/device_memory.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
@@ -41,12 +42,74 @@ struct TensorSizes {
 
 namespace detail {
 
+/// A graph whose size is known at run time only, and that a cutter fills.
+struct RuntimeGraph {
+  detail::Numbered<Node> node{};  // and so on, as Graph
+  detail::Numbered<int> source{};
+  detail::Numbered<int> edge_origin{};
+  detail::Numbered<GraphParameter> parameter{};
+  int result = -1;
+
+  void resize(GraphSize size) {
+    node.resize(static_cast<std::size_t>(size.nodes));
+    source.resize(static_cast<std::size_t>(size.edges));
+    edge_origin.resize(source.size());
+    parameter.resize(static_cast<std::size_t>(size.parameters));
+  }
+  /// Refers to this. @p view  of any graph
+  [[nodiscard]] GraphView view(GraphView view) const {
+    view.nodes = static_cast<int>(node.size());
+    view.edges = static_cast<int>(source.size());
+    view.parameters = static_cast<int>(parameter.size());
+    view.node = node.data();
+    view.source = source.data();
+    view.edge_origin = edge_origin.data();
+    view.parameter = parameter.data();
+    view.result = result;
+    return view;
+  }
+};
+
+/// relayed() of a network whose size is known at run time only; the network itself, if it needs
+/// none.
+template <class = void>
+class RuntimeRelays {
+ public:
+  RuntimeRelays(GraphView network, WorkerCut const& worker)
+      : network_{network}, part_(worker.part.begin(), worker.part.end()) {
+    if (!needs_relays(network, part_.data(), worker.map)) {
+      return;
+    }
+    std::vector<int> reach(part_.size());
+    std::vector<int> local(part_.size());
+    RelayBuilder counter{network, part_.data(), {reach.data(), local.data()}};
+    RelayBuilder builder = counter;
+    counter.build(static_cast<RuntimeGraph*>(nullptr), nullptr);
+    graph_.resize({counter.size.nodes, counter.size.edges, network.parameters});
+    std::vector<std::int16_t> parts(static_cast<std::size_t>(counter.size.nodes));
+    builder.build(&graph_, parts.data());
+    part_ = parts;
+    network_ = graph_.view(network_);
+  }
+
+  /// Refers to this.
+  [[nodiscard]] GraphView view() const { return network_; }
+  [[nodiscard]] std::vector<std::int16_t> const& part() const { return part_; }
+
+ private:
+  GraphView network_;
+  std::vector<std::int16_t> part_;
+  RuntimeGraph graph_{};
+};
+
 /// device_graph() of a network whose size is known at run time only.
 template <class = void>
 class RuntimeDeviceGraph {
  public:
-  RuntimeDeviceGraph(GraphView network, WorkerCut const& worker, int device) : network_{network} {
-    std::vector<std::int16_t> const part(worker.part.begin(), worker.part.end());
+  RuntimeDeviceGraph(RuntimeRelays<> const& relayed, WorkerCut const& worker, int device)
+      : network_{relayed.view()} {
+    GraphView const network = network_;
+    std::vector<std::int16_t> const& part = relayed.part();
     std::vector<std::int16_t> local(part.size());
     std::vector<int> reader(static_cast<std::size_t>(network.edges));
     std::vector<int> first_reading(part.size());
@@ -59,36 +122,17 @@ class RuntimeDeviceGraph {
         .apart = false,
         .scratch = {local.data(), reader.data(), first_reading.data(), next_reading.data()}};
     DeviceCutter cutter = counter;
-    counter.cut(static_cast<RuntimeDeviceGraph*>(nullptr));
-    node.resize(static_cast<std::size_t>(counter.size.nodes));
-    source.resize(static_cast<std::size_t>(counter.size.edges));
-    edge_origin.resize(source.size());
-    parameter.resize(static_cast<std::size_t>(counter.size.parameters));
-    cutter.cut(this);
+    counter.cut(static_cast<RuntimeGraph*>(nullptr));
+    graph_.resize(counter.size);
+    cutter.cut(&graph_);
   }
 
   /// Refers to this.
-  [[nodiscard]] GraphView view() const {
-    GraphView view = network_;
-    view.nodes = static_cast<int>(node.size());
-    view.edges = static_cast<int>(source.size());
-    view.parameters = static_cast<int>(parameter.size());
-    view.node = node.data();
-    view.source = source.data();
-    view.edge_origin = edge_origin.data();
-    view.parameter = parameter.data();
-    view.result = result;
-    return view;
-  }
-
-  detail::Numbered<Node> node{};  // and so on, as Graph: the cutter fills them
-  detail::Numbered<int> source{};
-  detail::Numbered<int> edge_origin{};
-  detail::Numbered<GraphParameter> parameter{};
-  int result = -1;
+  [[nodiscard]] GraphView view() const { return graph_.view(network_); }
 
  private:
   GraphView network_;
+  RuntimeGraph graph_{};
 };
 
 /// Adds the elements of a graph's parameters, as ParameterLayout lays them out.
@@ -144,8 +188,9 @@ template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut const& worker,
                                                       TensorSizes const& sizes) {
   std::vector<DeviceMemory> devices;
+  detail::RuntimeRelays<> const relayed{network, worker};
   for (int d = 0; d < worker.map.devices; ++d) {
-    detail::RuntimeDeviceGraph<> const graph{network, worker, d};
+    detail::RuntimeDeviceGraph<> const graph{relayed, worker, d};
     devices.push_back(detail::worker_memory_of(graph.view(), worker, d, sizes));
   }
   return devices;

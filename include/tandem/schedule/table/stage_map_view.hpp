@@ -42,6 +42,15 @@ struct StageMapView {
     return device[edge[e].from] != device[edge[e].to];
   }
 
+  /// Whether tensors go from each stage to the next one only.
+  [[nodiscard]] constexpr bool is_chain() const {
+    bool chain = edges == stages - copies;
+    for (int e = 0; e < edges; ++e) {
+      chain = chain && edge[e].to == edge[e].from + 1;
+    }
+    return chain;
+  }
+
   /// The first of the replica's microbatches that a stage's copy trains on.
   [[nodiscard]] constexpr int first_microbatch(int stage, int microbatches) const {
     return stage / parts() * (microbatches / copies);

@@ -42,12 +42,16 @@ struct DeviceCutter {
   template <class G>
   constexpr void cut(G* graph) {
     list_readings();
+    bool const names = has_names() && map.is_chain();
     for (int copy = 0; copy < map.copies; ++copy) {
       for (int n = 0; n < network.nodes; ++n) {
         scratch.local[n] = 0;
       }
       for (int n = 0; n < network.nodes; ++n) {
         if (device_of(copy, n) == device) {
+          if (names && (n == 0 || part[n] != part[n - 1])) {
+            add_all_inputs(graph, copy, n);
+          }
           add_inputs(graph, copy, n);
           add_node(graph, copy, n);
           add_sends(graph, copy, n);
@@ -65,6 +69,14 @@ struct DeviceCutter {
   }
   [[nodiscard]] static constexpr bool is_input(Node const& node) {
     return node.kind == NodeKind::input;
+  }
+
+  [[nodiscard]] constexpr bool has_names() const {
+    bool any = false;
+    for (int n = 0; n < network.nodes; ++n) {
+      any = any || network.node[n].named;
+    }
+    return any;
   }
 
   constexpr void list_readings() {
@@ -100,6 +112,20 @@ struct DeviceCutter {
     ++size.edges;
   }
 
+  // All that comes for the part that node n begins, as it is sent: several values may.
+  template <class G>
+  constexpr void add_all_inputs(G* graph, int copy, int n) {
+    for (int source = 0; source < n; ++source) {
+      bool comes = false;
+      for (int e = scratch.first_reading[source]; e >= 0; e = scratch.next_reading[e]) {
+        comes = comes || part[scratch.reader[e]] == part[n];
+      }
+      if (comes && !is_input(network.node[source]) && part[source] != part[n]) {
+        add_input(graph, copy, source, n);
+      }
+    }
+  }
+
   // What node n reads and is not here yet, in ascending order: as it is sent.
   template <class G>
   constexpr void add_inputs(G* graph, int copy, int n) {
@@ -113,12 +139,16 @@ struct DeviceCutter {
       if (source == network.nodes) {
         return;
       }
-      Node end = network.node[source];
-      if (!is_input(end)) {
-        end = transfer(NodeKind::receive, end, stage_of(copy, source));
-      }
-      scratch.local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+      add_input(graph, copy, source, n);
     }
+  }
+  template <class G>
+  constexpr void add_input(G* graph, int copy, int source, int n) {
+    Node end = network.node[source];
+    if (!is_input(end)) {
+      end = transfer(NodeKind::receive, end, stage_of(copy, source));
+    }
+    scratch.local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
   }
 
   template <class G>
@@ -134,7 +164,7 @@ struct DeviceCutter {
     scratch.local[n] =
         static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
     for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
-      add_edge(graph, scratch.local[network.source[e]] - 1, e);
+      add_edge(graph, scratch.local[network.source[e]] - 1, network.edge_origin[e]);
     }
     if (graph != nullptr && n == network.nodes - 1) {
       graph->result = scratch.local[n] - 1;
@@ -166,19 +196,25 @@ struct DeviceCutter {
         first = edges++ == 0 ? e : first;
       }
     }
-    edges = apart ? edges : 1;
-    add(graph, transfer(NodeKind::send, network.node[n], stage_of(copy, scratch.reader[first])),
-        stage_of(copy, n), edges);
+    Node const end =
+        transfer(NodeKind::send, network.node[n], stage_of(copy, scratch.reader[first]));
+    edges = apart && !end.named ? edges : 1;
+    add(graph, end, stage_of(copy, n), edges);
     for (int e = first; edges > 0; e = scratch.next_reading[e]) {
       if (device_of(copy, scratch.reader[e]) == to) {
-        add_edge(graph, scratch.local[n] - 1, e);
+        add_edge(graph, scratch.local[n] - 1, network.edge_origin[e]);
         --edges;
       }
     }
   }
 
-  static constexpr Node transfer(NodeKind kind, Node const& of, int peer) {
-    Node end{.kind = kind, .needs_gradient = of.needs_gradient, .top = of.top};
+  // Along a chain the readers elsewhere are all behind those of a named value's own stage, so that
+  // their gradients may be added before.
+  [[nodiscard]] constexpr Node transfer(NodeKind kind, Node const& of, int peer) const {
+    Node end{.kind = kind,
+             .needs_gradient = of.needs_gradient,
+             .named = of.named && map.is_chain(),
+             .top = of.top};
     end.origin = of.origin;
     end.peer = peer;
     end.in = end.out = of.out;
@@ -214,7 +250,8 @@ constexpr GraphSize device_graph_size(Graph<Whole> const& network,
 
 /// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
 /// @param apart  the gradients that several readers on one device give a tensor from another are
-///               sent one by one, so that they are added in the network's order
+///               sent one by one, so that they are added in the network's order; those of a named
+///               value along a chain are added from the last reader to the first anyway
 template <GraphSize Own, GraphSize Whole, class Map>
 constexpr Graph<Own> device_graph(Graph<Whole> const& network,
                                   Partition<Whole.nodes> const& partition, Map const& map,

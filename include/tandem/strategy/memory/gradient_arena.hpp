@@ -62,9 +62,14 @@ class GradientPlanner {
     place_outgoing();
     find_deaths();
     for (int n = graph_.nodes - 1; n >= 0; --n) {
-      if (graph_.node[n].needs_gradient) {
+      bool const ends = n + 1 == graph_.nodes || graph_.node[n].stage != graph_.node[n + 1].stage;
+      if (sends_several_ && ends) {
+        place_arrivals(n);
+      }
+      bool const sent = graph_.node[n].kind == NodeKind::send;
+      if (graph_.node[n].needs_gradient && !(sends_several_ && sent)) {
         place_node_gradient(n);
-        place_edge_gradients(n);
+        place_edge_gradients(n, n);
       }
     }
     arena_.bytes = gradients_.peak();
@@ -86,6 +91,7 @@ class GradientPlanner {
   constexpr void count_readers() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
+      sends_several_ = sends_several_ || (node.kind == NodeKind::send && node.named);
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         Own& own = own_[graph_.source[e]];
         ++own.readers;
@@ -100,7 +106,8 @@ class GradientPlanner {
       Node const& node = graph_.node[n];
       if (node.kind == NodeKind::receive && node.needs_gradient) {
         arena_.outgoing[n] = arena_.outgoing_bytes;
-        arena_.outgoing_bytes += sizes_.bytes(n) * (task_.apart ? own_[n].readers : 1);
+        arena_.outgoing_bytes +=
+            sizes_.bytes(n) * (task_.apart && !node.named ? own_[n].readers : 1);
       }
     }
   }
@@ -122,6 +129,16 @@ class GradientPlanner {
   // Until when what a reader gives node n is read: no longer than it takes to add several.
   [[nodiscard]] constexpr int death_of_summand(int n) const {
     return own_[n].summands > 1 && !task_.deferred ? time(n) : own_[n].death;
+  }
+
+  // The gradients of all that a stage, whose last node is @p last, has sent: they come before its
+  // pass. Those of a stage that sends but its last value come in their turn.
+  constexpr void place_arrivals(int last) {
+    for (int n = last; n >= 0 && graph_.node[n].stage == graph_.node[last].stage; --n) {
+      if (graph_.node[n].kind == NodeKind::send && graph_.node[n].needs_gradient) {
+        place_edge_gradients(n, last);
+      }
+    }
   }
 
   // The gradient of its only reader's input, or a sum of several in memory of its own.
@@ -148,7 +165,8 @@ class GradientPlanner {
     arena_.node[n] = only;
   }
 
-  constexpr void place_edge_gradients(int n) {
+  // @param writer  when node @p n writes them: in its turn, or in that of this node
+  constexpr void place_edge_gradients(int n, int writer) {
     Node const& node = graph_.node[n];
     bool const passes = passes_on(n);
     bool const alone = node.kind != NodeKind::add && (own_[n].alone || !passes);
@@ -158,7 +176,7 @@ class GradientPlanner {
       std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
       channel += graph_.node[source].out[0];
       if (graph_.node[source].needs_gradient) {
-        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source);
+        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source, writer);
         Own& given = own_[source];
         ++given.givers;
         if (given.last_reader < 0 || given.last_reader == n) {
@@ -171,7 +189,7 @@ class GradientPlanner {
   }
 
   // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
-  constexpr std::int64_t place_edge_gradient(int n, int source) {
+  constexpr std::int64_t place_edge_gradient(int n, int source, int writer) {
     Node const& node = graph_.node[source];
     if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
       return arena_.outgoing[source];
@@ -181,7 +199,7 @@ class GradientPlanner {
     }
     int const leader = node.merged ? node.home : source;
     if (graph_.node[leader].width == 0) {
-      return place(sizes_.bytes(source), n, death_of_summand(source));
+      return place(sizes_.bytes(source), writer, death_of_summand(source));
     }
     std::int64_t& wide = own_[leader].wide;
     if (wide == GradientArena::none) {
@@ -208,6 +226,7 @@ class GradientPlanner {
   BufferSizes sizes_;
   GradientArena& arena_;
   FirstFit gradients_;
+  bool sends_several_ = false;  // a named value leaves a stage, perhaps beside what it ends with
   Scratch<Own> own_;
 };
 

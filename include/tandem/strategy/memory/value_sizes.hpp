@@ -79,7 +79,7 @@ struct ValueSizes {
     for (int n = 0; n < sizes.graph.nodes; ++n) {
       Node const& node = sizes.graph.node[n];
       bool const sent = node.kind == NodeKind::receive && node.needs_gradient;
-      sum += sent ? sizes.bytes(n) * (apart ? uses[n] : 1) : 0;
+      sum += sent ? sizes.bytes(n) * (apart && !node.named ? uses[n] : 1) : 0;
     }
     return sum;
   }

@@ -97,9 +97,12 @@ class BufferNames {
       int& first = first_writer_[at(root_of(graph_, n))];
       first = first < 0 && node.computes() ? n : first;
     }
-    for (std::vector<int>& edges : readers_) {
-      insertion_sort(edges,
-                     [&](int a, int b) { return graph_.edge_origin[a] < graph_.edge_origin[b]; });
+    for (int n = 0; n < graph_.nodes; ++n) {  // as their gradients are added
+      bool const named = graph_.node[n].named;
+      insertion_sort(readers_[at(n)], [&](int a, int b) {
+        return named ? graph_.edge_origin[a] > graph_.edge_origin[b]
+                     : graph_.edge_origin[a] < graph_.edge_origin[b];
+      });
     }
   }
 

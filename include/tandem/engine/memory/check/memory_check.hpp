@@ -153,7 +153,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   [[nodiscard]] int outgoing(int n) const {
     Node const& node = graph_.node[n];
     bool const sends = node.kind == NodeKind::receive && node.needs_gradient;
-    return !sends ? 0 : task_.apart ? static_cast<int>(names_.readers(n).size()) : 1;
+    return !sends ? 0 : task_.apart && !node.named ? static_cast<int>(names_.readers(n).size()) : 1;
   }
 
   TANDEM_COLD void forward(int n) {
@@ -280,7 +280,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       read(whole(table_->forks[table_->first_fork[n] + r], n), names_.edge_gradient(edges[r]));
     };
     bool const sends = graph_.node[n].kind == NodeKind::receive;
-    bool const copies = sends && (task_.apart || edges.size() == 1);
+    bool const copies = sends && ((task_.apart && !graph_.node[n].named) || edges.size() == 1);
     for (std::size_t r = 0; r < edges.size(); ++r) {
       read_summand(r);
       if (copies) {
