@@ -89,7 +89,8 @@ TEST_CASE("buffers are made, cleared and copied, whatever device is current") {
     int mine = -1;
     CHECK(cudaGetDevice(&mine) == cudaSuccess);
     CHECK(mine == 1);
-  }}.join();
+  }}
+      .join();
 }
 
 TEST_CASE("an empty buffer has no memory") {

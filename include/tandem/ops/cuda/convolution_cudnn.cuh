@@ -30,9 +30,9 @@ namespace cuda {
 
 /// Any convolution: one type for all of a precision, so that kernels are compiled once.
 ///
-/// cuDNN 9 has the gradient of the weights in T alone: of 16-bit numbers it is rounded once before it
-/// is added to the gradient in fp32. It waits for that in the device's CastQueue, with those of other
-/// convolutions; in fp32 it goes by way of scratch unless it may overwrite.
+/// cuDNN 9 has the gradient of the weights in T alone: of 16-bit numbers it is rounded once before
+/// it is added to the gradient in fp32. It waits for that in the device's CastQueue, with those of
+/// other convolutions; in fp32 it goes by way of scratch unless it may overwrite.
 template <class Precision, bool Bias>
 class CuDnnConvolutionOp {
  public:
