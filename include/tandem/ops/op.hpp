@@ -97,6 +97,9 @@ struct Pass {
   /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
   std::int32_t const* targets = nullptr;
   double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
+  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
+  float const* loss_scale = nullptr;
   /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
   /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
   /// whole.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/optim/parameter_group.hpp>
 
@@ -65,25 +66,31 @@ constexpr double clip_scale(double norm, double largest) {
   return largest > 0.0 && norm > largest ? largest / norm : 1.0;
 }
 
+struct ClipNorms {
+  double first = 0.0;  ///< of set 0
+  bool finite = true;  ///< those of all sets
+};
+
 /// The scale of each set.
 /// @param squares    of each parameter of the network
 /// @param clip_norm  of set 0; 0: it is not clipped
-/// @returns the norm of set 0
+/// @param unscale    what gradients are to be multiplied by before all else: the scales have it
 template <class = void>
-double clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
-                   std::span<double> scales) {
-  double first = 0.0;
+ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
+                      std::span<double> scales, double unscale = 1.0) {
+  ClipNorms norms;
   for (int set = 0; set < sets.sets(); ++set) {
     double sum = 0.0;
     for (std::size_t p = 0; p < squares.size(); ++p) {
       sum += sets.set[p] == set ? squares[p] * sets.factor[p] : 0.0;
     }
-    double const norm = std::sqrt(sum);
+    double const norm = std::sqrt(sum) * unscale;
     auto const s = static_cast<std::size_t>(set);
-    scales[s] = clip_scale(norm, set == 0 ? clip_norm : sets.largest[s]);
-    first = set == 0 ? norm : first;
+    scales[s] = clip_scale(norm, set == 0 ? clip_norm : sets.largest[s]) * unscale;
+    norms.first = set == 0 ? norm : norms.first;
+    norms.finite = norms.finite && is_finite(norm);
   }
-  return first;
+  return norms;
 }
 
 }  // namespace tandem

@@ -112,7 +112,9 @@ class EpochLoop {
             .metrics = step.metrics,
             .gradient_norm = step.gradient_norm,
             .learning_rate = rate,
-            .seconds = seconds};
+            .seconds = seconds,
+            .loss_scale = step.loss_scale,
+            .skipped = step.skipped};
   }
 
   /// However run() ends, no step stays queued.

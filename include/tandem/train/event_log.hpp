@@ -36,9 +36,9 @@ struct EventLogOptions {
 /// Each log is a file of its own in the folder of its run, which is made where it is missing; a run
 /// that goes on has another file in the same folder. Scalars by step: loss/train, accuracy/train
 /// and so on by the names of the metrics, learning_rate, gradient_norm (where
-/// TrainerOptions::clip_norm is), samples_per_second (since the last record), loss/evaluation,
-/// accuracy/evaluation. Each record is handed to the system as it is written. Of several processes
-/// one should have a log.
+/// TrainerOptions::clip_norm is), loss_scale (where the loss is scaled), samples_per_second (since
+/// the last record), loss/evaluation, accuracy/evaluation. Each record is handed to the system as
+/// it is written. Of several processes one should have a log.
 class EventLog {
  public:
   /// @throws FileError      the folder or the file cannot be made
@@ -77,7 +77,10 @@ class EventLog {
     detail::add_scalar(scalars, "loss/train", report.loss);
     add_metrics(scalars, report.metrics, "/train");
     detail::add_scalar(scalars, "learning_rate", report.learning_rate);
-    if (report.gradient_norm != 0.0) {
+    if (report.loss_scale > 0.0) {
+      detail::add_scalar(scalars, "loss_scale", report.loss_scale);
+    }
+    if (report.gradient_norm != 0.0 && !report.skipped) {
       detail::add_scalar(scalars, "gradient_norm", report.gradient_norm);
     }
     detail::add_scalar(scalars, "samples_per_second", rate);

@@ -34,7 +34,8 @@ struct StepLogOptions {
 /// Fields, of a JSON line as names and of CSV as columns, in this order: kind ("step" or
 /// "evaluation"), step, epoch, samples (of the epoch), loss, the trainer's metrics under their
 /// names, learning_rate, gradient_norm (0 where TrainerOptions::clip_norm is), seconds (of training
-/// since the log was begun). What an evaluation has not is left out, or empty; a number that is not
+/// since the log was begun); in JSON, where the loss is scaled, loss_scale and skipped (1 where the
+/// step was, or 0). What an evaluation has not is left out, or empty; a number that is not
 /// finite is null, or empty. Each line is handed to the system as it is written, so that others may
 /// read along. Of several processes one should have a log.
 class StepLog {
@@ -74,6 +75,10 @@ class StepLog {
     number("learning_rate", report.learning_rate);
     number("gradient_norm", report.gradient_norm);
     number("seconds", before_ + report.seconds);
+    if (!csv_ && report.loss_scale > 0.0) {
+      number("loss_scale", report.loss_scale);
+      count("skipped", report.skipped ? 1 : 0);
+    }
     end();
   }
 

@@ -22,9 +22,13 @@ struct StepReport {
   double loss = 0.0;               ///< mean over the batch, before the update
   double metric = 0.0;             ///< likewise; the first of several; 0 where there is none
   MetricValues metrics{};          ///< likewise, of each metric, by name
-  double gradient_norm = 0.0;      ///< before clipping; 0 where TrainerOptions::clip_norm is 0
-  double learning_rate = 0.0;      ///< of this step, without the scales of groups
-  double seconds = 0.0;            ///< since train() began
+  /// Before clipping; 0 where TrainerOptions::clip_norm is 0 and the loss is not scaled. Of the
+  /// loss itself, not of the scaled one; of a step that was skipped infinity.
+  double gradient_norm = 0.0;
+  double learning_rate = 0.0;  ///< of this step, without the scales of groups
+  double seconds = 0.0;        ///< since train() began
+  double loss_scale = 0.0;     ///< what the loss was multiplied by; 0: loss scaling is off
+  bool skipped = false;  ///< since its gradient, so multiplied, was not finite: no weight has moved
 };
 
 /// What a watcher may say.

@@ -103,12 +103,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{bound<Used>(checked<ProgramType>(std::move(options)))},
+      : options_{checked<ProgramType>(bound<Used>(std::move(options)))},
         table_{import_table<ProgramType>(options_.rows)},
         workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world},
                  options_.on_stall} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
+    position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
@@ -141,7 +142,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// After load() the program asks for the same epochs again: those already trained return at once,
   /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
   /// that an exception has left, where it is run again.
-  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step
+  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step. With
+  ///                        loss scaling a gradient that is not finite is no error, but a step
+  ///                        that is skipped, until the scale is as good as nothing
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
@@ -333,6 +336,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                     .position;
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     cursor_ = {};
+    take_loss_scale();
     replicas().upload();
   }
 
@@ -396,6 +400,14 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       is_of_criterion<LossType> && graph.node[0].limit > 0;
   // Whether a checkpoint has two models.
   static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
+
+  // Where the checkpoint had none, or this trainer scales no loss, training begins anew with it.
+  void take_loss_scale() {
+    if (!options_.loss_scaling->on() || !position_.scaling.on()) {
+      position_.scaling = {.scale = static_cast<float>(options_.loss_scaling->initial)};
+    }
+    workers_.run([&](RankType& rank) { rank.set_loss_scale(position_.scaling); });
+  }
 
   // Whether there are averages of the weights by now.
   [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }

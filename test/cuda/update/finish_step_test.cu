@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -21,6 +22,9 @@ struct Result {
   struct {
     double value[8];
   } metrics;
+  double loss_scale;
+  bool skipped;
+  tandem::LossScale scaling;
 };
 
 /// Notes the scale of each run.
@@ -165,6 +169,61 @@ TEST_CASE("finish_step: the norm, and the scale that clips it, for each run") {
       }
     }
   }
+}
+
+TEST_CASE("finish_step: a scaled gradient is skipped, alone, where a norm of a set is not finite") {
+  constexpr LossScaling rule{.every = 2};
+  DeviceArray<ScaledLoss> const scaling{gpu(), std::vector<ScaledLoss>{{.now = {.scale = 8.0F}}}};
+  DeviceArray<int> const stopped{gpu(), std::vector<int>{0}};
+  DeviceArray<cuda::ClipRow> const rows{
+      gpu(), std::vector<cuda::ClipRow>{{.factor = 1.0, .set = 0}, {.factor = 4.0, .set = 1}}};
+  DeviceArray<double> const largest{gpu(), std::vector<double>{0.0, 2.0}};
+  DeviceArray<double> const scales{gpu(), 2};
+  DeviceArray<double> const clip_norm{gpu(), std::vector<double>{0.0}};
+  DeviceArray<Result> const result{gpu(), 1};
+  LossScale wanted{.scale = 8.0F};
+  auto const step = [&](double first, double second, double loss = 1.0) {
+    DeviceArray<double> const squares{gpu(), std::vector<double>{first, second}};
+    DeviceArray<double> const sums{gpu(), std::vector<double>{loss, 0.0}};
+    cuda::finish_step(gpu().compute,
+                      cuda::StepEnd<Result>{.sums = sums.data(),
+                                            .microbatches = 1,
+                                            .samples = 1,
+                                            .squares = squares.data(),
+                                            .squares_count = 2,
+                                            .clip_norm = clip_norm.data(),
+                                            .rows = rows.data(),
+                                            .sets = 2,
+                                            .largest = largest.data(),
+                                            .scales = scales.data(),
+                                            .result = result.data(),
+                                            .stopped = stopped.data(),
+                                            .scaling = scaling.data(),
+                                            .rule = rule},
+                      cuda::PrepareNothing{}, 0);
+    Result const made = result.host()[0];
+    CHECK(made.loss_scale == static_cast<double>(wanted.scale));
+    bool const good = std::isfinite(first) && std::isfinite(second);
+    if (std::isfinite(loss)) {
+      wanted = wanted.after(rule, good);
+      CHECK(made.skipped == !good);
+      CHECK(stopped.host()[0] == (good ? update_all_parameters : update_statistics));
+    }
+    CHECK(made.scaling == wanted);
+    CHECK(scaling.host()[0].now == wanted);
+    return made.gradient_norm;
+  };
+  CHECK(step(9 * 64, 4 * 64) == 3.0);
+  CHECK(scales.host() == std::vector<double>{1.0 / 8, 0.5 / 8});  // 2 of a norm of 4
+  CHECK(step(1, NAN) == INFINITY);
+  CHECK(step(16, 1) == 1.0);  // by 4 then
+  CHECK(step(INFINITY, 1) == INFINITY);
+  CHECK(step(4, 1) == 1.0);
+  CHECK(step(4, 1) == 1.0);  // the second in a row
+  CHECK(wanted == LossScale{4.0F, 0, 2});
+  step(1, 1, NAN);
+  CHECK(stopped.host()[0] == update_nothing);
+  CHECK(scaling.host()[0].now == wanted);
 }
 
 }  // namespace finish_step_cases

@@ -33,6 +33,9 @@ struct Result {
   struct {
     double value[8];
   } metrics;
+  double loss_scale;
+  bool skipped;
+  LossScale scaling;
 };
 
 inline cuda::RankDevice& gpu() {

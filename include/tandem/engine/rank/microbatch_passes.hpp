@@ -73,8 +73,8 @@ struct MicrobatchPasses {
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {
-        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own),
-                                1.0 / slot.samples_of(own), table.loss_gradient);
+        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own), slot.loss_scale(own),
+                                table.loss_gradient);
       }
     }
     if constexpr (stage.needs_gradient) {

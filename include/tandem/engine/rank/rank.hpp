@@ -57,6 +57,7 @@ class Rank final
         runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
+    slot_.scaled = updates_.scaled();
     if constexpr (requires {
                     check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
                   }) {
@@ -81,7 +82,7 @@ class Rank final
 
   StepResult collect() override {
     StepResult const result = slot_.feed.collect(parts_.device, watch_.waiter());
-    if (result.non_finite >= 0) {
+    if (result.failed()) {
       while (slot_.feed.waiting() > 0) {
         slot_.feed.collect(parts_.device, watch_.waiter());
       }
@@ -144,6 +145,7 @@ class Rank final
   }
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
   void restore() override { updates_.restore(parts_); }
+  void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   [[nodiscard]] bool untouched() const override { return !slot_.touched; }
 
  private:

@@ -49,6 +49,9 @@ class RankInterface {
   virtual void stand_in(WhichModel /*which*/) {}
   virtual void restore() {}
 
+  /// The scale of the next step's loss, where losses are scaled; no step is queued.
+  virtual void set_loss_scale(LossScale const& /*scale*/) {}
+
   /// What is allocated for tensors on the rank's device.
   [[nodiscard]] virtual MemoryReport memory_report() const = 0;
   /// Lets another rank's device, of this process, reach this one's memory.
@@ -81,7 +84,7 @@ class SteppedRank : public RankInterface<BatchType> {
   /// the sums are exact.
   virtual void add_up(std::span<double> numbers) = 0;
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
-  /// finite, the steps behind it are dropped: they have changed nothing.
+  /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -26,6 +27,7 @@ struct RankOptions {
   std::vector<ParameterGroup> groups{};
   double clip_value = 0.0;
   WeightAverage average{};
+  LossScaling scaling = LossScaling::off();
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
   int microbatches = 0;

@@ -45,13 +45,23 @@ struct StepSlot {
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
            .exchanges = training && Whole::averaging.takes_place(state.step),
-           .clips = training && (groups_clip || state.clip_norm > 0.0)};
+           .clips = training && (groups_clip || state.clip_norm > 0.0 || scaled != nullptr)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size, time);
     feed.begin(parts.device, weighed(state, batch), batch, microbatches, wait);
   }
   /// What is queued first.
   void load(Parts& parts) { feed.load(parts.device, microbatches); }
+
+  /// What the gradient of a sample's loss is multiplied by, as far as the host knows it.
+  [[nodiscard]] double loss_scale(Microbatch const& own) const {
+    double const mean = 1.0 / samples_of(own);
+    if constexpr (host_knows_scale) {
+      return scaled != nullptr ? mean * double{scaled->now.scale} : mean;
+    } else {
+      return mean;
+    }
+  }
 
   /// Over how many samples the loss of microbatch @p own is a mean: those of its model.
   [[nodiscard]] int samples_of(Microbatch const& own) const {
@@ -76,7 +86,12 @@ struct StepSlot {
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
     if constexpr (weighs_targets) {
-      all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
+      int const copy = microbatches.copy_of(own);
+      all.row_scale = key.training && scaled != nullptr ? &scaled->row_scale[copy]
+                                                        : &feed.state()->row_scale[copy];
+    }
+    if constexpr (!host_knows_scale) {
+      all.loss_scale = key.training && scaled != nullptr ? &scaled->now.scale : nullptr;
     }
     if constexpr (is_criterion) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
@@ -88,16 +103,20 @@ struct StepSlot {
   FeedType feed;
   RankMicrobatches microbatches;
   StepKey key{};
-  bool groups_clip;      ///< by norms of their own
-  bool touched = false;  ///< it may have changed parameters or optimizer states
+  bool groups_clip;                    ///< by norms of their own
+  bool touched = false;                ///< it may have changed parameters or optimizer states
+  ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
 
- private:
-  static constexpr auto const& network = Whole::network;
-  static constexpr bool is_criterion = network.output().criterion;
-  // Whether the loss is a mean over something else than samples.
+  /// Whether the loss is a mean over something else than samples.
   static constexpr bool weighs_targets = requires(Target const* targets) {
     Loss::weight({targets, 0}, 0, 0);
   };
+
+ private:
+  static constexpr auto const& network = Whole::network;
+  // Of a device that works behind the host's back, the host does not know the last step's verdict.
+  static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
+  static constexpr bool is_criterion = network.output().criterion;
 
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);

@@ -42,11 +42,17 @@ class DeviceUpdate {
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value),
                 Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
-                clip_sets(Whole::network, options.groups)} {}
+                clip_sets(Whole::network, options.groups),
+                options.scaling} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
     return update_.sum_squares(parts.device, parts.memory);
+  }
+  /// Of the loss, in the device's memory; null where that is not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const { return update_.scaled(); }
+  void set_loss_scale(Parts& parts, LossScale const& scale) {
+    update_.set_loss_scale(parts.device, scale);
   }
   /// After a loss that was not finite: later steps update again.
   void forgive(Parts& parts) { update_.forgive(parts.device); }
@@ -90,7 +96,11 @@ class Updates : public detail::DeviceUpdate<Parts> {
                  states_of(options.optimizer)} {}
 
   /// Before the row of a training step, and behind it.
-  void begin(Parts& /*parts*/, Slot const& /*slot*/) {}
+  void begin(Parts& parts, Slot const& slot) {
+    if (Slot::weighs_targets && slot.scaled != nullptr) {
+      update_.scale_rows(parts.device, slot.feed.state());
+    }
+  }
   void end(Parts& /*parts*/) {}
 
   /// An update of the row.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/step_state.hpp>
 #include <tandem/ops/verbs.hpp>
@@ -19,7 +20,7 @@
 
 namespace tandem {
 
-/// One weight's average after a step; it stays where *stopped.
+/// One weight's average after a step, one that was skipped too; it stays where nothing is updated.
 template <class P>
 struct AverageWeight {
   P const* weight;
@@ -30,7 +31,7 @@ struct AverageWeight {
   int const* stopped;
 
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (*stopped == 0) {
+    if (*stopped != update_nothing) {
       average[i] = state->step == 0 ? weight[i] : decay * average[i] + rest * weight[i];
     }
   }

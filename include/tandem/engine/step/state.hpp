@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/metric_values.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/step_state.hpp>
@@ -60,13 +61,20 @@ using StepBatchOf = StepBatch<typename Backend::Master, typename LossType::Targe
 struct StepResult {
   double loss = 0.0;    ///< mean over the samples
   double metric = 0.0;  ///< mean over the samples that count; the first of several metrics
-  /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off.
+  /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off, unless the loss
+  /// is scaled: then of a step that was skipped infinity.
   double gradient_norm = 0.0;
   int non_finite = -1;  ///< first microbatch whose loss is not finite; the update is skipped
   int samples = 0;
   double weight = 0.0;   ///< what the loss is a mean over: the samples, or their targets
   double counted = 0.0;  ///< what metrics are means over, likewise
   MetricValues metrics{};
+  double loss_scale = 0.0;  ///< what its loss was multiplied by; 0: loss scaling is off
+  bool skipped = false;     ///< its gradient, so multiplied, was not finite: no weight has moved
+  LossScale scaling{};      ///< of the next step
+
+  /// Whether training cannot go on behind it; it has changed nothing then.
+  [[nodiscard]] bool failed() const { return non_finite >= 0 || (skipped && scaling.lost()); }
 };
 
 }  // namespace tandem

@@ -5,11 +5,14 @@
 /// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/engine/step/key.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/engine/step/sums.hpp>
@@ -24,6 +27,16 @@ namespace tandem {
 /// Stands for every stage of a device.
 inline constexpr int all_stages = -1;
 
+/// A row scale of the step, multiplied by the scale of its loss.
+struct ScaleRow {
+  StepState const* state;
+  ScaledLoss* scaled;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t copy) const {
+    scaled->row_scale[copy] = state->row_scale[copy] * static_cast<double>(scaled->now.scale);
+  }
+};
+
 /// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
 /// and gets the same parameters. The primary template is for devices that share the host's memory.
 template <class Backend>
@@ -36,16 +49,21 @@ class Update {
   /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
   ///                    parameters only one's does
   /// @param clips       of the whole network
+  /// @param scaling     of the loss; where it is on, every step has sum_squares()
   template <class Memory>
   TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
+                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
+                     LossScaling const& scaling = LossScaling::off())
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
         runs_{is_by_tensor(optimizer_) ? parameters_ : merged(parameters_)},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
-        scales_(clips_.largest.size(), 1.0) {}
+        scales_(clips_.largest.size(), 1.0),
+        scaling_{scaling} {
+    scaled_.now.scale = static_cast<float>(scaling.initial);
+  }
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
   /// be summed over the ranks before run(), if there are several with different parameters.
@@ -61,16 +79,31 @@ class Update {
     return squares_;
   }
 
-  /// Finishes *result; if a loss was not finite, apply() does nothing until the next call.
-  /// @pre where clipping is on, sum_squares() was called
+  /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
+  /// until the next call, and if a gradient was not, it moves the statistics alone.
+  /// @pre where clipping or loss scaling is on, sum_squares() was called
   template <class Memory>
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
     sums.finish(device, state, key.samples, result);
-    stopped_ = result->non_finite < 0 ? 0 : 1;
-    if (key.clips && stopped_ == 0) {
-      double const norm = clip_scales(clips_, squares_, state->clip_norm, scales_);
-      result->gradient_norm = state->clip_norm > 0.0 ? norm : 0.0;
+    LossScale const scaled = scaled_.now;
+    result->loss_scale = double{scaled.scale};
+    result->scaling = scaled;
+    stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
+    if (!key.clips || stopped_ != update_all_parameters) {
+      return;
+    }
+    double const unscale = scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+    ClipNorms const norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
+    result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
+    if (scaled.on()) {
+      LossScale const next = scaled.after(scaling_, norms.finite);
+      result->scaling = scaled_.now = next;
+      result->skipped = !norms.finite;
+      result->gradient_norm = norms.finite ? norms.first : std::numeric_limits<double>::infinity();
+      stopped_ = norms.finite  ? update_all_parameters
+                 : next.lost() ? update_nothing
+                               : update_statistics;
     }
   }
 
@@ -79,7 +112,7 @@ class Update {
   template <class Memory>
   void apply(Device& device, Memory const& memory, StepState const* state,
              int stage = all_stages) const {
-    if (stopped_ != 0) {
+    if (stopped_ == update_nothing) {
       return;
     }
     std::visit(
@@ -93,8 +126,22 @@ class Update {
         optimizer_);
   }
 
-  /// Where the device says that nothing may change, as a loss was not finite.
+  /// Where the device says what may change, an UpdateFlag.
   [[nodiscard]] int const* stopped() const { return &stopped_; }
+
+  /// In the device's memory; null where gradients are not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const { return scaling_.on() ? &scaled_ : nullptr; }
+  /// Multiplies the step's row scales, for criteria.
+  void scale_rows(Device& /*device*/, StepState const* state) {
+    for (int copy = 0; copy < 2; ++copy) {
+      ScaleRow{state, &scaled_}(copy);
+    }
+  }
+  void set_loss_scale(Device& /*device*/, LossScale const& scale) {
+    if (scaling_.on()) {
+      scaled_.now = scale;
+    }
+  }
 
   /// After parameters were written by the host.
   void refresh(Device& /*device*/) {}
@@ -119,11 +166,14 @@ class Update {
                            AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
       return;
     }
+    if (stopped_ != update_all_parameters) {
+      return;
+    }
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1,
+        .step = state.step + 1 - scaled_.now.skipped,
         .clip_value = r.clip_value};
     update_weights<Backend>(
         device, optimizer, parameters, gradients, [&](int s) { return memory.state(s) + r.begin; },
@@ -134,10 +184,12 @@ class Update {
   std::vector<UpdateRun> parameters_;
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
-  int stopped_ = 0;
+  int stopped_ = update_all_parameters;
   ClipSets clips_;
   std::vector<double> squares_;
   std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
+  LossScaling scaling_;
+  ScaledLoss scaled_{};
 };
 
 }  // namespace tandem

@@ -87,7 +87,8 @@ TANDEM_KERNEL void class_targets_kernel(T const* logits, Targets wanted, std::in
 template <int Lanes, class T, class Targets>
 TANDEM_KERNEL void class_targets_gradient_kernel(T const* logits, Targets wanted, std::int64_t rows,
                                                  int classes, ComputeType<T> lowest, double scale,
-                                                 double const* row_scale, T* dlogits) {
+                                                 double const* row_scale, float const* loss_scale,
+                                                 T* dlogits) {
   using Real = ComputeType<T>;
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   auto const row = class_targets_row<Lanes>(logits, wanted, classes, place, lowest);
@@ -95,7 +96,8 @@ TANDEM_KERNEL void class_targets_gradient_kernel(T const* logits, Targets wanted
     return;
   }
   bool const counts = wanted.counts(place.row);
-  double const by = row_scale != nullptr ? *row_scale : scale;
+  double const mean = row_scale != nullptr ? *row_scale : scale;
+  double const by = loss_scale != nullptr ? mean * static_cast<double>(*loss_scale) : mean;
   double const share = row.all / row.softmax.total;
   for (int c = place.lane; c < classes; c += Lanes) {
     std::int64_t const i = place.row * classes + c;
@@ -126,20 +128,21 @@ void class_targets_forward(Stream const& stream, T const* logits, Targets const&
   ordered_sum(stream, losses, batch, 1.0, loss);
 }
 
-/// dlogits = (softmax(z) sum(a) - a) * *row_scale, or scale where that is null; 0 for a sample that
-/// does not count.
+/// dlogits = (softmax(z) sum(a) - a) * *row_scale, or scale where that is null, times *loss_scale
+/// where that is not null; 0 for a sample that does not count.
 ///
 /// Shapes: logits (B, C); dlogits (B, C), which may be logits.
 /// Cost:   reads the logits three times, writes dlogits once.
 template <class T, class Targets>
 void class_targets_gradient(Stream const& stream, T const* logits, Targets const& wanted,
                             std::int64_t batch, int classes, double scale, double const* row_scale,
-                            T* dlogits) {
+                            T* dlogits, float const* loss_scale = nullptr) {
   constexpr auto lowest = -std::numeric_limits<ComputeType<T>>::infinity();
   with_row_lanes(classes, [&](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     launch(detail::class_targets_gradient_kernel<n, T, Targets>, blocks_for(batch, row_threads / n),
-           row_threads, stream, logits, wanted, batch, classes, lowest, scale, row_scale, dlogits);
+           row_threads, stream, logits, wanted, batch, classes, lowest, scale, row_scale,
+           loss_scale, dlogits);
   });
 }
 

@@ -56,11 +56,14 @@ TANDEM_KERNEL void element_losses_kernel(T const* y, float const* t, TargetOrder
 
 template <class L, class T>
 TANDEM_KERNEL void element_loss_gradient_kernel(T const* y, float const* t, TargetOrder order,
-                                                std::int64_t n, ComputeType<T> scale, T* dy) {
+                                                std::int64_t n, ComputeType<T> scale,
+                                                float const* loss_scale, T* dy) {
+  using Real = ComputeType<T>;
+  Real const by = loss_scale != nullptr ? scale * static_cast<Real>(*loss_scale) : scale;
   std::int64_t const all = static_cast<std::int64_t>(gridDim.x) * row_threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * row_threads + threadIdx.x; i < n;
        i += all) {
-    dy[i] = store<T>(L::gradient(load(y[i]), static_cast<ComputeType<T>>(t[order.at(i)])) * scale);
+    dy[i] = store<T>(L::gradient(load(y[i]), static_cast<Real>(t[order.at(i)])) * by);
   }
 }
 
@@ -90,15 +93,15 @@ void element_loss_forward(Stream const& stream, T const* y, float const* t, Targ
   }
 }
 
-/// dy = L::gradient(y, t) * scale.
+/// dy = L::gradient(y, t) * scale, times *loss_scale where that is not null.
 ///
 /// Shapes: y, t (n), t in its own order; dy (n), which may be y.
 template <class L, class T>
 void element_loss_gradient(Stream const& stream, T const* y, float const* t, TargetOrder order,
-                           std::int64_t n, double scale, T* dy) {
+                           std::int64_t n, double scale, T* dy, float const* loss_scale = nullptr) {
   using Real = ComputeType<T>;
   launch(detail::element_loss_gradient_kernel<L, T>, blocks_for(n, 4 * row_threads), row_threads,
-         stream, y, t, order, n, static_cast<Real>(scale), dy);
+         stream, y, t, order, n, static_cast<Real>(scale), loss_scale, dy);
 }
 
 }  // namespace tandem::cuda

@@ -7,13 +7,15 @@
 ///
 /// The host reads nothing between backward and update, so steps can be queued ahead. A step whose
 /// loss is not finite therefore raises a flag in device memory, which stops its own update and all
-/// later ones until the host clears it.
+/// later ones until the host clears it. With loss scaling one whose gradient is not finite sets the
+/// flag for itself alone.
 
 #include <cmath>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/finite.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/row_lanes.cuh>
 #include <tandem/kernels/cuda/update_chunk.hpp>
@@ -22,8 +24,8 @@
 namespace tandem::cuda {
 
 /// What finish_step reads and writes; all pointers are to device memory.
-/// @tparam Result  has loss, metric, metrics.value, weight, counted, gradient_norm, non_finite and
-///                 samples, as the engine's
+/// @tparam Result  has loss, metric, metrics.value, weight, counted, gradient_norm, non_finite,
+///                 samples, loss_scale, skipped and scaling, as the engine's
 template <class Result>
 struct StepEnd {
   double const* sums = nullptr;  ///< (microbatches, 1 + metrics): loss and metrics, over samples
@@ -40,7 +42,9 @@ struct StepEnd {
   double const* largest = nullptr;    ///< (sets), norms; that of set 0 is not read
   double* scales = nullptr;           ///< (sets), written; null: of one set
   Result* result = nullptr;
-  int* stopped = nullptr;  ///< the flag: set to 1 by a non-finite loss; null in evaluation
+  int* stopped = nullptr;         ///< an UpdateFlag; null in evaluation
+  ScaledLoss* scaling = nullptr;  ///< of the gradients; moved on; null: they are not scaled
+  LossScaling rule{};             ///< where they are; squares are not null then
 };
 
 /// A Prepare that does nothing: for a step without an update.
@@ -74,6 +78,9 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     }
     __syncthreads();
   }
+  LossScale const scaled = end.scaling != nullptr ? end.scaling->now : LossScale{};
+  double const unscale = scaled.on() ? 1.0 / static_cast<double>(scaled.scale) : 1.0;
+  bool finite = true;  // of thread 0: all gradients
   double first_norm = 0;
   for (int set = 0; set < end.sets; ++set) {
     double squares = 0;
@@ -83,12 +90,13 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
         squares += row.set == set ? end.squares[i] * row.factor : 0.0;
       }
     }
-    double const norm = sqrt(sum_lanes<row_threads>(squares));  // of thread 0
+    double const norm = sqrt(sum_lanes<row_threads>(squares)) * unscale;  // of thread 0
     if (thread == 0) {
       double const largest =
           end.squares == nullptr ? 0.0 : (set == 0 ? *end.clip_norm : end.largest[set]);
-      scales[set] = largest > 0.0 && norm > largest ? largest / norm : 1.0;
-      first_norm = set == 0 && largest > 0.0 ? norm : first_norm;
+      scales[set] = (largest > 0.0 && norm > largest ? largest / norm : 1.0) * unscale;
+      first_norm = set == 0 && (largest > 0.0 || scaled.on()) ? norm : first_norm;
+      finite = finite && is_finite(norm);
     }
     __syncthreads();
   }
@@ -111,13 +119,25 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     double const weight = over(end.targets);
     end.result->loss = sum / (weight > 0.0 ? weight : 1.0);
     end.result->weight = weight;
+    first_norm = scaled.on() && !finite ? HUGE_VAL : first_norm;
     end.result->gradient_norm = non_finite < 0 ? first_norm : 0.0;
     end.result->non_finite = non_finite;
     end.result->samples = end.samples;
     if (non_finite >= 0 && end.stopped != nullptr) {
-      *end.stopped = 1;
+      *end.stopped = update_nothing;
+    }
+    end.result->loss_scale = static_cast<double>(scaled.scale);
+    end.result->skipped = scaled.on() && non_finite < 0 && !finite;
+    end.result->scaling = scaled;
+    if (scaled.on() && *end.stopped != update_nothing) {
+      LossScale const next = scaled.after(end.rule, finite);
+      end.result->scaling = next;
+      end.scaling->now = next;
+      *end.stopped =
+          finite ? update_all_parameters : (next.lost() ? update_nothing : update_statistics);
     }
   }
+  __syncthreads();  // prepare() reads what was moved on
   for (int run = thread; run < runs; run += row_threads) {
     prepare(run, static_cast<double const*>(scales));
   }
@@ -126,8 +146,8 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
 }  // namespace detail
 
 /// Writes the step's means over the samples, its gradient norm and its first microbatch whose loss
-/// is not finite; raises the flag; and calls prepare(run, scales of the sets' gradients) for each
-/// run.
+/// is not finite; sets the flag; moves the loss scale on; and calls prepare(run, scales of the
+/// sets' gradients) for each run.
 ///
 /// Cost:  one block.
 /// Order: the microbatches in order; square i to thread i mod 256, then as in join_lanes().

@@ -34,7 +34,8 @@ TANDEM_KERNEL void own_values_kernel(R const* y, Target const* t, std::int64_t b
 
 template <class L, class R, class Target>
 TANDEM_KERNEL void own_gradients_kernel(R const* y, Target const* t, std::int64_t batch,
-                                        std::size_t outputs, std::size_t targets, R scale, R* dy) {
+                                        std::size_t outputs, std::size_t targets, R scale,
+                                        float const* loss_scale, R* dy) {
   std::int64_t const s =
       static_cast<std::int64_t>(blockIdx.x) * sample_threads + static_cast<int>(threadIdx.x);
   if (s < batch) {
@@ -42,8 +43,9 @@ TANDEM_KERNEL void own_gradients_kernel(R const* y, Target const* t, std::int64_
     Row<R> const sample{dy + at * outputs, outputs};
     L::gradient(Row<R const>{y + at * outputs, outputs},
                 Row<Target const>{t + at * targets, targets}, sample);
+    R const by = loss_scale != nullptr ? scale * static_cast<R>(*loss_scale) : scale;
     for (R& element : sample) {
-      element *= scale;
+      element *= by;
     }
   }
 }
@@ -64,17 +66,18 @@ void own_value_sum(Stream const& stream, R const* y, Target const* t, std::int64
   ordered_sum(stream, values, batch, 1.0, sum);
 }
 
-/// dy = L::gradient of each sample, times @p scale.
+/// dy = L::gradient of each sample, times @p scale, and *loss_scale where that is not null.
 ///
 /// Shapes: y, dy (B, outputs), t (B, targets).
 /// Cost:   as own_value_sum; one launch.
 /// @pre    y and dy do not overlap
 template <class L, class R, class Target>
 void own_gradient(Stream const& stream, R const* y, Target const* t, std::int64_t batch,
-                  std::int64_t outputs, std::int64_t targets, double scale, R* dy) {
+                  std::int64_t outputs, std::int64_t targets, double scale, R* dy,
+                  float const* loss_scale = nullptr) {
   launch(detail::own_gradients_kernel<L, R, Target>, blocks_for(batch, detail::sample_threads),
          detail::sample_threads, stream, y, t, batch, static_cast<std::size_t>(outputs),
-         static_cast<std::size_t>(targets), static_cast<R>(scale), dy);
+         static_cast<std::size_t>(targets), static_cast<R>(scale), loss_scale, dy);
 }
 
 }  // namespace tandem::cuda

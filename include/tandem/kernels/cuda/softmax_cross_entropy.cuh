@@ -111,7 +111,7 @@ TANDEM_KERNEL void softmax_cross_entropy_gradient_kernel(T const* logits,
                                                          std::int64_t rows, int classes,
                                                          ComputeType<T> lowest, ComputeType<T> on,
                                                          ComputeType<T> off, ComputeType<T> scale,
-                                                         T* dlogits) {
+                                                         float const* loss_scale, T* dlogits) {
   using Real = ComputeType<T>;
   __shared__ SoftmaxPart<Real> parts[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
@@ -127,9 +127,10 @@ TANDEM_KERNEL void softmax_cross_entropy_gradient_kernel(T const* logits,
   SoftmaxPart<Real> const part = parts[threadIdx.x / Lanes];
   Real const total = static_cast<Real>(part.total);
   int const label = labels[place.row];
+  Real const by = loss_scale != nullptr ? scale * static_cast<Real>(*loss_scale) : scale;
   for (int c = place.lane; c < classes; c += Lanes) {
     Real const p = softmax_term(load(logits[first + c]), part.largest, lowest) / total;
-    dlogits[first + c] = store<T>((p - (c == label ? on : off)) * scale);
+    dlogits[first + c] = store<T>((p - (c == label ? on : off)) * by);
   }
 }
 
@@ -156,7 +157,7 @@ void softmax_cross_entropy_forward(Stream const& stream, T const* logits,
   ordered_sum(stream, losses, batch, 1.0, loss);
 }
 
-/// dlogits = (softmax(z) - q) * scale.
+/// dlogits = (softmax(z) - q) * scale, times *loss_scale where that is not null.
 ///
 /// Shapes: logits (B, C), labels (B); dlogits (B, C), which may be logits.
 /// Cost:   reads the logits twice, the second time from a cache, and writes dlogits once.
@@ -164,7 +165,8 @@ void softmax_cross_entropy_forward(Stream const& stream, T const* logits,
 template <class T>
 void softmax_cross_entropy_gradient(Stream const& stream, T const* logits,
                                     std::int32_t const* labels, std::int64_t batch, int classes,
-                                    double smoothing, double scale, T* dlogits) {
+                                    double smoothing, double scale, T* dlogits,
+                                    float const* loss_scale = nullptr) {
   using Real = ComputeType<T>;
   constexpr Real lowest = -std::numeric_limits<Real>::infinity();
   double const elsewhere = smoothing / classes;
@@ -173,7 +175,7 @@ void softmax_cross_entropy_gradient(Stream const& stream, T const* logits,
     launch(detail::softmax_cross_entropy_gradient_kernel<n, T>, blocks_for(batch, row_threads / n),
            row_threads, stream, logits, labels, batch, classes, lowest,
            static_cast<Real>(1 - smoothing + elsewhere), static_cast<Real>(elsewhere),
-           static_cast<Real>(scale), dlogits);
+           static_cast<Real>(scale), loss_scale, dlogits);
   });
 }
 

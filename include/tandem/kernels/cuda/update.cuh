@@ -16,6 +16,7 @@
 #include <cub/block/block_store.cuh>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/pack.hpp>
@@ -150,14 +151,15 @@ __device__ void update_all(Update const& update, UpdateChunk const& chunk, T* ro
 template <class Run, class T>
 TANDEM_KERNEL void apply_update_kernel(UpdateChunk const* chunks, Run const* runs, T* rounded,
                                        int const* stopped) {
-  if (*stopped != 0) {
+  int const flag = *stopped;
+  if (flag == update_nothing) {
     return;
   }
   UpdateChunk const chunk = chunks[blockIdx.x];
   Run const run = runs[chunk.run];
   if (run.statistic) {
     update_all(run.average, chunk, rounded);
-  } else {
+  } else if (flag == update_all_parameters) {
     update_all(run.weight, chunk, rounded);
   }
 }
@@ -177,14 +179,15 @@ TANDEM_KERNEL void make_and_apply_kernel(UpdateChunk const* chunks, Make make, T
                                          int const* stopped) {
   using Run = typename Make::Run;
   alignas(16) __shared__ std::byte memory[sizeof(Run)];
-  if (*stopped != 0) {
+  int const flag = *stopped;
+  if (flag == update_nothing) {
     return;
   }
   UpdateChunk const chunk = chunks[blockIdx.x];
   Run const run = make_once<Run>(make, memory, chunk.run);
   if (run.statistic) {
     update_all(run.average, chunk, rounded);
-  } else {
+  } else if (flag == update_all_parameters) {
     update_all(run.weight, chunk, rounded);
   }
 }
@@ -194,7 +197,7 @@ TANDEM_KERNEL void move_states_kernel(UpdateChunk const* chunks, std::int64_t al
                                       double* squares, int const* stopped) {
   using Run = typename Make::Run;
   alignas(16) __shared__ std::byte memory[sizeof(Run)];
-  if (*stopped != 0) {
+  if (*stopped != update_all_parameters) {
     return;
   }
   UpdateChunk const chunk = chunks[blockIdx.x];
@@ -242,8 +245,7 @@ void join_squares(Stream const& stream, ChunkRange const* ranges, std::int64_t c
 }
 
 /// Each parameter of the chunks, and its optimizer states, becomes what its run's functor says;
-/// rounded[i] = parameter i rounded to T, unless @p rounded is null. Does nothing where *stopped is
-/// not 0.
+/// rounded[i] = parameter i rounded to T, unless @p rounded is null. *stopped is an UpdateFlag.
 ///
 /// Shapes: chunks (count); runs, each a RunUpdate, by UpdateChunk::run. A functor has `run`, with
 ///         the arrays of all parameters, and next(p, g, state), the parameter's new value.

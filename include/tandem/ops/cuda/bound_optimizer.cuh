@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/update.cuh>
 #include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/ops/cuda/update_chunks.hpp>
@@ -48,7 +49,9 @@ struct UpdateMemory {
   ChunkRange const* norm_ranges = nullptr;  ///< a copy of norm_ranges(runs, update_chunk)
   double* norm_squares = nullptr;  ///< (2 chunk_count); for an optimizer by tensor, as the next
   double* norms = nullptr;         ///< (2 run_count)
-  int* stopped = nullptr;          ///< 0 at first; the host may set it to 0 again
+  int* stopped = nullptr;          ///< an UpdateFlag: 0 at first; the host may set it to 0 again
+  ScaledLoss* scaling = nullptr;   ///< where gradients are scaled; null: they are not
+  LossScaling scaling_rule{};
 };
 
 namespace detail {
@@ -69,6 +72,7 @@ struct PrepareRun {
   RunSettings const* settings;
   StepState const* state;
   Run* runs;
+  ScaledLoss const* scaling = nullptr;
 
   TANDEM_HOST_DEVICE void operator()(int run, double const* scales) const {
     runs[run] = make(run, scales);
@@ -79,7 +83,7 @@ struct PrepareRun {
         .learning_rate = state->learning_rate * static_cast<double>(own.learning_rate_scale),
         .weight_decay = static_cast<double>(own.weight_decay),
         .gradient_scale = scales[own.clip_set] * static_cast<double>(own.gradient_scale),
-        .step = state->step + 1,
+        .step = state->step + 1 - (scaling != nullptr ? scaling->now.skipped : 0),
         .clip_value = own.clip_value};
     return {make_update<P>(optimizer, update, all),
             AverageUpdate<P, states>{all, static_cast<P>(own.rate)}, own.statistic};
@@ -145,9 +149,9 @@ struct BoundTo<BasicCuda<Kernels, Precision>, O> final
       all.state[s] = memory.state[s];
     }
     using Prepare = cuda::detail::PrepareRun<O, P>;
-    cuda::detail::MakeRun<Prepare> make{
-        Prepare{optimizer, run_of_type<places_of<O>>(*this, all), memory.settings, state, nullptr},
-        memory.scales, nullptr, memory.run_count};
+    cuda::detail::MakeRun<Prepare> make{Prepare{optimizer, run_of_type<places_of<O>>(*this, all),
+                                                memory.settings, state, nullptr, memory.scaling},
+                                        memory.scales, nullptr, memory.run_count};
     if constexpr (TensorOptimizer<O>) {
       cuda::move_states(stream, memory.chunks + first, count, memory.chunk_count, make,
                         memory.norm_squares + first, memory.stopped);

@@ -36,7 +36,7 @@ inline int classes_of(Shape output) {
 }  // namespace cuda
 
 /// A loss op writes the sum of the losses of a microbatch, in double; gradient multiplies by
-/// @p scale, which the engine sets to 1 / global batch.
+/// @p scale, which the engine sets to 1 / global batch, and by *Pass::loss_scale, if there is one.
 template <class... Options, class Kernels, class Precision>
   requires(SoftmaxCrossEntropy<Options...>::plain)
 class LossOp<SoftmaxCrossEntropy<Options...>, BasicCuda<Kernels, Precision>> {
@@ -58,7 +58,7 @@ class LossOp<SoftmaxCrossEntropy<Options...>, BasicCuda<Kernels, Precision>> {
   void gradient(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* labels,
                 double scale, T* dy) const {
     cuda::softmax_cross_entropy_gradient(p.device.compute, output, labels, p.batch, classes_,
-                                         L::smoothing, scale, dy);
+                                         L::smoothing, scale, dy, p.loss_scale);
   }
 
  private:
@@ -90,7 +90,7 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
                 double scale, T* dy) const {
     cuda::class_targets_gradient(p.device.compute, output, ClassTargetsOf<L>{targets, classes_},
                                  p.batch, classes_, scale, WeighsTargets<L> ? p.row_scale : nullptr,
-                                 dy);
+                                 dy, WeighsTargets<L> ? nullptr : p.loss_scale);
   }
 
  private:
@@ -119,7 +119,7 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
   void gradient(Pass<cuda::RankDevice> const& p, T const* output, float const* targets,
                 double scale, T* dy) const {
     cuda::element_loss_gradient<L>(p.device.compute, output, targets, order_, p.batch * elements_,
-                                   scale / static_cast<double>(elements_), dy);
+                                   scale / static_cast<double>(elements_), dy, p.loss_scale);
   }
 
  private:

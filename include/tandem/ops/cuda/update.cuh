@@ -73,7 +73,9 @@ class UpdateKernels {
                               .largest = memory_.largest_norms,
                               .scales = memory_.scales,
                               .result = result,
-                              .stopped = memory_.stopped};
+                              .stopped = memory_.stopped,
+                              .scaling = memory_.scaling,
+                              .rule = memory_.scaling_rule};
     std::visit(
         [&](auto const& optimizer) {
           if constexpr (is_own<decltype(optimizer)>) {
@@ -90,8 +92,8 @@ class UpdateKernels {
     apply(stream, state, 0, memory_.chunk_count);
   }
 
-  /// Updates the parameters, states and rounded copies of @p count chunks from @p first on, unless
-  /// a loss was not finite.
+  /// Updates the parameters, states and rounded copies of @p count chunks from @p first on, as
+  /// the flag says.
   void apply(Stream const& stream, StepState const* state, std::int64_t first,
              std::int64_t count) const {
     std::visit(
@@ -129,8 +131,12 @@ class UpdateKernels {
     for (int s = 0; s < optimizer.states(); ++s) {
       all.state[s] = memory_.state[s];
     }
-    return {optimizer, all, memory_.settings, state,
-            reinterpret_cast<typename Prepare<O>::Run*>(memory_.functors)};
+    return {optimizer,
+            all,
+            memory_.settings,
+            state,
+            reinterpret_cast<typename Prepare<O>::Run*>(memory_.functors),
+            memory_.scaling};
   }
 
   Optimizer optimizer_;

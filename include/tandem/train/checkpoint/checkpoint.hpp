@@ -8,10 +8,11 @@
 /// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
 /// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
-/// training, tandem.learning_rate as a double; averages of weights are "average.<name>". Shapes are
-/// those of PyTorch's layers of the same name. Of two models that may differ the second one's
-/// parameters are there, too, their names behind "second."; a strategy with one model reads the
-/// mean of both, and one with two gives both what a file has for one.
+/// training, tandem.learning_rate as a double; where the loss is scaled, tandem.loss_scale as a
+/// float, tandem.loss_scale_steps and tandem.skipped_steps; averages of weights are
+/// "average.<name>". Shapes are those of PyTorch's layers of the same name. Of two models that may
+/// differ the second one's parameters are there, too, their names behind "second."; a strategy with
+/// one model reads the mean of both, and one with two gives both what a file has for one.
 
 #include <cstdint>
 #include <span>
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/check_finite.hpp>
@@ -33,6 +35,7 @@ struct TrainingPosition {
   std::int64_t seed = 0;
   /// In place of the optimizer's, before schedule and groups; -1: the optimizer's.
   double learning_rate = -1.0;
+  LossScale scaling{};  ///< of the next step's loss, where losses are scaled
 
   [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
 };
@@ -40,6 +43,14 @@ struct TrainingPosition {
 namespace detail {
 
 inline constexpr char const* learning_rate_field = "tandem.learning_rate";
+
+inline constexpr char const* loss_scale_field = "tandem.loss_scale";
+struct ScalingField {
+  char const* name;
+  std::int64_t LossScale::*field;
+};
+inline constexpr ScalingField scaling_fields[] = {{"tandem.loss_scale_steps", &LossScale::good},
+                                                  {"tandem.skipped_steps", &LossScale::skipped}};
 
 struct PositionField {
   char const* name;
@@ -124,6 +135,15 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
   if (position.has_learning_rate()) {
     tensors.push_back(detail::view_of(detail::learning_rate_field, vector_shape(1),
                                       std::span<double>{&position.learning_rate, 1}));
+  }
+  if (position.scaling.on()) {
+    tensors.push_back(detail::view_of(detail::loss_scale_field, vector_shape(1),
+                                      std::span<float>{&position.scaling.scale, 1}));
+    for (detail::ScalingField const& field : detail::scaling_fields) {
+      tensors.push_back(
+          detail::view_of(field.name, vector_shape(1),
+                          std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
+    }
   }
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);

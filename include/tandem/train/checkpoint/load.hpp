@@ -86,19 +86,37 @@ inline std::byte* memory_of(TensorView const& wanted) {
   return const_cast<std::byte*>(wanted.data.data());
 }
 
+/// @param counts  what 2^53 bounds
+template <class = void>
+void read_count(Safetensors const& file, std::string const& path, char const* name,
+                std::int64_t& value, bool counts) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
+  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
+  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
+  if (counts && (value < 0 || value > most)) {
+    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
+                              ", which is not between 0 and 2^53, so no training has come "
+                              "there; the file is corrupt"};
+  }
+}
+
 template <class = void>
 TrainingPosition read_position(Safetensors const& file, std::string const& path) {
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
   TrainingPosition position;
   for (PositionField const& field : position_fields) {
-    std::int64_t& value = position.*field.field;
-    std::span<std::int64_t> const memory{&value, 1};
-    TensorView const own = view_of(field.name, vector_shape(1), memory);
-    std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
-    if (field.field != &TrainingPosition::seed && (value < 0 || value > most)) {
-      throw FileError{path, std::string{field.name} + " is " + std::to_string(value) +
-                                ", which is not between 0 and 2^53, so no training has come "
-                                "there; the file is corrupt"};
+    bool const counts = field.field != &TrainingPosition::seed;
+    read_count(file, path, field.name, position.*field.field, counts);
+  }
+  if (file.find(loss_scale_field) != nullptr) {
+    float& scale = position.scaling.scale;
+    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
+    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
+    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
+      throw FileError{path, std::string{loss_scale_field} +
+                                " is no finite number above 0; the file is corrupt"};
+    }
+    for (ScalingField const& field : scaling_fields) {
+      read_count(file, path, field.name, position.scaling.*field.field, true);
     }
   }
   if (file.find(learning_rate_field) != nullptr) {
@@ -127,7 +145,9 @@ void check_all_known(Safetensors const& file, std::string const& path,
                      std::vector<TensorView> const& wanted) {
   for (TensorView const& tensor : file.tensors()) {
     bool const known =
-        tensor.name == learning_rate_field ||
+        tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
+        std::ranges::any_of(scaling_fields,
+                            [&](ScalingField const& field) { return tensor.name == field.name; }) ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });

@@ -16,6 +16,7 @@
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/layers/loss.hpp>
+#include <tandem/optim/check_rate.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 
 namespace tandem {
@@ -244,6 +245,16 @@ TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int
                        "; parameters are those of before the step: " +
                        (bad_sample.empty() ? "lower the learning rate, or set clip_norm"
                                            : "mend that sample, or leave it out")};
+}
+
+/// What they throw when the loss scale has become as good as nothing.
+template <class = void>
+TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
+  return NonFiniteLoss{"step " + std::to_string(step) +
+                       ": its gradient is not finite, even with the loss scaled by " +
+                       detail::shown(scale) +
+                       ", so that scaling is not what it lacks; parameters are those of before the "
+                       "step: lower the learning rate, or train in Bf16 or Fp32"};
 }
 
 }  // namespace tandem

@@ -4,11 +4,14 @@
 /// @file
 /// checked(): TrainerOptions that are within their bounds.
 
+#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/float16.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -36,6 +39,16 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
           "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
           "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
           "take a synchronous schedule");
+  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
+  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
+  expects(!scales || !Program::averaging.keeps_two(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
+          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
+          "in place of Fp16, or take AverageGradients");
+  expects(!scales || !Program::asynchrony.on(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
+          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
+          "leave loss_scaling out, or take a synchronous schedule");
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
   check_rates(options);
   check_groups(Program::network, options.groups);
@@ -51,9 +64,14 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   return options;
 }
 
+/// The same, with what depends on the backend.
 /// @throws ContractError  the optimizer was made for another backend
 template <class Backend>
 TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
+  if (!options.loss_scaling.has_value()) {
+    bool const narrow = std::is_same_v<typename Backend::Scalar, Float16>;
+    options.loss_scaling = narrow ? LossScaling{} : LossScaling::off();
+  }
   if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
     static_cast<void>(bound_to<Backend>(*own));
   }

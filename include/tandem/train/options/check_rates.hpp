@@ -13,6 +13,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/optim/check_rate.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -78,6 +79,19 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
   }
   static_cast<void>(
       options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
+}
+
+/// @throws ContractError  a number of loss scaling is out of its range
+template <class = void>
+TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
+  expects(scaling.initial == 0.0 ||
+              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
+          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
+  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
+          "LossScaling: growth must be 1 or more, such as 2");
+  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
+          "LossScaling: backoff must be between 0 and 1, such as 0.5");
+  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
 }
 
 /// The learning rate of step @p step, counted from 0.

@@ -14,6 +14,7 @@
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/optim/optimizer.hpp>
@@ -63,6 +64,9 @@ struct TrainerOptions {
   /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
   /// some parameters their group's. 0: any.
   double clip_value = 0.0;
+  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
+  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
+  std::optional<LossScaling> loss_scaling{};
   std::vector<ParameterGroup> groups{};
   WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
   std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
@@ -93,10 +97,11 @@ struct EpochResult {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
-  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;    ///< what metrics are means over, likewise
-  MetricValues metrics{};  ///< of each metric, by name: result.metrics["top-5 accuracy"]
-  bool stopped = false;    ///< by a watcher, and then these are the numbers up to there
+  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;      ///< what metrics are means over, likewise
+  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
+  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
+  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
 
   [[nodiscard]] double samples_per_second() const {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
@@ -139,6 +144,7 @@ template <class = void>  // compiled where it is called, not by every include
 void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
   detail::add_batch(sum, step);
   ++sum.steps;
+  sum.skipped += step.skipped ? 1 : 0;
   sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 

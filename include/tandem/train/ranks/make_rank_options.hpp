@@ -25,6 +25,7 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .groups = options.groups,
           .clip_value = options.clip_value,
           .average = options.average,
+          .scaling = options.loss_scaling.value_or(LossScaling::off()),
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
           .record = options.record,

@@ -37,7 +37,8 @@ class Update<BasicCuda<Kernels, Precision>> {
   /// As the primary template's.
   template <class Memory>
   Update(Device& device, Memory const& memory, Optimizer const& optimizer,
-         std::vector<UpdateRun> const& parameters, bool counted, ClipSets const& clips)
+         std::vector<UpdateRun> const& parameters, bool counted, ClipSets const& clips,
+         LossScaling const& scaling = LossScaling::off())
       : chunks_{device, update_chunks(parameters, cuda::update_chunk)},
         settings_{device, run_settings(parameters, optimizer)},
         ranges_{device, chunk_ranges(counted ? parameters : std::vector<UpdateRun>{},
@@ -54,7 +55,9 @@ class Update<BasicCuda<Kernels, Precision>> {
         norm_squares_{device, norm_ranges_.size() > 0 ? 2 * chunks_.size() * sizeof(double) : 0},
         norms_{device, norm_ranges_.size() * sizeof(double)},
         stopped_{device, sizeof(int)},
-        kernels_{optimizer, update_memory(memory, optimizer, clips)} {
+        scaled_{device, scaling.on() ? sizeof(ScaledLoss) : 0},
+        kernels_{optimizer, update_memory(memory, optimizer, clips, scaling)} {
+    set_loss_scale(device, {.scale = static_cast<float>(scaling.initial)});
     std::int64_t first = 0;
     for (UpdateRun const& run : parameters) {
       auto const count = static_cast<std::int64_t>(update_chunks({run}, cuda::update_chunk).size());
@@ -96,6 +99,23 @@ class Update<BasicCuda<Kernels, Precision>> {
   /// In the device's memory.
   [[nodiscard]] int const* stopped() const { return stopped_.template as<int>(); }
 
+  /// In the device's memory; null where gradients are not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const {
+    return scaled_.bytes() > 0 ? scaled_.template as<ScaledLoss>() : nullptr;
+  }
+  /// Multiplies the step's row scales, for criteria.
+  void scale_rows(Device& device, StepState const* state) const {
+    Verbs<Backend>::each(device, 2, ScaleRow{state, scaled_.template as<ScaledLoss>()});
+  }
+  void set_loss_scale(Device& device, LossScale const& scale) {
+    if (scaled_.bytes() > 0) {
+      ScaledLoss const scaled{.now = scale};
+      cuda::check(cudaMemcpyAsync(scaled_.data(), &scaled, sizeof scaled, cudaMemcpyHostToDevice,
+                                  device.compute.get()));
+      device.compute.synchronize();  // it goes
+    }
+  }
+
   /// Rounds all parameters again, where products read rounded ones.
   void refresh(Device& device) { kernels_.refresh_rounded(device.compute); }
 
@@ -107,7 +127,7 @@ class Update<BasicCuda<Kernels, Precision>> {
         chunks_.buffer.bytes() + settings_.buffer.bytes() + ranges_.buffer.bytes() +
         clip_rows_.buffer.bytes() + largest_norms_.buffer.bytes() + scales_.bytes() +
         functors_.bytes() + squares_.bytes() + sums_.bytes() + stopped_.bytes() +
-        norm_ranges_.buffer.bytes() + norm_squares_.bytes() + norms_.bytes());
+        norm_ranges_.buffer.bytes() + norm_squares_.bytes() + norms_.bytes() + scaled_.bytes());
   }
 
  private:
@@ -143,7 +163,7 @@ class Update<BasicCuda<Kernels, Precision>> {
 
   template <class Memory>
   cuda::UpdateMemory<P, T> update_memory(Memory const& memory, Optimizer const& optimizer,
-                                         ClipSets const& clips) const {
+                                         ClipSets const& clips, LossScaling const& scaling) const {
     cuda::UpdateMemory<P, T> all{
         .parameters = memory.parameters(),
         .gradients = memory.gradients(),
@@ -164,7 +184,9 @@ class Update<BasicCuda<Kernels, Precision>> {
         .norm_ranges = norm_ranges_.get(),
         .norm_squares = norm_squares_.template as<double>(),
         .norms = norms_.template as<double>(),
-        .stopped = stopped_.template as<int>()};
+        .stopped = stopped_.template as<int>(),
+        .scaling = scaled_.bytes() > 0 ? scaled_.template as<ScaledLoss>() : nullptr,
+        .scaling_rule = scaling};
     for (int s = 0; s < states_of(optimizer); ++s) {
       all.state[s] = memory.state(s);
     }
@@ -187,6 +209,7 @@ class Update<BasicCuda<Kernels, Precision>> {
   cuda::Buffer norm_squares_;
   cuda::Buffer norms_;
   cuda::Buffer stopped_;
+  cuda::Buffer scaled_;  // a ScaledLoss, where gradients are scaled
   std::vector<StageChunks> stages_;
   UpdateKernels kernels_;
 };
