@@ -3,7 +3,7 @@
 """PyTorch's side of bench/cuda/run.py and bench/train/run.py: the same GoogLeNet for CIFAR, a round of training
 steps at a time.
 
-    pytorch_googlenet.py --batch 128 --precision fp32|tf32|bf16 --mode eager|channels_last|compiled
+    pytorch_googlenet.py --batch 128 --precision fp32|tf32|bf16|fp16 --mode eager|channels_last|compiled
                          [--device cuda|cpu] [--threads 1] [--rank 0 --ranks 2 --meet FILE]
 
 Prints a line of JSON about itself; then, for each line "round N" on its input, trains N steps and prints
@@ -63,7 +63,7 @@ def google_net(classes=10):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, required=True, help="global: ranks share it")
-    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], required=True)
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16", "fp16"], required=True)
     parser.add_argument("--mode", choices=["eager", "channels_last", "compiled"], required=True)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
@@ -103,6 +103,7 @@ def main():
         net = distributed(net, options)
     fused = on_gpu or tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9, **({"fused": True} if fused else {}))
+    scaler = torch.amp.GradScaler(options.device, enabled=options.precision == "fp16")  # else it does nothing
     loss_of = nn.CrossEntropyLoss()
     samples = options.batch // options.ranks
     x_host = torch.rand(samples, 3, 32, 32) - 0.5
@@ -122,10 +123,12 @@ def main():
         x = x_host.to(options.device, non_blocking=True).contiguous(memory_format=layout)
         y = y_host.to(options.device, non_blocking=True)
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16"):
+        with torch.autocast(options.device, torch.float16 if options.precision == "fp16" else torch.bfloat16,
+                            enabled=options.precision in ("bf16", "fp16")):
             loss = loss_at(x, y)
-        loss.backward()
-        optimizer.step()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
         return loss
 
     def wait():
