@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "state.hpp"
+#include "symbol.hpp"
 
 namespace cuda_emulator {
 
@@ -23,6 +24,11 @@ void set_seed(std::uint64_t seed) {
 void set_peer_access(bool possible) {
   auto const held = lock();
   emulator().peers = possible;
+}
+
+void set_computing(bool computes) {
+  auto const held = lock();
+  emulator().computes = computes;
 }
 
 std::string last_report() {
@@ -50,6 +56,17 @@ std::size_t live_handles() {
 std::uint64_t kernels_run() {
   auto const held = lock();
   return emulator().kernels;
+}
+
+std::vector<GraphWork> graph_work() {
+  auto const held = lock();
+  std::vector<GraphWork> all;
+  if (auto const& nodes = emulator().newest_graph; nodes != nullptr) {
+    for (Node const& node : *nodes) {
+      all.push_back({node.kernel != nullptr ? symbol_name(node.kernel) : node.name, node.bytes});
+    }
+  }
+  return all;
 }
 
 std::size_t pending_work() {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace cuda_emulator {
 
@@ -29,6 +30,10 @@ void set_memory_limit(std::size_t bytes);
 /// before stays.
 void set_peer_access(bool possible);
 
+/// Whether kernels and the libraries' functions do their work. Where not, all is queued, checked
+/// and captured as ever, and copies are made: for tests of what a large step consists of.
+void set_computing(bool computes);
+
 /// The text of the last report of misuse, empty if there was none since clear_errors().
 [[nodiscard]] std::string last_report();
 
@@ -47,6 +52,14 @@ void set_quiet(bool quiet);
 
 /// Kernels that have run so far, replays included.
 [[nodiscard]] std::uint64_t kernels_run();
+
+struct GraphWork {
+  std::string name;         ///< of a kernel, with its template arguments; else "copy" and the like
+  std::int64_t bytes = -1;  ///< that a product or a convolution reads and writes; else -1
+};
+
+/// What the newest graph consists of, in the order in which it was captured.
+[[nodiscard]] std::vector<GraphWork> graph_work();
 
 /// Items on all streams that have not run yet.
 [[nodiscard]] std::size_t pending_work();

@@ -331,15 +331,24 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   bool const wide = job.product.scale == CUDA_R_64F;
   job.alpha = wide ? *static_cast<double const*>(alpha) : *static_cast<float const*>(alpha);
   job.beta = wide ? *static_cast<double const*>(beta) : *static_cast<float const*>(beta);
-  cudaError_t const queued = cuda_emulator::enqueue(stream, "cublasLtMatmul", [job] {
-    cuda_emulator::poison(job.workspace, job.algorithm.workspace);
-    if (job.product.scale == CUDA_R_64F) {
-      multiply<double>(job);
-    } else {
-      multiply<float>(job);
-    }
-    cuda_emulator::poison(job.workspace, job.algorithm.workspace);
-  });
+  auto const bytes_of = [](Layout const& l) {
+    return l.rows * l.columns * std::max(l.groups, 1) * size_of(l.type);
+  };
+  std::int64_t const bytes =
+      bytes_of(job.a) + bytes_of(job.b) + bytes_of(job.d) + (job.beta != 0 ? bytes_of(job.c) : 0) +
+      (vector ? length * size_of(product.bias_type) : 0) + (product.has_aux() ? bytes_of(aux) : 0);
+  cudaError_t const queued = cuda_emulator::enqueue_computation(
+      stream, "cublasLtMatmul",
+      [job] {
+        cuda_emulator::poison(job.workspace, job.algorithm.workspace);
+        if (job.product.scale == CUDA_R_64F) {
+          multiply<double>(job);
+        } else {
+          multiply<float>(job);
+        }
+        cuda_emulator::poison(job.workspace, job.algorithm.workspace);
+      },
+      bytes);
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

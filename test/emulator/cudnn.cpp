@@ -93,7 +93,7 @@ cudnnStatus_t execute_graph(cudnnHandle_t handle, Descriptor const& plan, Descri
   if (!device_can_access(workspace, bytes, device)) {
     return refuse(CUDNN_STATUS_BAD_PARAM, "a workspace that is not on the device");
   }
-  cudaError_t const queued = enqueue(handle->stream, "cudnnBackendExecute", [=] {
+  cudaError_t const queued = enqueue_computation(handle->stream, "cudnnBackendExecute", [=] {
     run(*job);
     poison(workspace, bytes);
   });
@@ -132,15 +132,22 @@ cudnnStatus_t execute(cudnnHandle_t handle, Descriptor const& plan, Descriptor c
                                                                           : names.weight);
   void* const to = pointer_of(pack, result, device);
   auto const bytes = static_cast<std::size_t>(elements(result) * element_bytes(result));
-  cudaError_t const queued = enqueue(handle->stream, "cudnnBackendExecute", [=] {
-    run(job);
-    if (id == varying || id == rounding) {
-      poison(to, bytes);
-    }
-    if (workspace_bytes > 0) {
-      poison(job.workspace, workspace_bytes);
-    }
-  });
+  std::int64_t operands = 0;
+  for (auto const name : {names.x, names.weight, names.y}) {
+    operands += elements(operation.descriptor(name)) * element_bytes(operation.descriptor(name));
+  }
+  cudaError_t const queued = enqueue_computation(
+      handle->stream, "cudnnBackendExecute",
+      [=] {
+        run(job);
+        if (id == varying || id == rounding) {
+          poison(to, bytes);
+        }
+        if (workspace_bytes > 0) {
+          poison(job.workspace, workspace_bytes);
+        }
+      },
+      operands);
   return queued == cudaSuccess ? CUDNN_STATUS_SUCCESS
                                : refuse(CUDNN_STATUS_EXECUTION_FAILED, "the stream refused");
 }

@@ -89,6 +89,7 @@ cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   }
   auto made = std::make_unique<CUgraphExec_st>();
   made->nodes = std::make_shared<std::vector<Node> const>(found->second->nodes);
+  emulator().newest_graph = made->nodes;
   *exec = made.get();
   emulator().execs.emplace(made.get(), std::move(made));
   return cudaSuccess;

@@ -28,8 +28,9 @@ struct Kernel {
 bool run_grid(Kernel const& kernel, dim3 grid, dim3 block, int device);
 
 /// Puts a kernel on @p stream: at each execution @p run calls run_grid().
+/// @param function  for its name in a graph
 cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::string name,
-                           std::function<bool(int device)> run);
+                           std::function<bool(int device)> run, void const* function = nullptr);
 
 /// Whether a kernel on @p stream may be given @p pointer; if not, reports it as argument @p index.
 bool check_kernel_pointer(cudaStream_t stream, void const* pointer, int index, char const* file,

@@ -10,8 +10,23 @@
 
 namespace cuda_emulator {
 
+cudaError_t enqueue_computation(cudaStream_t stream, std::string name, std::function<void()> work,
+                                std::int64_t bytes) {
+  auto const held = lock();
+  cudaError_t const status = enqueue(stream, std::move(name), [work = std::move(work)] {
+    if (emulator().computes) {
+      work();
+    }
+  });
+  if (auto const queue = find_stream(stream);
+      status == cudaSuccess && queue != nullptr && queue->capture != nullptr) {
+    queue->capture->nodes.back().bytes = bytes;
+  }
+  return status;
+}
+
 cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::string name,
-                           std::function<bool(int device)> run) {
+                           std::function<bool(int device)> run, void const* function) {
   auto const held = lock();
   auto const queue = find_stream(stream);
   if (queue == nullptr || queue->device != current_device()) {
@@ -23,12 +38,17 @@ cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::stri
       grid.z > 65535) {
     return result(cudaErrorInvalidConfiguration);
   }
-  return result(enqueue(stream, std::move(name), [run = std::move(run), device = queue->device] {
-    if (emulator().failures.count(device) == 0) {
-      ++emulator().kernels;
-      static_cast<void>(run(device));
-    }
-  }));
+  cudaError_t const status =
+      enqueue_computation(stream, std::move(name), [run = std::move(run), device = queue->device] {
+        if (emulator().failures.count(device) == 0) {
+          ++emulator().kernels;
+          static_cast<void>(run(device));
+        }
+      });
+  if (status == cudaSuccess && queue->capture != nullptr) {
+    queue->capture->nodes.back().kernel = function;
+  }
+  return result(status);
 }
 
 bool check_kernel_pointer(cudaStream_t stream, void const* pointer, int index, char const* file,

@@ -36,6 +36,8 @@ struct Node {
   std::string name;
   Start start;
   std::vector<std::size_t> after;
+  void const* kernel = nullptr;  ///< where it is one of the library's
+  std::int64_t bytes = -1;       ///< of its operands; -1: not known
 };
 
 /// What a capture records, from cudaStreamBeginCapture to cudaStreamEndCapture.
@@ -104,8 +106,10 @@ struct Emulator {
   std::uint64_t kernels = 0;
   bool peers = true;
   std::set<std::pair<int, int>> peer_access;  ///< (device, whose plain memory its kernels may use)
+  std::shared_ptr<std::vector<Node> const> newest_graph;  ///< of those that were instantiated
   bool trace = false;
   bool quiet = false;
+  bool computes = true;
   std::string last_report;
   std::map<int, cudaError_t> failures;  ///< device -> the error that it gives from now on
 };

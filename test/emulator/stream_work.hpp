@@ -62,6 +62,11 @@ using Start = std::function<Attempt(Ticket const&)>;
 /// @return cudaErrorInvalidResourceHandle for a stream that does not exist; errors of the capture
 cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
 
+/// The same for what computes: left out while set_computing(false) holds.
+/// @param bytes  of its operands, each counted once, for graph_work(); -1: not known
+cudaError_t enqueue_computation(cudaStream_t stream, std::string name, std::function<void()> work,
+                                std::int64_t bytes = -1);
+
 /// The same for work that may have to wait for other streams, as a collective does.
 cudaError_t enqueue_retried(cudaStream_t stream, std::string name, Start start);
 

@@ -14,7 +14,9 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace cuda_emulator {
@@ -47,27 +49,37 @@ std::uintptr_t load_address() {
   return address;
 }
 
-}  // namespace
-
-std::string symbol_name(void const* address) {
+// The mangled names of all functions, by address.
+std::map<std::uintptr_t, std::string> functions() {
   std::ifstream stream{"/proc/self/exe", std::ios::binary};
   std::vector<char> const file{std::istreambuf_iterator<char>{stream}, {}};
-  std::uintptr_t const target = reinterpret_cast<std::uintptr_t>(address) - load_address();
+  std::map<std::uintptr_t, std::string> names;
   auto const header = read_at<Elf64_Ehdr>(file, 0);
   for (unsigned s = 0; s < header.e_shnum; ++s) {
     auto const table = read_at<Elf64_Shdr>(file, header.e_shoff + s * sizeof(Elf64_Shdr));
     if (table.sh_type != SHT_SYMTAB) {
       continue;
     }
-    auto const names =
+    auto const text =
         read_at<Elf64_Shdr>(file, header.e_shoff + table.sh_link * sizeof(Elf64_Shdr));
     for (std::size_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
       auto const symbol = read_at<Elf64_Sym>(file, table.sh_offset + at);
-      if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC && symbol.st_value == target &&
-          names.sh_offset + symbol.st_name < file.size()) {
-        return demangled(file.data() + names.sh_offset + symbol.st_name);
+      if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC &&
+          text.sh_offset + symbol.st_name < file.size()) {
+        names.emplace(symbol.st_value, file.data() + text.sh_offset + symbol.st_name);
       }
     }
+  }
+  return names;
+}
+
+}  // namespace
+
+std::string symbol_name(void const* address) {
+  static std::map<std::uintptr_t, std::string> const names = functions();
+  auto const found = names.find(reinterpret_cast<std::uintptr_t>(address) - load_address());
+  if (found != names.end()) {
+    return demangled(found->second.c_str());
   }
   char text[32];
   std::snprintf(text, sizeof text, "%p", address);

@@ -42,7 +42,7 @@ cudaError_t enqueue_algorithm(cudaStream_t stream, char const* name, Work work) 
   if (cuda_emulator::device_of(stream) != cuda_emulator::current_device()) {
     return cudaErrorInvalidResourceHandle;
   }
-  return cuda_emulator::enqueue(stream, name, std::move(work));
+  return cuda_emulator::enqueue_computation(stream, name, std::move(work));
 }
 
 /// The two phases: without scratch says how much is needed; with scratch puts @p work on the

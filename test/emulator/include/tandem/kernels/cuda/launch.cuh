@@ -77,7 +77,8 @@ void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const&
                   {&emulated::Call<Parameters...>::run, &call,
                    reinterpret_cast<void const*>(call.kernel), file, line},
                   blocks, block, device);
-            }),
+            },
+            reinterpret_cast<void const*>(kernel)),
         grid.file, grid.line);
 }
 
