@@ -9,6 +9,7 @@
 
 #include <tandem/core/config.hpp>
 
+#include <tandem/measure/account/text.hpp>
 #include <tandem/train/describe/describe.hpp>
 
 #include <tandem/core/letters_back.hpp>

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// LaunchSizes: what the kernels of one pass of a node depend on, for launch_table.hpp.
+
+#include <cstdint>
+#include <string_view>
+
+#include <tandem/core/bfloat16.hpp>
+#include <tandem/graph/graph.hpp>
+#include <tandem/kernels/cuda/column_tiles.hpp>
+
+namespace tandem::cuda {
+
+/// What an op is called for.
+enum class KernelPass : std::uint8_t { forward, input_gradient, weight_gradient };
+
+/// What a layer's type says beyond its node.
+struct LaunchTraits {
+  int heads = 0;        ///< of an attention
+  int key_heads = 0;    ///< likewise
+  double dropout = 0;   ///< likewise, or of the layer itself
+  int chunk_rows = 0;   ///< of a Vocabulary; 0: all at once
+  int cell_bytes = 4;   ///< of a max pool's saved cells
+  bool timed = false;   ///< of an average over time
+  bool by_row = false;  ///< likewise
+};
+
+/// One node and microbatch in training, in a backend with cuDNN.
+struct LaunchSizes {
+  Node node{};
+  LaunchTraits traits{};
+  int scalar = 4;            ///< bytes of an element of an activation
+  int master = 4;            ///< bytes of an element of a parameter
+  bool fp32 = false;         ///< products do not round their factors: no GELU goes into them
+  bool accumulates = false;  ///< an earlier microbatch has left gradients
+  bool gives_input_gradient = true;
+  int batch = 1;
+  double x = 0;        ///< bytes of the first input
+  double y = 0;        ///< bytes of the output
+  double inputs = 0;   ///< bytes of all inputs
+  int forks = 0;       ///< gradients of the output that are added
+  double weights = 0;  ///< elements of the first parameter
+  double biases = 0;   ///< elements of the second
+  double numbers = 0;  ///< elements of all parameters, statistics too
+
+  /// Bytes of so many elements as products read them, and as the optimizer has them.
+  [[nodiscard]] constexpr double rounded(double n) const { return n * scalar; }
+  [[nodiscard]] constexpr double kept(double n) const { return n * master; }
+  [[nodiscard]] constexpr bool mixed() const { return scalar != master; }
+
+  /// Multiplications and additions of the forward pass.
+  [[nodiscard]] constexpr double products() const {
+    return 2.0 * static_cast<double>(node.macs) * batch;
+  }
+  /// Of a value whose last axis in memory is that of its columns.
+  [[nodiscard]] static constexpr int columns(Shape const& shape) {
+    return shape.timed ? shape[1] : shape[0];
+  }
+  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
+    return shape.elements() / columns(shape) * batch;
+  }
+
+  /// Blocks below one another, of a sum over the rows of a matrix; more than one leave partial
+  /// sums.
+  [[nodiscard]] constexpr std::int64_t chunks(std::int64_t row_count, int column_count) const {
+    return scalar == 2   ? column_tiles<BFloat16>(row_count, column_count).chunks
+           : scalar == 4 ? column_tiles<float>(row_count, column_count).chunks
+                         : column_tiles<double>(row_count, column_count).chunks;
+  }
+  /// Bytes of so many partial sums a column, 0 where there is one chunk.
+  [[nodiscard]] constexpr double partial(int sums, std::int64_t row_count, int column_count) const {
+    std::int64_t const all = chunks(row_count, column_count);
+    return all > 1 ? static_cast<double>(sums * all * column_count) * (scalar == 8 ? 8 : 4) : 0;
+  }
+};
+
+/// Kernels of one kind that a pass queues.
+struct Launch {
+  std::string_view kernel{};  ///< the function's name, with its body's where that says more
+  double times = 1;
+  double read = 0;        ///< bytes, all of these kernels together
+  double written = 0;     ///< likewise
+  double operations = 0;  ///< of products and convolutions, two a multiply-accumulate
+};
+
+}  // namespace tandem::cuda

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What each op of Cuda queues in a training step, a line a kernel: for accounts made without a
+/// GPU.
+///
+/// Of the backends with cuDNN, where cuDNN and cuBLASLt have an engine or algorithm for all that is
+/// asked of them. A call of theirs counts as one kernel, and reads and writes its operands once;
+/// workspaces are not counted, nor what a cache keeps within one kernel. Beside the ops themselves,
+/// which say how: test/cuda/engine/account_test.cu records steps and compares kernel by kernel.
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <tandem/kernels/cuda/attention_chunks.hpp>
+#include <tandem/ops/cuda/launch_sizes.hpp>
+
+namespace tandem::cuda {
+
+/// A line: which op and pass, in which cases, and the kernel. For one named "map_kernel:F", F not a
+/// Body, transform.cuh takes CUB's where the elements are many.
+struct LaunchRow {
+  using Sizes = LaunchSizes;
+  using Case = bool (*)(Sizes const&);
+  using Number = double (*)(Sizes const&);
+
+  std::string_view layer;
+  KernelPass pass;
+  Case when;
+  std::string_view kernel;
+  Number read;
+  Number written;
+  Number operations = [](Sizes const&) { return 0.0; };
+  Number times = [](Sizes const&) { return 1.0; };
+};
+
+namespace detail {
+
+using S = LaunchSizes;
+using enum KernelPass;
+
+constexpr bool always(S const&) { return true; }
+constexpr double none(S const&) { return 0; }
+constexpr double x(S const& s) { return s.x; }
+constexpr double y(S const& s) { return s.y; }
+constexpr double x_and_y(S const& s) { return s.x + s.y; }
+constexpr double both_and_x(S const& s) { return 2 * s.x + s.y; }  // x, dy and dx
+constexpr double products(S const& s) { return s.products(); }
+constexpr double weight_bytes(S const& s) { return s.rounded(s.weights); }
+constexpr double x_and_weights(S const& s) { return s.x + s.rounded(s.weights); }
+constexpr double y_and_weights(S const& s) { return s.y + s.rounded(s.weights); }
+
+// Sums over the rows of y: a bias's gradient.
+constexpr std::int64_t y_chunks(S const& s) {
+  return s.chunks(s.rows(s.node.out), S::columns(s.node.out));
+}
+constexpr double y_partial(S const& s) {
+  return s.partial(1, s.rows(s.node.out), S::columns(s.node.out));
+}
+// Two sums over the rows of x: norms.
+constexpr std::int64_t x_chunks(S const& s) {
+  return s.chunks(s.rows(s.node.in), S::columns(s.node.in));
+}
+constexpr double x_partial(S const& s) {
+  return s.partial(2, s.rows(s.node.in), S::columns(s.node.in));
+}
+
+constexpr bool has_bias(S const& s) { return s.biases > 0; }
+constexpr bool own_bias(S const& s) { return s.biases > 0 && !s.node.absorbed; }
+constexpr bool own_bias_chunked(S const& s) { return own_bias(s) && y_chunks(s) > 1; }
+constexpr bool rounds(S const& s) { return s.mixed() && !s.accumulates; }
+constexpr bool adds(S const& s) { return s.accumulates; }
+constexpr bool chunked(S const& s) { return x_chunks(s) > 1; }
+constexpr bool first_of_all(S const& s) { return !s.gives_input_gradient; }
+constexpr bool first_and_chunked(S const& s) { return first_of_all(s) && chunked(s); }
+constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
+constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
+
+// A GELU in the epilogue of a product: see LinearOp.
+constexpr bool gelu_apart(S const& s) {
+  return s.node.gelu && (s.fp32 || S::columns(s.node.out) % 8 != 0);
+}
+constexpr bool gelu_gradient_apart(S const& s) {
+  return s.node.activated_by >= 0 && (s.fp32 || S::columns(s.node.in) % 8 != 0);
+}
+constexpr double gelu_saved(S const& s) { return s.node.gelu ? s.y : 0; }
+constexpr double gelu_read(S const& s) { return s.node.activated_by >= 0 ? s.x : 0; }
+
+constexpr double cells(S const& s) { return s.y / s.scalar * s.traits.cell_bytes; }
+
+// Of an attention.
+constexpr AttentionShape shape_of(S const& s) {
+  int const parts = s.traits.heads + 2 * s.traits.key_heads;
+  return {s.traits.heads, s.traits.key_heads, s.node.in[1] / (parts > 0 ? parts : 1), s.node.in[0]};
+}
+constexpr bool fused(S const& s) { return s.scalar == 2 && s.traits.dropout == 0; }
+constexpr bool apart(S const& s) { return !fused(s); }
+constexpr AttentionChunks score_chunks(S const& s) {
+  int const real = s.scalar == 8 ? 8 : 4;
+  int const element = 2 * (real + (s.scalar == 2 ? 2 : 0));
+  return attention_chunks(shape_of(s), s.batch, s.node.in[0], attention_scores_limit / element);
+}
+constexpr double chunk_count(S const& s) {
+  double count = 0;
+  score_chunks(s).each([&](AttentionChunk const&) { ++count; });
+  return count;
+}
+constexpr double product_calls(S const& s) {  // of one kind of product
+  double count = 0;
+  score_chunks(s).each([&](AttentionChunk const& c) { count += c.samples * shape_of(s).group(); });
+  return count;
+}
+constexpr double scores(S const& s) {  // of all heads and samples
+  return static_cast<double>(s.batch) * s.traits.heads * s.node.in[0] * s.node.in[0];
+}
+constexpr double real_scores(S const& s) { return scores(s) * (s.scalar == 8 ? 8 : 4); }
+constexpr double head_rows(S const& s) { return 4.0 * s.batch * s.traits.heads * s.node.in[0]; }
+// Gradients of keys and values that heads share are read where another head's is added.
+constexpr double shared_again(S const& s) {
+  return 2 * s.y * (shape_of(s).group() - 1) / shape_of(s).group();
+}
+constexpr double pieces(S const& s) {
+  std::int64_t const time = (s.node.in[0] + 127) / 128 * 128;
+  std::int64_t const shared =
+      shape_of(s).group() > 1 ? 4 * std::int64_t{s.node.in[0]} * shape_of(s).width : 0;
+  std::int64_t const sample = s.traits.heads * (2 * time * time + shared) + 4096;
+  std::int64_t const fit = std::max<std::int64_t>((std::int64_t{512} << 20) / sample, 1);
+  return static_cast<double>((s.batch + fit - 1) / fit);
+}
+
+// Of an embedding and of a criterion.
+constexpr double tokens(S const& s) { return static_cast<double>(s.rows(s.node.in)); }
+constexpr double token_bytes(S const& s) {
+  return 4.0 * s.batch * static_cast<double>(s.node.in.elements());
+}
+constexpr double run_bytes(S const& s) { return 8.0 * s.weights / S::columns(s.node.out); }
+constexpr double logits(S const& s) {
+  return s.rounded(s.weights / S::columns(s.node.in)) * static_cast<double>(s.rows(s.node.in));
+}
+constexpr double criterion_products(S const& s) { return 2 * s.weights * tokens(s); }
+
+inline constexpr LaunchRow launch_rows[] = {
+    // clang-format off
+    {"Conv2d", forward, always, "cudnnBackendExecute", x_and_weights, y, products},
+    {"Conv2d", forward, own_bias, "column_map_kernel:AddBiasMap", [](S const& s) { return s.y + s.kept(s.biases); }, y},
+    {"Conv2d", input_gradient, always, "cudnnBackendExecute", y_and_weights, x, products},
+    {"Conv2d", weight_gradient, always, "cudnnBackendExecute", x_and_y, weight_bytes, products},
+    {"Conv2d", weight_gradient, rounds, "map_kernel:AsItIs", weight_bytes, [](S const& s) { return s.kept(s.weights); }},
+    {"Conv2d", weight_gradient, adds, "map_kernel:Plus", [](S const& s) { return s.rounded(s.weights) + s.kept(s.weights); }, [](S const& s) { return s.kept(s.weights); }},
+    {"Conv2d", weight_gradient, own_bias, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return y_chunks(s) > 1 ? y_partial(s) : s.kept(s.biases); }},
+    {"Conv2d", weight_gradient, own_bias_chunked, "column_combine_kernel", y_partial, [](S const& s) { return s.kept(s.biases); }},
+
+    {"BatchNorm2d", forward, always, "column_moments_kernel", x, x_partial},
+    {"BatchNorm2d", forward, always, "moments_combine_kernel", x_partial, [](S const& s) { return s.kept(3 * s.weights); }},
+    {"BatchNorm2d", forward, always, "column_map_kernel:BatchNormMap", [](S const& s) { return s.x + s.kept(4 * s.weights); }, y},
+    {"BatchNorm2d", input_gradient, always, "column_sums_kernel:BatchNormSumsTerm", [](S const& s) { return s.x + s.y + s.kept(4 * s.weights); }, x_partial},
+    {"BatchNorm2d", input_gradient, chunked, "column_combine_kernel", x_partial, [](S const& s) { return s.kept(2 * s.weights); }},
+    {"BatchNorm2d", input_gradient, always, "column_map_kernel:BatchNormGradientMap", [](S const& s) { return s.x + s.y + s.kept(6 * s.weights); }, x},
+    {"BatchNorm2d", weight_gradient, first_of_all, "column_sums_kernel:BatchNormSumsTerm", [](S const& s) { return s.x + s.y + s.kept(4 * s.weights); }, x_partial},
+    {"BatchNorm2d", weight_gradient, first_and_chunked, "column_combine_kernel", x_partial, [](S const& s) { return s.kept(2 * s.weights); }},
+    {"BatchNorm2d", weight_gradient, always, "batch_norm_weight_gradient_kernel", [](S const& s) { return s.kept(5 * s.weights); }, [](S const& s) { return s.kept(4 * s.weights); }},
+
+    {"ReLU", forward, applies, "map_kernel:Rectify", x, y},
+    {"ReLU", input_gradient, always, "map_kernel:RectifyGradient", [](S const& s) { return 2 * s.y; }, x},
+    {"GeluTanh", forward, applies, "map_kernel:ActivationValue", x, y},
+    {"GeluTanh", input_gradient, always, "map_kernel:ActivationGradient", x_and_y, x},
+    {"Gelu", forward, always, "map_kernel:ActivationValue", x, y},
+    {"Gelu", input_gradient, always, "map_kernel:ActivationGradient", x_and_y, x},
+    {"SiLU", forward, always, "map_kernel:ActivationValue", x, y},
+    {"SiLU", input_gradient, always, "map_kernel:ActivationGradient", x_and_y, x},
+    {"Sigmoid", forward, always, "map_kernel:ActivationValue", x, y},
+    {"Sigmoid", input_gradient, always, "map_kernel:ActivationGradient", x_and_y, x},
+    {"Tanh", forward, always, "map_kernel:ActivationValue", x, y},
+    {"Tanh", input_gradient, always, "map_kernel:ActivationGradient", x_and_y, x},
+    {"Dropout", forward, not_summed, "dropout_kernel", x, y},
+    {"Dropout", input_gradient, always, "dropout_kernel", y, x},
+
+    {"MaxPool2d", forward, always, "max_pool_kernel", x, [](S const& s) { return s.y + cells(s); }},
+    {"MaxPool2d", input_gradient, always, "max_pool_gradient_kernel", [](S const& s) { return s.y + cells(s); }, x},
+    {"AvgPool2d", forward, always, "avg_pool_kernel", x, y},
+    {"AvgPool2d", input_gradient, always, "avg_pool_gradient_kernel", y, x},
+    {"GlobalAvgPool", forward, always, "global_avg_pool_kernel", x, y},
+    {"GlobalAvgPool", input_gradient, always, "global_avg_pool_gradient_kernel", y, x},
+    {"Subsample2d", forward, always, "subsample_kernel", y, y},
+    {"Subsample2d", input_gradient, always, "subsample_gradient_kernel", y, x},
+    {"Flatten", forward, always, "transpose_kernel", x, y},
+    {"Flatten", input_gradient, always, "transpose_kernel", y, x},
+    {"Concat", forward, always, "concat_kernel", [](S const& s) { return s.inputs; }, y},
+    {"Concat", input_gradient, always, "concat_kernel", y, [](S const& s) { return s.inputs; }},
+    {"Add", forward, not_summed, "map_kernel:SumBody", [](S const& s) { return s.inputs; }, y},
+
+    {"Linear", forward, always, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, [](S const& s) { return s.y + (gelu_apart(s) ? 0 : gelu_saved(s)); }, products},
+    {"Linear", forward, gelu_apart, "map_kernel:ActivationValue", y, y},
+    {"Linear", input_gradient, always, "cublasLtMatmul", [](S const& s) { return y_and_weights(s) + (gelu_gradient_apart(s) ? 0 : gelu_read(s)); }, x, products},
+    {"Linear", input_gradient, gelu_gradient_apart, "map_kernel:ActivationGradient", [](S const& s) { return 2 * s.x; }, x},
+    {"Linear", weight_gradient, always, "cublasLtMatmul", [](S const& s) { return s.x + s.y + (s.accumulates ? s.kept(s.weights) : 0); }, [](S const& s) { return s.kept(s.weights + s.biases); }, products},
+    {"Linear", weight_gradient, [](S const& s) { return has_bias(s) && adds(s); }, "map_kernel:Plus", [](S const& s) { return s.kept(2 * s.biases); }, [](S const& s) { return s.kept(s.biases); }},
+
+    {"LayerNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.sums >= 0 ? 2 : 1) + 8.0 * tokens(s); }},
+    {"LayerNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.joined ? s.x : 0) + 8.0 * tokens(s); }, x},
+    {"LayerNorm", weight_gradient, always, "column_sums_kernel:RowNormWeightTerm", x_and_y, [](S const& s) { return chunked(s) ? x_partial(s) : s.kept(s.numbers); }},
+    {"LayerNorm", weight_gradient, chunked, "column_combine_kernel", x_partial, [](S const& s) { return s.kept(s.numbers); }},
+
+    {"Embedding", forward, always, "embedding_kernel", [](S const& s) { return token_bytes(s) + s.y; }, y},
+    {"Embedding", weight_gradient, always, "memset", none, run_bytes},
+    {"Embedding", weight_gradient, always, "each_kernel:Count", none, token_bytes},
+    {"Embedding", weight_gradient, always, "cub::DeviceRadixSort", [](S const& s) { return 2 * token_bytes(s); }, [](S const& s) { return 2 * token_bytes(s); }},
+    {"Embedding", weight_gradient, always, "each_kernel:MarkRun", token_bytes, run_bytes},
+    {"Embedding", weight_gradient, always, "embedding_gradient_kernel", [](S const& s) { return s.y + token_bytes(s) + run_bytes(s); }, [](S const& s) { return s.kept(s.weights); }},
+    {"Positions", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights); }, y},
+    {"Positions", input_gradient, always, "copy", y, x},
+    {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights); }},
+    {"Positions", weight_gradient, [](S const& s) { return s.chunks(s.batch, static_cast<int>(s.node.in.elements())) > 1; }, "column_combine_kernel", none, [](S const& s) { return s.kept(s.weights); }},
+
+    {"Attention", forward, fused, "cudnnBackendExecute", x, [](S const& s) { return s.y + head_rows(s); }, products},
+    {"Attention", input_gradient, fused, "cudnnBackendExecute", [](S const& s) { return s.x + 2 * s.y + head_rows(s); }, x, [](S const& s) { return 2.5 * s.products(); }, pieces},
+    {"Attention", forward, apart, "cublasLtMatmul", [](S const& s) { return 3 * s.y + s.rounded(scores(s)); }, [](S const& s) { return s.y + real_scores(s); }, products, [](S const& s) { return 2 * product_calls(s); }},
+    {"Attention", forward, apart, "attention_softmax_kernel", real_scores, [](S const& s) { return s.rounded(scores(s)) + head_rows(s); }, none, chunk_count},
+    {"Attention", input_gradient, apart, "cublasLtMatmul", [](S const& s) { return 7 * s.y + shared_again(s) + s.rounded(3 * scores(s)); }, [](S const& s) { return 3 * s.y + 2 * real_scores(s); }, [](S const& s) { return 2.5 * s.products(); }, [](S const& s) { return 5 * product_calls(s); }},
+    {"Attention", input_gradient, apart, "attention_softmax_gradient_kernel", [](S const& s) { return 2 * real_scores(s) + 2 * s.y + head_rows(s); }, [](S const& s) { return s.rounded(2 * scores(s)); }, none, chunk_count},
+
+    {"Vocabulary", forward, always, "cublasLtMatmul", x_and_weights, logits, criterion_products},
+    {"Vocabulary", forward, always, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
+    {"Vocabulary", input_gradient, always, "cublasLtMatmul", [](S const& s) { return logits(s) + s.rounded(s.weights); }, x, criterion_products},
+    {"Vocabulary", weight_gradient, always, "cublasLtMatmul", [](S const& s) { return s.x + logits(s); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
+    // clang-format on
+};
+
+}  // namespace detail
+
+/// Lines that an op has; none: nothing is known of what it queues.
+template <class = void>  // compiled where it is called, not by every include
+bool has_launches(std::string_view layer) {
+  return std::any_of(std::begin(detail::launch_rows), std::end(detail::launch_rows),
+                     [&](LaunchRow const& row) { return row.layer == layer; });
+}
+
+/// What transform.cuh takes in place of @p kernel for so many bytes.
+template <class = void>
+std::string_view transform_kernel(std::string_view kernel, double written, LaunchSizes const& s) {
+  if (!kernel.starts_with("map_kernel:") || kernel.ends_with("Body")) {
+    return kernel;
+  }
+  bool const sum = kernel.ends_with(":Plus");
+  int const element = sum || kernel.ends_with(":AsItIs") ? s.master : s.scalar;
+  int const smallest = sum && s.node.layer == LayerKind::linear ? s.master : s.scalar;
+  bool const packs = static_cast<std::int64_t>(written / element) % (16 / smallest) == 0;
+  return packs && written >= (1 << 20) ? "cub::DeviceTransform::Transform" : kernel;
+}
+
+/// f(Launch) for what a pass of a node queues.
+template <class F>
+void each_launch(LaunchSizes const& sizes, KernelPass pass, F const& f) {
+  for (LaunchRow const& row : detail::launch_rows) {
+    if (row.layer == sizes.node.name && row.pass == pass && row.when(sizes)) {
+      double const written = row.written(sizes);
+      f(Launch{transform_kernel(row.kernel, written, sizes), row.times(sizes), row.read(sizes),
+               written, row.operations(sizes)});
+    }
+  }
+}
+
+}  // namespace tandem::cuda

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/// @file
+/// The account of a step is what the step consists of: kernel by kernel, as the emulator has
+/// captured it, and byte by byte where the emulator knows operands.
+
+#include <doctest/doctest.h>
+
+#include <tandem/cuda.cuh>
+#include <tandem/measure/account/step_account.hpp>
+
+#if defined(TANDEM_CUDA_EMULATED) && defined(TANDEM_CUDNN)
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <emulator/control.hpp>
+
+#include <tiny_network.hpp>
+
+namespace tandem::test {
+namespace account_test {
+
+/// "void tandem::cuda::detail::map_kernel<8, …UnaryBody<…AsItIs, float, …> >(…)" is
+/// "map_kernel:AsItIs": the function, and for the kernels that are given a body, which.
+std::string kernel_name(std::string name) {
+  for (std::string const skipped :
+       {"void ", "tandem::cuda::detail::", "tandem::cuda::", "tandem::detail::", "tandem::"}) {
+    for (std::size_t at; (at = name.find(skipped)) != std::string::npos;) {
+      name.erase(at, skipped.size());
+    }
+  }
+  std::string const function = name.substr(0, name.find_first_of("<("));
+  if (function == "map_kernel" || function == "column_map_kernel" ||
+      function == "column_sums_kernel" || function == "each_kernel") {
+    std::size_t at = function.size();
+    std::string body;
+    do {  // the first argument that is neither a number nor a type of numbers
+      at = name.find_first_not_of("<, ", at);
+      std::size_t const end = name.find_first_of("<,> (", at);
+      body = name.substr(at, end - at);
+      at = end;
+    } while (std::string{"0123456789"}.find(body[0]) != std::string::npos || body == "float" ||
+             body == "double" || body == "UnaryBody" || body == "BinaryBody");
+    return function + ":" + body;
+  }
+  return function;
+}
+
+struct Sum {
+  double times = 0;
+  double bytes = 0;
+};
+using Sums = std::map<std::string, Sum>;
+
+/// Nothing is computed meanwhile, so that networks may be large.
+class Idle {
+ public:
+  Idle() { cuda_emulator::set_computing(false); }
+  ~Idle() { cuda_emulator::set_computing(true); }
+  Idle(Idle const&) = delete;
+  Idle& operator=(Idle const&) = delete;
+};
+
+Sums captured() {
+  Sums sums;
+  for (cuda_emulator::GraphWork const& work : cuda_emulator::graph_work()) {
+    Sum& sum = sums[kernel_name(work.name)];
+    ++sum.times;
+    sum.bytes += static_cast<double>(work.bytes);
+  }
+  return sums;
+}
+
+/// @param exact  kernels whose bytes the emulator knows
+void check_account(StepAccount const& account, std::vector<std::string> const& exact) {
+  CHECK(account.unknown.empty());
+  Sums counted;
+  for (AccountRow const& row : account.row) {
+    Sum& sum = counted[std::string{row.launch.kernel}];
+    sum.times += row.launch.times;
+    sum.bytes += row.launch.read + row.launch.written;
+  }
+  Sums const recorded = captured();
+  for (auto const& [name, sum] : recorded) {
+    CAPTURE(name);
+    CHECK(counted[name].times == sum.times);
+  }
+  for (auto const& [name, sum] : counted) {
+    CAPTURE(name);
+    CHECK((recorded.count(name) == 1 || sum.times == 0));
+  }
+  for (std::string const& name : exact) {
+    CAPTURE(name);
+    REQUIRE(recorded.count(name) == 1);
+    CHECK(counted[name].bytes == recorded.at(name).bytes);
+  }
+}
+
+template <class Net, class S, class Precision>
+void check_images(AccountOptions const& options, std::vector<std::string> const& exact) {
+  Idle const idle;
+  Trainer<Net, S, BasicCuda<CuDnn, Precision>> trainer{
+      {.batch = options.batch, .clip_norm = options.clips ? 1.0 : 0.0}};
+  Samples<float> const data{trainer.input, 10, options.batch, 1};
+  for (int step = 0; step < 2; ++step) {
+    trainer.step(data.x, data.y);
+  }
+  check_account(step_account<Net, S, Precision>(options), exact);
+}
+
+std::vector<std::string> const libraries{"cudnnBackendExecute", "cublasLtMatmul"};
+
+struct Small : models::SmallCnn<10> {};
+TEST_CASE("the account of a small network, of whole batches and of microbatches") {
+  check_images<Small, SingleDevice<>, Tf32>({.batch = 12, .clips = true}, libraries);
+  check_images<Small, SingleDevice<Microbatches<3>>, Bf16>({.batch = 48}, libraries);
+}
+
+struct Res : models::ResNet20<10> {};
+TEST_CASE("the account of a ResNet") {
+  check_images<Res, SingleDevice<>, Bf16>({.batch = 64}, libraries);
+}
+
+/// Every layer of images that the table has and the models have not.
+struct Layers
+    : Network<Image<3, 8, 8>,
+              Sequential<Conv2d<8, Kernel<3>, Padding<1>>, SiLU, AvgPool2d<Kernel<2>, Stride<2>>,
+                         Concat<Conv2d<8>, Sequential<Conv2d<16>, ReLU>>, Gelu,
+                         Residual<Sequential<Conv2d<24, NoBias>, Sigmoid>>, Flatten, Linear<16>,
+                         GeluTanh, Linear<12>, Tanh, Dropout<Percent<10>>, Linear<10>>> {};
+TEST_CASE("the account of other layers") {
+  check_images<Layers, SingleDevice<>, Bf16>({.batch = 8}, libraries);
+  check_images<Layers, SingleDevice<>, Fp32>({.batch = 8}, libraries);
+}
+
+struct Google : models::GoogLeNet<10> {};
+TEST_CASE("the account of GoogLeNet on 128 images in bf16") {
+  check_images<Google, SingleDevice<>, Bf16>({.batch = 128}, libraries);
+}
+
+template <class Net, class Precision>
+void check_text(int time, std::vector<std::string> const& exact) {
+  Idle const idle;
+  constexpr int batch = 4;
+  Trainer<Net, SingleDevice<>, BasicCuda<CuDnn, Precision>> trainer{
+      {.batch = batch, .optimizer = AdamW{}, .clip_norm = 1.0}};
+  std::vector<std::int32_t> const tokens(static_cast<std::size_t>(batch * time), 3);
+  for (int step = 0; step < 2; ++step) {
+    trainer.step(tokens, tokens);
+  }
+  check_account(step_account<Net, SingleDevice<>, Precision>(
+                    {.batch = batch, .optimizer = AdamW{}, .clips = true}),
+                exact);
+}
+
+struct Text : models::Gpt<64, 128, 32, 2, 2> {};
+struct Dropped : models::Gpt<64, 16, 32, 2, 1, Percent<10>> {};
+TEST_CASE("the account of a GPT, with cuDNN's attention and with products") {
+  check_text<Text, Bf16>(128, {"cublasLtMatmul"});
+  check_text<Text, Tf32>(128, {"cublasLtMatmul"});
+  check_text<Dropped, Bf16>(16, {"cublasLtMatmul"});
+}
+
+}  // namespace account_test
+}  // namespace tandem::test
+
+#endif
