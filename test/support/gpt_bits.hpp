@@ -8,13 +8,13 @@
 
 namespace tandem::test {
 
-template <class Backend>
-using ReproducibleGpt = TrainedGpt<SingleDevice<Microbatches<4>, Reproducible<4>>, Backend>;
+template <class Backend, class Net = SmallGpt>
+using ReproducibleGpt = TrainedGpt<SingleDevice<Microbatches<4>, Reproducible<4>>, Backend, Net>;
 
 /// That S gives the bits of @p one, whatever stands behind the ends of sequences.
-template <class S, class Backend>
-void check_gpt_bits(ReproducibleGpt<Backend> const& one) {
-  TrainedGpt<S, Backend> const many{5};
+template <class S, class Backend, class Net>
+void check_gpt_bits(ReproducibleGpt<Backend, Net> const& one) {
+  TrainedGpt<S, Backend, Net> const many{5};
   for (std::size_t s = 0; s < one.results.size(); ++s) {
     INFO("step " << s);
     CHECK(one.results[s].loss == many.results[s].loss);
@@ -33,6 +33,15 @@ void check_gpt_bits() {
   check_gpt_bits<DataParallel<4, R>>(one);
   check_gpt_bits<Pipeline<OneFOneB, 4, Split<2>, Split<4>, R>>(one);
   check_gpt_bits<Pipeline<Chimera, 4, Split<3>, Split<3>, R>>(one);
+  check_gpt_bits<Hybrid<DataParallel<2, R>, Pipeline<OneFOneB, 2, Split<3>, Split<3>>>>(one);
+}
+
+/// With recurrent layers.
+template <class Backend>
+void check_lstm_bits() {
+  using R = Reproducible<4>;
+  ReproducibleGpt<Backend, SmallLstm> const one;
+  check_gpt_bits<DataParallel<2, Microbatches<2>, R>>(one);
   check_gpt_bits<Hybrid<DataParallel<2, R>, Pipeline<OneFOneB, 2, Split<3>, Split<3>>>>(one);
 }
 

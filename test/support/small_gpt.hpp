@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// A GPT of two blocks with dropout, whose words are shared with its criterion, and sequences of
-/// several lengths for it: whether strategies train it alike.
+/// A GPT of two blocks with dropout, whose words are shared with its criterion, the same with
+/// recurrent layers, and sequences of several lengths for them: whether strategies train it alike.
 
 #include <cmath>
 #include <cstddef>
@@ -36,6 +36,15 @@ struct FreeGpt
                      Residual<Sequential<LayerNorm<>, Linear<16>, RotaryPositions<2, KeyHeads<1>>,
                                          Attention<2, Causal, KeyHeads<1>>, Linear<8>>>,
                      Vocabulary<gpt_words>>> {};
+
+/// States that rows leave to rows, in both directions, with the same words and parts as SmallGpt.
+struct RecurrentWords : Embedding<gpt_words, 8> {};
+struct SmallLstm
+    : Network<Tokens<gpt_time, gpt_words>,
+              Sequential<RecurrentWords, Lstm<4, Bidirectional>,
+                         Residual<Sequential<Dropout<Percent<20>>,
+                                             Lstm<6, OneBias, Projection<8>, ForgetBias<1>>>>,
+                         Gru<8>, LayerNorm<>, Vocabulary<gpt_words, Shares<RecurrentWords>>>> {};
 
 inline TrainerOptions gpt_options() {
   return {.batch = 9,

@@ -9,10 +9,10 @@ namespace gpt_parity_test {
 
 using Double = BasicHost<Portable, Fp64>;
 
-template <class S>
+template <class S, class Net = test::SmallGpt>
 void check_as_one_device() {
-  static test::TrainedGpt<SingleDevice<Microbatches<4>>, Double> const one;
-  test::TrainedGpt<S, Double> const many{5};
+  static test::TrainedGpt<SingleDevice<Microbatches<4>>, Double, Net> const one;
+  test::TrainedGpt<S, Double, Net> const many{5};
   for (std::size_t s = 0; s < one.results.size(); ++s) {
     INFO("step " << s);
     CHECK(std::fabs(one.results[s].loss - many.results[s].loss) <= 1e-12);
@@ -43,6 +43,12 @@ TEST_CASE("replicas of devices that hold several stages") {
   check_as_one_device<InTwo<Chimera>>();
   check_as_one_device<
       Hybrid<DataParallel<2>, CrossModelParallel<AverageGradients, Split<3>, Split<3>>>>();
+}
+
+TEST_CASE("replicas of pipelines of recurrent layers, whose ends share the words") {
+  check_as_one_device<InTwo<ZeroBubbleH1>, test::SmallLstm>();
+  check_as_one_device<Hybrid<DataParallel<2>, ModelParallel<Split<3>, Split<3>>>,
+                      test::SmallLstm>();
 }
 
 }  // namespace gpt_parity_test

@@ -28,45 +28,54 @@ struct MatmulTask {
   dnnl_data_type_t result_type = dnnl_f32;  ///< of C; the bias is fp32
   bool a_transposed = false;                ///< what lies there is the transpose of what is meant
   bool b_transposed = false;
-  bool b_packed = false;  ///< B lies as the kernel likes it best
   bool bias = false;
   Attributes::Result result = Attributes::Result::overwritten;
+  DescriptorView b = nullptr;    ///< how B lies, where in a layout of a kernel's own
   std::string_view kernel = "";  ///< rather by the kernel of this name, where there is one
 };
 
-/// Arguments of its run(): A, B, C and, if any, the bias.
-///
-/// @param layout_of_b  becomes how B lies, where that is left to the kernel
-/// Order: fixed by the shape and the number of threads.
-/// @throws OneDnnError  no kernel for this product; the message names it
-TANDEM_NOINLINE inline Primitive make_matmul(Library const& library, MatmulTask const& task,
-                                             Descriptor* layout_of_b = nullptr) {
+namespace detail {
+
+TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const& task,
+                                        DescriptorView b) {
   Descriptor const a =
       make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
-  Descriptor const b = make_descriptor({task.k, task.n}, task.type,
-                                       task.b_packed       ? dnnl_format_tag_any
-                                       : task.b_transposed ? dnnl_ba
-                                                           : dnnl_ab);
   Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
   Descriptor const bias = make_descriptor({1, task.n}, dnnl_f32, dnnl_ab);
   Attributes const attributes{task.result};
   dnnl_primitive_desc_t made = nullptr;
   dnnl_status_t const status = matrix_product(
-      &made, library.engine(), {a.get(), b.get(), task.bias ? bias.get() : nullptr, c.get()},
+      &made, library.engine(), {a.get(), b, task.bias ? bias.get() : nullptr, c.get()},
       attributes.get(), task.kernel);
   if (status != dnnl_success) {
-    detail::refuse(status,
-                   "a matrix product of " + std::to_string(task.m) + " x " +
-                       std::to_string(task.k) + " by " + std::to_string(task.k) + " x " +
-                       std::to_string(task.n) + (task.type == dnnl_bf16 ? ", bf16" : ", fp32"),
-                   task.type);
+    refuse(status,
+           "a matrix product of " + std::to_string(task.m) + " x " + std::to_string(task.k) +
+               " by " + std::to_string(task.k) + " x " + std::to_string(task.n) +
+               (task.type == dnnl_bf16 ? ", bf16" : ", fp32"),
+           task.type);
   }
+  return Plan{made};
+}
+
+}  // namespace detail
+
+/// Arguments of its run(): A, B, C and, if any, the bias.
+///
+/// Order: fixed by the shape, the layout of B, and the number of threads.
+/// @throws OneDnnError  no kernel for this product; the message names it
+inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
+  Descriptor const b =
+      make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
   int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-  Plan const plan{made};
-  if (layout_of_b != nullptr) {
-    *layout_of_b = copy_of(plan.tensor(DNNL_ARG_WEIGHTS));
-  }
-  return Primitive{library, plan, std::span{arguments}.first(task.bias ? 4 : 3)};
+  return Primitive{library,
+                   detail::plan_matmul(library, task, task.b != nullptr ? task.b : b.get()),
+                   std::span{arguments}.first(task.bias ? 4 : 3)};
+}
+
+/// How the kernel for this product likes B best.
+inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
+  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
+  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
 }
 
 }  // namespace tandem::onednn

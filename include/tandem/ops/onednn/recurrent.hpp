@@ -12,7 +12,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/bfloat16.hpp>
@@ -36,10 +36,10 @@ namespace onednn {
 /// As host::PlainProducts, of float or BFloat16.
 ///
 /// A weight that is multiplied row by row has two copies in layouts of the kernels' own, made when
-/// parameters have changed, for microbatches of the planned size; others, and gradients of weights,
-/// take it as it lies. For BFloat16 all are rounded once. Measured for rows of 32 samples, 1024 to
-/// 4096 numbers, one thread (Zen 4): 115 GFLOP/s packed and 85 as it lies in fp32, 228 and 186 in
-/// bf16.
+/// parameters have changed; the other, for BFloat16, is rounded then. Layouts are those for 32
+/// samples, however many there are, so that no bit depends on the sizes of other microbatches.
+/// Measured for rows of 32 samples, 1024 to 4096 numbers, one thread (Zen 4): 115 GFLOP/s packed
+/// and 85 as it lies in fp32, 228 and 186 in bf16.
 template <class T>
 class PackedProducts {
  public:
@@ -47,7 +47,7 @@ class PackedProducts {
 
   PackedProducts(std::vector<host::RecurrentMatrix> const& matrices, std::int64_t batch,
                  std::int64_t rows, int threads)
-      : threads_{threads}, batch_{batch}, of_(matrices.size()) {
+      : threads_{threads}, of_(matrices.size()) {
     TeamSize const team{threads};
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       of_[i].is = matrices[i];
@@ -65,17 +65,10 @@ class PackedProducts {
   void pack(float* const* parameter, std::byte* packed, host::Device& device) {
     TeamSize const team{threads_};
     for (Matrix& m : of_) {
-      if (m.is.out == 0) {
-        continue;
-      }
-      void const* weight = parameter[m.is.parameter];
-      if constexpr (rounds) {
-        m.round.run(library_, device.scratch, parameter[m.is.parameter], packed + m.rounded_at);
-        weight = packed + m.rounded_at;
-      }
-      if (m.is.by_row) {
-        m.pack_forward.run(library_, device.scratch, weight, packed + m.forward_at);
-        m.pack_backward.run(library_, device.scratch, weight, packed + m.backward_at);
+      for (Copy* const copy : {&m.forward_copy, &m.backward_copy}) {
+        if (copy->make) {
+          copy->make.run(library_, device.scratch, parameter[m.is.parameter], packed + copy->at);
+        }
       }
     }
   }
@@ -83,24 +76,22 @@ class PackedProducts {
   void forward(host::Device& device, int matrix, float const* weight, std::byte const* packed,
                std::int64_t rows, T const* x, float* y) {
     Matrix& m = of_[static_cast<std::size_t>(matrix)];
-    bool const in_layout = m.is.by_row && rows == batch_;
     Primitive& product = m.forward.get(rows, [&](std::int64_t) { return forward_of(m, rows); });
-    product.run(library_, scratch(product, device), x,
-                in_layout ? packed + m.forward_at : plain(m, weight, packed), y);
+    product.run(library_, scratch(product, device), x, of(m.forward_copy, weight, packed), y);
   }
   void backward(host::Device& device, int matrix, float const* weight, std::byte const* packed,
                 std::int64_t rows, T const* dy, float* dx) {
     Matrix& m = of_[static_cast<std::size_t>(matrix)];
-    bool const in_layout = m.is.by_row && rows == batch_;
     if constexpr (!rounds) {
-      if (!in_layout) {
+      if (!m.is.by_row) {
         return gemm(rows, m.is.in, m.is.out, {dy, m.is.out}, {weight, m.is.in}, m.is.adds_backward,
                     dx, m.is.in);
       }
     }
     Primitive& product = m.backward.get(rows, [&](std::int64_t) { return backward_of(m, rows); });
-    product.run(library_, scratch(product, device), dy,
-                in_layout ? packed + m.backward_at : plain(m, weight, packed), dx);
+    // What is not multiplied row by row has one copy, as it lies.
+    Copy const& copy = m.is.by_row ? m.backward_copy : m.forward_copy;
+    product.run(library_, scratch(product, device), dy, of(copy, weight, packed), dx);
   }
   void gradient(host::Device& device, int matrix, std::int64_t rows, T const* dy, T const* x,
                 float* dw, bool accumulate) {
@@ -123,89 +114,85 @@ class PackedProducts {
  private:
   static constexpr bool rounds = !std::same_as<T, float>;
   static constexpr dnnl_data_type_t type = data_type<T>;
+  static constexpr std::int64_t usual_batch = 32;  // what layouts are for
 
+  /// A weight in another layout or type.
+  struct Copy {
+    Descriptor layout;
+    Primitive make;  // of the weight; empty: there is no copy
+    std::int64_t at = 0;
+  };
   struct Matrix {
     host::RecurrentMatrix is;
+    Copy forward_copy;
+    Copy backward_copy;
     ByBatch<Primitive> forward;
     ByBatch<Primitive> backward;
     ByBatch<Primitive> gradient[2];  // the second adds
-    Primitive round;
-    Primitive pack_forward;
-    Primitive pack_backward;
-    Descriptor forward_layout;
-    Descriptor backward_layout;
-    std::int64_t rounded_at = 0;
-    std::int64_t forward_at = 0;
-    std::int64_t backward_at = 0;
   };
 
-  /// What a step of the planned size wants, and where copies lie among the packed bytes.
+  /// Copies and their places among the packed bytes; primitives for a step of the planned size.
   void prepare(Matrix& m, std::int64_t rows, std::int64_t all_rows) {
+    if (m.is.by_row) {
+      m.forward_copy = copy_in(packed_layout(library_, forward_task(m, usual_batch)),
+                               make_descriptor({m.is.in, m.is.out}, dnnl_f32, dnnl_ba));
+      m.backward_copy = copy_in(packed_layout(library_, backward_task(m, usual_batch)),
+                                make_descriptor({m.is.out, m.is.in}, dnnl_f32, dnnl_ab));
+    } else if (rounds) {
+      m.forward_copy = copy_in(make_descriptor({m.is.out, m.is.in}, type, dnnl_ab),
+                               make_descriptor({m.is.out, m.is.in}, dnnl_f32, dnnl_ab));
+    }
     m.forward.get(rows, [&](std::int64_t) { return forward_of(m, rows); });
     if (rounds || m.is.by_row) {
       m.backward.get(rows, [&](std::int64_t) { return backward_of(m, rows); });
     }
-    if constexpr (rounds) {
-      Descriptor const from = make_descriptor({m.is.out, m.is.in}, dnnl_f32, dnnl_ab);
-      Descriptor const to = make_descriptor({m.is.out, m.is.in}, type, dnnl_ab);
-      m.round = make_reorder(library_, from.get(), to.get());
-      want(m.round);
-      m.rounded_at = keep(bytes_of(to.get()));
-      for (bool const adds : {false, true}) {
+    for (bool const adds : {false, true}) {
+      if (rounds) {
         m.gradient[adds ? 1 : 0].get(all_rows,
                                      [&](std::int64_t) { return gradient_of(m, all_rows, adds); });
       }
     }
-    if (m.is.by_row) {
-      Descriptor const transposed = make_descriptor({m.is.in, m.is.out}, type, dnnl_ba);
-      Descriptor const as_it_lies = make_descriptor({m.is.out, m.is.in}, type, dnnl_ab);
-      m.pack_forward = make_reorder(library_, transposed.get(), m.forward_layout.get());
-      m.pack_backward = make_reorder(library_, as_it_lies.get(), m.backward_layout.get());
-      want(m.pack_forward);
-      want(m.pack_backward);
-      m.forward_at = keep(bytes_of(m.forward_layout.get()));
-      m.backward_at = keep(bytes_of(m.backward_layout.get()));
-    }
   }
-  std::int64_t keep(std::int64_t bytes) {
-    std::int64_t const at = packed_;
-    packed_ += rounded_up(bytes);
-    return at;
+  Copy copy_in(Descriptor layout, Descriptor const& weight) {
+    Copy copy;
+    copy.make = make_reorder(library_, weight.get(), layout.get());
+    want(copy.make);
+    copy.at = packed_;
+    packed_ += rounded_up(bytes_of(layout.get()));
+    copy.layout = std::move(layout);
+    return copy;
   }
 
-  Primitive forward_of(Matrix& m, std::int64_t rows) {
-    bool const in_layout = m.is.by_row && rows == batch_;
-    return made({.m = rows,
-                 .n = m.is.out,
-                 .k = m.is.in,
-                 .type = type,
-                 .b_transposed = true,
-                 .b_packed = in_layout,
-                 .result = result(m.is.adds)},
-                in_layout ? &m.forward_layout : nullptr);
+  [[nodiscard]] MatmulTask forward_task(Matrix const& m, std::int64_t rows) const {
+    return {.m = rows,
+            .n = m.is.out,
+            .k = m.is.in,
+            .type = type,
+            .b_transposed = true,
+            .result = result(m.is.adds),
+            .b = m.is.by_row && m.forward_copy.make ? m.forward_copy.layout.get() : nullptr};
   }
-  Primitive backward_of(Matrix& m, std::int64_t rows) {
-    bool const in_layout = m.is.by_row && rows == batch_;
-    return made({.m = rows,
-                 .n = m.is.in,
-                 .k = m.is.out,
-                 .type = type,
-                 .b_packed = in_layout,
-                 .result = result(m.is.adds_backward)},
-                in_layout ? &m.backward_layout : nullptr);
+  [[nodiscard]] MatmulTask backward_task(Matrix const& m, std::int64_t rows) const {
+    return {.m = rows,
+            .n = m.is.in,
+            .k = m.is.out,
+            .type = type,
+            .result = result(m.is.adds_backward),
+            .b = m.backward_copy.make ? m.backward_copy.layout.get() : nullptr};
   }
-  Primitive gradient_of(Matrix& m, std::int64_t rows, bool adds) {
+  Primitive forward_of(Matrix const& m, std::int64_t rows) { return made(forward_task(m, rows)); }
+  Primitive backward_of(Matrix const& m, std::int64_t rows) { return made(backward_task(m, rows)); }
+  Primitive gradient_of(Matrix const& m, std::int64_t rows, bool adds) {
     return made({.m = m.is.out,
                  .n = m.is.in,
                  .k = rows,
                  .type = type,
                  .a_transposed = true,
                  .result = result(adds),
-                 .kernel = "gemm:"},
-                nullptr);  // as LinearOp's
+                 .kernel = "gemm:"});  // as LinearOp's
   }
-  Primitive made(MatmulTask const& task, Descriptor* layout) {
-    Primitive product = make_matmul(library_, task, layout);
+  Primitive made(MatmulTask const& task) {
+    Primitive product = make_matmul(library_, task);
     want(product);
     return product;
   }
@@ -213,12 +200,8 @@ class PackedProducts {
     return adds ? Attributes::Result::added_to : Attributes::Result::overwritten;
   }
 
-  static void const* plain(Matrix const& m, float const* weight, std::byte const* packed) {
-    if constexpr (rounds) {
-      return packed + m.rounded_at;
-    } else {
-      return weight;
-    }
+  static void const* of(Copy const& copy, float const* weight, std::byte const* packed) {
+    return copy.make ? static_cast<void const*>(packed + copy.at) : weight;
   }
 
   // While the op is made: so much scratch memory is asked for.
@@ -240,7 +223,6 @@ class PackedProducts {
   }
 
   int threads_;
-  std::int64_t batch_;
   Library library_;
   std::vector<Matrix> of_;
   std::int64_t scratch_ = 0;
