@@ -7,6 +7,7 @@
 #include <tandem/core/letters_aside.hpp>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/log_uniform.hpp>
 
 #include <tandem/data/text/bleu/bleu.hpp>
 #include <tandem/data/text/characters.hpp>

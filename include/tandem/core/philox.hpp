@@ -26,7 +26,8 @@ enum class RandomUse : std::uint32_t {
   order,
   augmentation,
   user,
-  generation
+  generation,
+  sampling
 };
 
 /// The 128 bits at counter (@p low, @p high) of the stream with key (@p seed, @p use).
