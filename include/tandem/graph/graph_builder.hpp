@@ -4,11 +4,13 @@
 /// @file
 /// GraphBuilder: the walk over a network type that writes its Graph.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/network.hpp>
@@ -124,25 +126,28 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
-        Parameters const list = parameters_of<L>(in);
-        node.parameters = list.count;
-        for (int p = 0; p < list.count; ++p, ++parameters) {
-          node.needs_gradient = node.needs_gradient || !frozen;
-          if constexpr (Keep) {
-            GraphParameter& own = graph.parameter[parameters];  // field by field: nvcc's sake
-            own.parameter = list.item[p];
-            own.node = nodes;
-            own.frozen = frozen;
-            own.origin = parameters;
-            own.path = path;
-          }
-        }
+        add_parameters(node, parameters_of<L>(in));
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
           share(node.first_parameter, &identity_of<typename SharedBy<L>::type>);
         }
       }
     }
     return add(node, {input});
+  }
+
+  constexpr void add_parameters(Node& node, Parameters const& list) {
+    node.parameters = list.count;
+    for (int p = 0; p < list.count; ++p, ++parameters) {
+      node.needs_gradient = node.needs_gradient || !frozen;
+      if constexpr (Keep) {
+        GraphParameter& own = graph.parameter[parameters];  // field by field: nvcc's sake
+        own.parameter = list.item[p];
+        own.node = nodes;
+        own.frozen = frozen;
+        own.origin = parameters;
+        own.path = path;
+      }
+    }
   }
 
   // Parameter p has the values of the first one of the layer that stands before it.
@@ -369,6 +374,45 @@ struct GraphBuilder {
   static constexpr bool of_other_times(Shape a, Shape b) {
     return a.timed && b.timed && a.clock != b.clock;
   }
+  template <class L, class... Branches>
+    requires(!JoinRule<L> && JoinLayer<L, Branches...>)
+  constexpr int walk(int input, Join<L, Branches...> const*) {
+    int index = 0;
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
+    Node join{.kind = NodeKind::layer, .layer = kind_of<L>(), .leaf = leaves++};
+    join.in = shape(ends[0]);
+    join.name = L::name;
+    join.identity = &identity_of<L>;
+    join.first_parameter = parameters;
+    bool valid = true;
+    for (int const end : ends) {
+      valid = valid && shape(end).valid();
+      if (graph.node[end].kind == NodeKind::input && graph.node[end].limit > 0) {
+        fail(Fault::indices, 0, 0);
+      }
+    }
+    if (ended) {
+      fail(Fault::not_last, 0, 0);
+    }
+    if (valid) {
+      [&]<std::size_t... I>(std::index_sequence<I...>) { fill<L>(join, shape(ends[I])...); }
+      (std::make_index_sequence<sizeof...(Branches)>{});
+    }
+    return add_join(join, ends);
+  }
+  template <class L>
+  constexpr void fill(Node& node, std::same_as<Shape> auto... in) {
+    if (Fault const fault = fault_of<L>(in...); fault != Fault::none) {
+      fail(fault, node.in[0], node.in[1]);
+      return;
+    }
+    node.out = L::output(in...);
+    node.out.clock = node.out.timed ? node.in.clock : std::int8_t{0};
+    node.macs = macs_of<L>(in...);
+    node.kept = kept_of<L>(in...);
+    add_parameters(node, parameters_of<L>(in...));
+  }
+
   // Images along their channels, vectors, and sequences of the same rows.
   static constexpr bool joins(Shape a, Shape b) {
     return a.rank == b.rank && a.timed == b.timed && a.clock == b.clock &&

@@ -51,7 +51,8 @@ struct Flatten {
   static auto of(Multiply<Branches...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
   }
-  template <JoinRule Rule, class... Branches>
+  template <class Rule, class... Branches>
+    requires JoinsBranches<Rule, Branches...>
   static auto of(Join<Rule, Branches...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
            TypeList<typename Canonical<Rule>::type>{};

@@ -147,22 +147,44 @@ concept JoinRule = requires(std::span<Shape const> in) {
 
 namespace detail {
 
+template <class Branch>
+inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
+
+}  // namespace detail
+
+/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
+/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
+/// first.
+template <class L, class... Branches>
+concept JoinLayer = sizeof...(Branches) >= 2 && requires {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Rule, class... Branches>
+concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
+
 template <class Rule, class... Branches>
 struct JoinIsSound {
   static constexpr bool value = true;
-  static_assert(JoinRule<Rule>,
+  static_assert(JoinsBranches<Rule, Branches...>,
                 "Join<Rule, Branches...>: Rule must be a type with `name` and "
-                "`output(std::span<Shape const>)`; derive it from ElementJoin");
+                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
+                "`output(Shape, ...)` of as many shapes as there are branches");
   static_assert(
-      !JoinRule<Rule> || ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
+      !JoinsBranches<Rule, Branches...> ||
+          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
       "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
       "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
 };
 
 }  // namespace detail
 
-/// The branches on one input, their outputs joined by Rule; the empty Sequential is the identity.
-/// Parameters of branch i are named "i.…".
+/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
+/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
+/// as ever.
 /// The primary template is the error path.
 template <class Rule, class... Branches>
 struct Join : detail::Composite {
@@ -170,7 +192,8 @@ struct Join : detail::Composite {
 };
 
 template <class Rule, class... Branches>
-  requires(JoinRule<Rule>&& detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
+           sizeof...(Branches) >= 2)
 struct Join<Rule, Branches...> : detail::Composite {};
 
 /// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of

@@ -28,7 +28,8 @@ struct CountParts {
   static constexpr GraphSize of(Multiply<Branches...> const*) {
     return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
   }
-  template <JoinRule Rule, class... Branches>
+  template <class Rule, class... Branches>
+    requires JoinsBranches<Rule, Branches...>
   static constexpr GraphSize of(Join<Rule, Branches...> const*) {
     return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
   }
