@@ -23,6 +23,7 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/attention.hpp>
+#include <tandem/layers/bahdanau.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/conv_transpose2d.hpp>

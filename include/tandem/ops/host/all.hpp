@@ -6,6 +6,7 @@
 
 #include <tandem/ops/host/activation.hpp>
 #include <tandem/ops/host/attention.hpp>
+#include <tandem/ops/host/bahdanau.hpp>
 #include <tandem/ops/host/batch_norm.hpp>
 #include <tandem/ops/host/conv_transpose.hpp>
 #include <tandem/ops/host/convolution.hpp>
