@@ -53,7 +53,7 @@ MUTATIONS = {
         "engine/prepare/memory_plan.hpp", "transient.place(size, n, last[r])",
         "transient.place(size, n, last[r] > n ? last[r] - 1 : n)"),
     "loss_by_microbatches": (  # right where all microbatches are of one size
-        "engine/rank/microbatch_passes.hpp", "1.0 / slot.samples_of(own)",
+        "engine/rank/microbatch_passes.hpp", "slot.loss_scale(own)",
         "1.0 / (own.size * parts.plan.batching.all_microbatches())"),
     "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
         "engine/rank/step_slot.hpp", ".first_sample = own.first,",
