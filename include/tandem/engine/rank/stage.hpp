@@ -93,6 +93,9 @@ struct Stage {
   /// After parameters have changed.
   TANDEM_NOINLINE static void pack(Host& host, Table const& table) {
     pack_blocks(host, table, Blocks{});
+    if constexpr (requires { Verbs<Backend>::finish_packing(host.device); }) {
+      Verbs<Backend>::finish_packing(host.device);
+    }
   }
 
  private:

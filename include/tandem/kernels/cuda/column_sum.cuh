@@ -95,38 +95,43 @@ constexpr std::int64_t column_sum_scratch_bytes(std::int64_t rows, int columns) 
 
 /// out = [+=] the sum of the rows.
 ///
-/// Shapes: x (rows, columns), out (columns).
+/// Shapes: x (rows, columns), rows @p stride elements apart (0: columns); out (columns).
 /// Cost:   reads x once; bound by memory. One launch.
 /// Order:  that of column_reduction; with @p accumulate the sum is added as one term.
 /// @pre    scratch has column_sum_scratch_bytes<T>(rows, columns)
 template <class T, class P>
 void column_sum(Stream const& stream, T const* x, std::int64_t rows, int columns, P* out,
-                bool accumulate, std::byte* scratch) {
+                bool accumulate, std::byte* scratch, int stride = 0) {
+  int const apart = stride > 0 ? stride : columns;
+  bool const whole = aligned(x) && apart % full_pack<T> == 0;
   column_reduction<T>(
       stream, rows, columns, scratch,
       [=](auto width) {
-        return detail::ColumnSumTerm<T, decltype(width)::value>{x, columns, aligned(x)};
+        return detail::ColumnSumTerm<T, decltype(width)::value>{x, apart, whole};
       },
       detail::ColumnSumResult<P>{out, accumulate});
 }
 
 /// y = x + bias.
 ///
-/// Shapes: x, y (rows, columns), y may be x; bias (columns).
+/// Shapes: x, y (rows, columns), rows of both @p stride elements apart (0: columns), y may be x;
+///         bias (columns).
 /// Cost:   reads x and writes y once; bound by memory.
 template <class T, class P>
-void add_bias(Stream const& stream, T const* x, T* y, P const* bias, std::int64_t rows,
-              int columns) {
-  bool const whole = aligned(x, y);
+void add_bias(Stream const& stream, T const* x, T* y, P const* bias, std::int64_t rows, int columns,
+              int stride = 0) {
+  int const apart = stride > 0 ? stride : columns;
+  bool const whole = aligned(x, y) && apart % full_pack<T> == 0;
   column_map<T>(stream, rows, columns, [=](auto width) {
-    return detail::AddBiasMap<T, decltype(width)::value, P>{x, y, bias, columns, whole};
+    return detail::AddBiasMap<T, decltype(width)::value, P>{x, y, bias, apart, whole};
   });
 }
 
 /// y += bias, in place.
 template <class T, class P>
-void add_bias(Stream const& stream, T* y, P const* bias, std::int64_t rows, int columns) {
-  add_bias(stream, y, y, bias, rows, columns);
+void add_bias(Stream const& stream, T* y, P const* bias, std::int64_t rows, int columns,
+              int stride = 0) {
+  add_bias(stream, static_cast<T const*>(y), y, bias, rows, columns, stride);
 }
 
 }  // namespace tandem::cuda

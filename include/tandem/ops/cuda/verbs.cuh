@@ -53,6 +53,11 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
   static void finish_gradients(cuda::RankDevice& d) {
     cuda::finish_casts<typename Precision::Scalar, typename Precision::Master>(d.compute, d.casts);
   }
+  /// What pack() of ops left waiting is packed from here on.
+  static void finish_packing(cuda::RankDevice& d) {
+    using T = typename Precision::Scalar;
+    cuda::finish_casts<T, T>(d.compute, d.packing);
+  }
   template <class Functor>
   static void each(cuda::RankDevice& d, std::int64_t n, Functor const& functor) {
     cuda::each(d.compute, n, functor);

@@ -46,6 +46,7 @@ struct BasicCuda {
                                      .fuse_linear = true,
                                      .fuse_sum = true,
                                      .channels_last = true,
+                                     .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
                                      .absorb_bias = true};
   static constexpr char const* name = "cuda";

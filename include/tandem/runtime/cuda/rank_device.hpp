@@ -110,7 +110,8 @@ struct RankDevice {
   Stream copy;
   std::byte* scratch = nullptr;  ///< of one pass at a time, on the compute stream; not owned
   std::int64_t scratch_bytes = 0;
-  CastQueue casts;  ///< gradients that wait until their bucket is whole
+  CastQueue casts;    ///< gradients that wait until their bucket is whole
+  CastQueue packing;  ///< weights that wait to be copied to where ops read them side by side
 
   template <class T>
   [[nodiscard]] T* scratch_as() const noexcept {

@@ -67,7 +67,8 @@ class Arrivals {
  public:
   static constexpr std::size_t count = 256;
 
-  explicit Arrivals(cudaStream_t stream) : stream_{stream} {
+  Arrivals(Device device, cudaStream_t stream) : device_{device}, stream_{stream} {
+    ScopedDevice const scope{device};
     constexpr std::size_t bytes = count * sizeof(unsigned);
     void* memory = nullptr;
     check(cudaMallocAsync(&memory, bytes, stream));
@@ -75,8 +76,11 @@ class Arrivals {
     check(cudaMemsetAsync(memory_, 0, bytes, stream));
   }
   Arrivals(Arrivals&& other) noexcept
-      : memory_{std::exchange(other.memory_, nullptr)}, stream_{other.stream_} {}
+      : device_{other.device_},
+        memory_{std::exchange(other.memory_, nullptr)},
+        stream_{other.stream_} {}
   Arrivals& operator=(Arrivals&& other) noexcept {
+    std::swap(device_, other.device_);
     std::swap(memory_, other.memory_);
     std::swap(stream_, other.stream_);
     return *this;
@@ -90,6 +94,7 @@ class Arrivals {
   [[nodiscard]] unsigned* get() const noexcept { return memory_; }
 
  private:
+  Device device_;
   unsigned* memory_ = nullptr;
   cudaStream_t stream_ = nullptr;
 };
@@ -101,7 +106,8 @@ class Arrivals {
 class Stream {
  public:
   /// @throws Error  @p device does not exist, or its driver has no stream left to give
-  explicit Stream(Device device) : handle_{make(device)}, device_{device}, arrivals_{get()} {}
+  explicit Stream(Device device)
+      : handle_{make(device)}, device_{device}, arrivals_{device, get()} {}
 
   Stream(Stream&&) noexcept = default;
   Stream& operator=(Stream&& other) noexcept {
