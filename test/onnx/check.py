@@ -70,7 +70,7 @@ def main():
         paths = sorted(pathlib.Path(folder).glob("*.onnx"))
         for path in paths:
             check(path)
-        assert len(paths) == 6, paths
+        assert len(paths) == 7, paths
 
 
 if __name__ == "__main__":

@@ -87,6 +87,12 @@ struct Rows
                   Concat<Sequential<Linear<24>, Attention<2>>, Sequential<Linear<6>, SwiGlu>>,
                   RmsNorm<>, Softmax, Concat<LastRow, MeanOverTime>, Linear<5>>> {};
 
+/// States that rows leave to rows.
+struct States
+    : Network<Tokens<9, 13>,
+              Sequential<Embedding<13, 8>, Lstm<6>, Lstm<5, OneBias, ForgetBias<1>, Bidirectional>,
+                         Gru<7>, Gru<4, NoBias, Bidirectional>, Linear<5>, LastRow>> {};
+
 /// Two inputs, of different numbers of rows.
 struct Pair : Network<Inputs<Tokens<5, 7>, Tokens<6, 9>>,
                       Sequential<Concat<Sequential<Embedding<7, 4>, MeanOverTime>,
@@ -190,6 +196,10 @@ int main(int argc, char** argv) try {
   rows.add(2, 1);
   rows.add(1, 6);
   rows.write();
+  Case<States> states{folder, "states"};
+  states.add(3, 9);
+  states.add(1, 4);
+  states.write();
   Case<Pair> pair{folder, "pair"};
   pair.add(3, 5, 6);
   pair.add(2, 4, 2);

@@ -69,6 +69,12 @@ TEST_CASE("a criterion in chunks keeps no logits") {
   CHECK(device_memory<Chunks, SingleDevice<>, AdamW, Fp32>(4, 0).kept < 4 * 48 * 1000 * 4);
 }
 
+struct States
+    : Network<Tokens<24, 40>, Sequential<Embedding<40, 16>, Lstm<24, Projection<12>, Bidirectional>,
+                                         Gru<16>, Vocabulary<40>>> {};
+
+TEST_CASE("recurrent layers keep their gates and states") { check<States, SingleDevice<>>(8); }
+
 TEST_CASE("pipelines whose ends share the words") {
   check<Small, Two<OneFOneB>>(16);
   check<Small, Hybrid<DataParallel<2>, Two<OneFOneB>>>(16);

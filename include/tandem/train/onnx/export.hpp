@@ -21,6 +21,7 @@
 #include <tandem/train/onnx/graph.hpp>
 #include <tandem/train/onnx/image_layers.hpp>
 #include <tandem/train/onnx/layers.hpp>
+#include <tandem/train/onnx/recurrent.hpp>
 #include <tandem/train/predict/model_weights.hpp>
 
 namespace tandem {
