@@ -77,14 +77,20 @@ struct Pairs {
   }
 };
 
-template <class S, class N>
+/// The same, in batches of like lengths.
+struct BucketedPairs : Pairs {
+  [[nodiscard]] int buckets() const { return 3; }
+};
+static_assert(BucketedDataset<BucketedPairs> && !BucketedDataset<Pairs>);
+
+template <class S, class N, class D = Pairs>
 std::vector<double> losses() {
   test::Watchdog const watchdog{"pairs of sentences"};
   Trainer<N, S, Double> trainer{options()};
   std::vector<double> all;
   for (Epoch const epoch : epochs(3)) {
-    all.push_back(trainer.train(Pairs{}, epoch).loss);
-    all.push_back(trainer.evaluate(Pairs{}).loss);
+    all.push_back(trainer.train(D{}, epoch).loss);
+    all.push_back(trainer.evaluate(D{}).loss);
   }
   for (NamedParameter<double> const& p : trainer.parameters()) {
     all.insert(all.end(), p.value.begin(), p.value.end());
@@ -92,10 +98,10 @@ std::vector<double> losses() {
   return all;
 }
 
-template <class S, class N = Net, int Parts = 2>
+template <class S, class N = Net, int Parts = 2, class D = Pairs>
 void check_as_one_device() {
-  std::vector<double> const one = losses<SingleDevice<Microbatches<Parts>>, N>();
-  std::vector<double> const many = losses<S, N>();
+  std::vector<double> const one = losses<SingleDevice<Microbatches<Parts>>, N, D>();
+  std::vector<double> const many = losses<S, N, D>();
   REQUIRE(one.size() == many.size());
   double worst = 0.0;
   for (std::size_t i = 0; i < one.size(); ++i) {
@@ -108,6 +114,11 @@ TEST_CASE("pairs train alike on replicas, and on stages that each read an input"
   check_as_one_device<DataParallel<2>>();
   check_as_one_device<Pipeline<OneFOneB, 2, Split<1>, Split<3>>>();
   check_as_one_device<ModelParallel<Split<1>, Split<3>, Microbatches<2>>>();
+}
+
+TEST_CASE("pairs in length buckets train alike on replicas: batches know of no devices") {
+  check_as_one_device<DataParallel<2>, Net, 2, BucketedPairs>();
+  CHECK(losses<SingleDevice<>, Net, BucketedPairs>() != losses<SingleDevice<>, Net>());
 }
 
 TEST_CASE("pairs train alike where each stage reads an input, and a device has two stages") {
