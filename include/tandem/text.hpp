@@ -20,5 +20,6 @@
 #include <tandem/data/text/text_stream.hpp>
 #include <tandem/data/text/token_file.hpp>
 #include <tandem/data/text/tokenizer.hpp>
+#include <tandem/data/text/words.hpp>
 
 #include <tandem/core/letters_back.hpp>

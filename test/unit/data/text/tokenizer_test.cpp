@@ -10,6 +10,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/tokenizer.hpp>
+#include <tandem/data/text/words.hpp>
 
 #include "data_files.hpp"
 
@@ -19,6 +20,7 @@ using doctest::Contains;
 using tandem::Characters;
 using tandem::Error;
 using tandem::FileError;
+using tandem::Words;
 using Tokens = std::vector<std::int32_t>;
 
 struct Archetype {
@@ -44,7 +46,8 @@ struct ChangesWithSize : Archetype {
 static_assert(tandem::Tokenizer<Archetype>);
 static_assert(!tandem::Tokenizer<NoEncode> && !tandem::Tokenizer<EncodesToBytes>);
 static_assert(!tandem::Tokenizer<NoDecode> && !tandem::Tokenizer<ChangesWithSize>);
-static_assert(tandem::Tokenizer<tandem::Bytes> && tandem::Tokenizer<Characters>);
+static_assert(tandem::Tokenizer<tandem::Bytes> && tandem::Tokenizer<Characters> &&
+              tandem::Tokenizer<Words>);
 
 TEST_CASE("Bytes writes every byte as its number") {
   std::string all;
@@ -134,6 +137,41 @@ TEST_CASE("Characters refuse a vocabulary that is not ascending UTF-8") {
   CHECK_THROWS_WITH_AS(parse("aa"), Contains("U+0061 at byte 1"), FileError);
   CHECK_THROWS_WITH_AS(static_cast<void>(Characters::load("none")), Contains("no such file"),
                        FileError);
+}
+
+TEST_CASE("Words numbers the words of a text by how often they occur") {
+  Words const words{"b a\tb c\r\n<UNK> \xC3\x86 a b\n\n"};
+  auto const list = words.words();
+  CHECK(std::vector<std::string>(list.begin(), list.end()) ==
+        std::vector<std::string>{"<S>", "<UNK>", "b", "a", "c", "\xC3\x86"});
+  CHECK(words.encode(" a  b\nd <UNK> c\n") == Tokens{3, 2, 0, 1, 1, 4, 0});
+  CHECK(words.decode(words.encode(" a  b\nd c\n")) == "a b\n<UNK> c\n");
+  CHECK(words.encode("").empty());
+  CHECK(Words{"b a b c", 3}.encode("a b") == Tokens{1, 2});
+  CHECK(Words{"b a b c", 4}.size() == 4);
+  CHECK_THROWS_WITH_AS(static_cast<void>(words.decode(Tokens{6})),
+                       Contains("Words::decode: the token 6 at position 0"), Error);
+  CHECK_THROWS_WITH_AS(Words{" \n<S>"}, Contains("Words: the text has no words"), Error);
+  CHECK_THROWS_WITH_AS(Words{"a \xE9"}, Contains("not UTF-8 at byte 2"), Error);
+  CHECK_THROWS_WITH_AS((Words{"a", 2}), Contains("at least 3 tokens"), tandem::ContractError);
+}
+
+TEST_CASE("a vocabulary of Words is a file of them, and lies are refused with the line") {
+  support::TemporaryFolder const folder;
+  std::string const path = folder.path() + "/words";
+  Words const words{"the cat and the dog"};
+  words.save(path);
+  CHECK(Words::load(path).encode("dog the bird") == words.encode("dog the bird"));
+  auto const refused = [&](std::string const& text, char const* sentence) {
+    std::string const file = folder.write("lie", {text.begin(), text.end()});
+    CHECK_THROWS_WITH_AS(static_cast<void>(Words::load(file)), Contains(sentence), FileError);
+  };
+  refused("", "the vocabulary is empty");
+  refused("<S>\n<UNK>\n", "has a word behind them");
+  refused("<UNK>\n<S>\na\n", "begins with the lines '<S>' and '<UNK>'");
+  refused("<S>\n<UNK>\na\nb\na\n", "line 5 is that of line 3");
+  refused("<S>\n<UNK>\n\na\n", "line 3 is empty or has a blank");
+  refused("<S>\n<UNK>\na b\n", "line 3 is empty or has a blank");
 }
 
 }  // namespace tokenizer_test
