@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -13,6 +14,7 @@
 
 #include <compare.hpp>
 #include <support/watchdog.hpp>
+#include <unit/golden/golden.hpp>
 
 namespace tandem {
 namespace bahdanau_test {
@@ -182,6 +184,42 @@ TEST_CASE("gradients of both inputs and all parameters equal finite differences"
     check(s.parameter[p], computed, 2.0);
   }
   CHECK(worst <= 1e-8);
+}
+
+TEST_CASE("PyTorch's output and gradients") {
+  test::Golden const golden{"bahdanau"};
+  Setting<double> s;
+  s.x[0] = golden.values("query");
+  s.x[1] = golden.values("memory");
+  s.lengths = golden.values<std::int32_t>("lengths");
+  s.weights = golden.values("weights");
+  for (int p = 0; p < s.list.count; ++p) {
+    auto const value = golden.values(s.list.item[p].name);
+    auto& own = s.parameter[static_cast<std::size_t>(p)];
+    REQUIRE(value.size() == own.size());
+    std::copy(value.begin(), value.end(), own.begin());
+  }
+  static_cast<void>(s.objective());
+  s.with([&](Operands<double> const& o) {
+    s.op.input_gradient(o, s.pass());
+    s.op.weight_gradient(o, s.pass());
+  });
+  auto const check = [&](std::string const& name, std::vector<double> const& own) {
+    INFO(name);
+    auto const other = golden.values(name);
+    REQUIRE(own.size() == other.size());
+    double worst = 0.0;
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      worst = std::max(worst, std::fabs(own[i] - other[i]));
+    }
+    CHECK(worst <= 1e-14);
+  };
+  check("output", s.y);
+  check("gradient.query", s.dx[0]);
+  check("gradient.memory", s.dx[1]);
+  for (int p = 0; p < s.list.count; ++p) {
+    check("gradient." + std::string{s.list.item[p].name}, s.gradient[static_cast<std::size_t>(p)]);
+  }
 }
 
 TEST_CASE("floats are as near as their rounding allows") {
