@@ -150,6 +150,8 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
     if backend == "emulated":  # a minute a strategy to compile, and kernels a thread at a time
         kinds, pairs_each = 2, 6
     network = random_network(r, largest, tokens)
+    while backend == "emulated" and sequences.is_of_host(network):
+        network = random_network(r, largest, tokens)
     of_tokens = networks.is_of_tokens(network)
     program = {"seed": str(seed), "backend": backend, "network": network, "repeats": of_tokens or r.random() < 0.5,
                "loss": random_loss(seed, network), "strategies": [], "pairs": []}

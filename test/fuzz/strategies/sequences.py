@@ -9,11 +9,11 @@ import copy
 from shapes import Rows, shape_of
 
 LAYERS = ("embedding", "positions", "rotary", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh",
-          "softmax", "swiglu", "attention", "vocabulary", "last_row", "mean_over_time", "input")
+          "softmax", "swiglu", "attention", "recurrent", "vocabulary", "last_row", "mean_over_time", "input")
 PLAIN = {"gelu": "Gelu", "gelu_tanh": "GeluTanh", "silu": "SiLU", "sigmoid": "Sigmoid", "tanh": "Tanh",
          "softmax": "Softmax", "swiglu": "SwiGlu", "relu": "ReLU", "last_row": "LastRow",
          "mean_over_time": "MeanOverTime"}
-WITH_PARAMETERS = ("embedding", "positions", "layer_norm", "rms_norm", "vocabulary")
+WITH_PARAMETERS = ("embedding", "positions", "layer_norm", "rms_norm", "recurrent", "vocabulary")
 
 
 def parts_in(part):
@@ -29,7 +29,12 @@ def embeddings_in(body):
 def generates(network):
     """Whether each row says what comes next, and looks at no later one."""
     writes = network["body"]["parts"][-1]["kind"] == "vocabulary"
-    return writes and all(part["causal"] for part in parts_in(network["body"]) if part["kind"] == "attention")
+    return writes and all(part.get("causal", True) and not part.get("both") for part in parts_in(network["body"]))
+
+
+def is_of_host(network):
+    """Whether a layer has no kernels for Cuda."""
+    return any(part["kind"] == "recurrent" for part in parts_in(network["body"]))
 
 
 def is_by_sample(network):
@@ -80,6 +85,11 @@ def cpp(part):
             return spelled("RotaryPositions", options)
         options += ["Causal"] if part["causal"] else []
         return spelled("Attention", options + ([f"Percent<{part['percent']}>"] if part["percent"] else []))
+    if kind == "recurrent":
+        options = [str(part["hidden"])] + [["NoBias"], ["OneBias"], []][part["biases"]]
+        options += [f"Projection<{part['projection']}>"] if part["projection"] else []
+        options += ["ForgetBias<1>"] if part["forgets_less"] else []
+        return spelled("Gru" if part["gru"] else "Lstm", options + (["Bidirectional"] if part["both"] else []))
     if kind == "vocabulary":
         options = ["words"] + (["Shares<Words>"] if part["shares"] else [])
         options += [] if part["bias"] else ["NoBias"]
@@ -157,7 +167,21 @@ def random_thought(r, out):
     return seq(parts)
 
 
+def random_memory(r, out, causal):
+    """A state that each row leaves to the next, `out` numbers of it in one direction or in both."""
+    both = not causal and out % 2 == 0 and r.random() < 0.6
+    each = out // 2 if both else out
+    gru, projects = r.random() < 0.4, r.random() < 0.4
+    part = {"kind": "recurrent", "gru": gru, "hidden": each, "projection": 0, "biases": r.choice((0, 1, 2, 2)),
+            "both": both, "forgets_less": not gru and r.random() < 0.3}
+    if projects and not gru:
+        part.update({"hidden": r.choice((1, 3, 5, 8, 17)), "projection": each})
+    return seq(([norm(r)] if r.random() < 0.4 else []) + [part])
+
+
 def random_body(r, channels, causal):
+    if r.random() < 0.2:
+        return random_memory(r, channels, causal)
     return random_attention(r, channels, causal) if r.random() < 0.55 else random_thought(r, channels)
 
 
@@ -219,7 +243,8 @@ def random_network(r, largest=20):
 def smaller_layers(part):
     """The layer with fewer options."""
     kind = part["kind"]
-    changes = {"attention": ({"percent": 0}, {"causal": True}), "layer_norm": ({"bias": False},),
+    changes = {"attention": ({"percent": 0}, {"causal": True}),
+               "recurrent": ({"biases": 0}, {"forgets_less": False}), "layer_norm": ({"bias": False},),
                "linear": ({"bias": False},),
                "vocabulary": ({"bias": False}, {"smoothing": 0}, {"chunk": 0}, {"divisor": ""})}.get(kind, ())
     for change in changes:

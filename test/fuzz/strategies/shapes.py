@@ -40,6 +40,8 @@ def of_rows(part, shape):
     if kind == "attention":
         heads = heads_in(part)
         return None if channels % heads else shape._replace(channels=part["heads"] * (channels // heads))
+    if kind == "recurrent":
+        return shape._replace(channels=(part["projection"] or part["hidden"]) * (2 if part["both"] else 1))
     if kind == "vocabulary":
         return shape._replace(channels=3)
     if kind in ("last_row", "mean_over_time"):
