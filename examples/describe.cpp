@@ -1,12 +1,15 @@
 // Prints a table of a network: layer, output shape, parameters, multiply-accumulates, memory.
 //   describe googlenet|resnet20|resnet18|small_cnn|gpt2|gpt2_medium|gpt2_large|gpt2_xl [--top]
 //            [--strategy single|data2|model2] [--batch N]
+//            [--backend cuda] [--precision tf32|bf16|fp32] [--machine dgx-h100]
 // --top: a row a top-level part. --strategy, --batch: each device's memory for steps of N samples,
-// 128 if it is not said. Needs no device: everything comes from the constexpr graph. For networks
-// of your own: td::describe<Net, Strategy>() of <tandem/describe.hpp>, which is all of this but the
-// arguments.
+// 128 if it is not said. --backend cuda: the kernels of a step instead, with their bytes and the
+// machine's roofline. Needs no device: everything comes from the constexpr graph. For networks of
+// your own: td::describe<Net, Strategy>() and td::describe_cuda<Net, Strategy>() of
+// <tandem/describe.hpp>, which are all of this but the arguments.
 
 #include <tandem/describe.hpp>
+#include <tandem/plan.hpp>
 #include <tandem/tandem.hpp>
 
 #include <cstdio>
@@ -19,13 +22,35 @@ namespace td = tandem;
 struct Arguments {
   std::string net;
   std::string strategy;
+  std::string backend;
+  std::string precision = "tf32";
+  std::string machine = "dgx-h100";
   td::DescribeOptions options{};
 };
+
+using One = td::SingleDevice<>;
+
+template <class Net>
+std::string kernels(char const* title, Arguments const& arguments) {
+  td::Machine const& machine = *td::find_machine(arguments.machine);
+  td::AccountOptions const options{.batch =
+                                       arguments.options.batch > 0 ? arguments.options.batch : 128};
+  return arguments.precision == "bf16"
+             ? td::describe_cuda<Net, One, td::Bf16>(options, machine, title)
+         : arguments.precision == "fp32"
+             ? td::describe_cuda<Net, One, td::Fp32>(options, machine, title)
+             : td::describe_cuda<Net>(options, machine, title);
+}
 
 template <class Net>
 int print(char const* title, Arguments arguments) {
   arguments.options.title = title;
   td::DescribeOptions const& options = arguments.options;
+  if (arguments.backend == "cuda") {
+    std::string const text = kernels<Net>(title, arguments);
+    std::fputs(text.c_str(), stdout);
+    return 0;
+  }
   std::string const text =
       arguments.strategy == "data2"    ? td::describe<Net, td::DataParallel<2>>(options)
       : arguments.strategy == "model2" ? td::describe<Net, td::ModelParallel<td::Auto<2>>>(options)
@@ -38,7 +63,8 @@ int refuse(std::string const& word) {
   std::fprintf(stderr,
                "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, "
                "gpt2_large or gpt2_xl, and then --top, --strategy single, data2 or model2, --batch "
-               "and a number, or nothing, not '%s'\n",
+               "and a number, --backend cuda with --precision tf32, bf16 or fp32 and --machine and "
+               "a name but no --strategy, or nothing, not '%s'\n",
                td::detail::printable(word).c_str());
   return 2;
 }
@@ -57,9 +83,19 @@ int main(int argc, char** argv) try {
       arguments.options.batch = arguments.options.batch > 0 ? arguments.options.batch : 128;
     } else if (word == "--batch" && i + 1 < argc) {
       arguments.options.batch = number_in<int>(argv[++i], 1, 1 << 20, "describe: --batch");
+    } else if (word == "--backend" && value == "cuda") {
+      arguments.backend = argv[++i];
+    } else if (word == "--precision" && (value == "tf32" || value == "bf16" || value == "fp32")) {
+      arguments.precision = argv[++i];
+    } else if (word == "--machine" && td::find_machine(value) != nullptr) {
+      arguments.machine = argv[++i];
     } else {
-      return refuse(word == "--strategy" ? value : word);
+      return refuse(word == "--strategy" || word == "--precision" || word == "--machine" ? value
+                                                                                         : word);
     }
+  }
+  if (arguments.backend == "cuda" && !arguments.strategy.empty()) {
+    return refuse("--strategy");
   }
   std::string const& net = arguments.net;
   if (net == "googlenet")

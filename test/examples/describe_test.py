@@ -44,6 +44,17 @@ class Describe(program.ProgramTest):
         self.assertIn("--batch takes a whole number from 1 to 1048576, not '0'",
                       self.sentence("googlenet", "--batch", "0"))
 
+    def test_kernels_of_a_step_on_a_gpu(self):
+        rows = self.output("resnet20", "--backend", "cuda", "--precision", "bf16", "--batch", "64").splitlines()
+        self.assertEqual(rows[1], "ResNet-20 in bf16: a step of 64 samples on one GPU; us by the roofline of dgx-h100")
+        layers = [row for row in rows[3:] if ", forward " in row]
+        self.assertEqual(layers[0][:18], "0.0 Conv2d, forward"[:18])
+        kernels = rows[rows.index("") + 1 if rows[0] else rows.index("", 1) + 2:-1]
+        total = rows[-1].split()
+        self.assertEqual(total[0], "total")
+        self.assertEqual(sum(int(row.split()[-5]) for row in kernels), int(total[1]))
+        self.assertIn("precision tf32, bf16 or fp32", self.sentence("resnet20", "--backend", "cuda", "--precision", "x"))
+
     def test_anything_else_is_one_sentence(self):
         for arguments, word in [
                 ((), ""), (("",), ""), (("--top",), "--top"), (("googlenet", ""), ""),
@@ -57,8 +68,8 @@ class Describe(program.ProgramTest):
                 self.assertEqual(
                     self.sentence(*arguments),
                     "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, gpt2_large or "
-                    "gpt2_xl, and then --top, --strategy single, data2 or model2, --batch and a number, or nothing, "
-                    f"not '{word}'")
+                    "gpt2_xl, and then --top, --strategy single, data2 or model2, --batch and a number, --backend cuda "
+                    f"with --precision tf32, bf16 or fp32 and --machine and a name but no --strategy, or nothing, not '{word}'")
 
 
 if __name__ == "__main__":

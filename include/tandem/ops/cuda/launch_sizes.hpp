@@ -10,6 +10,7 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/kernels/cuda/column_tiles.hpp>
+#include <tandem/kernels/functors/window_cells.hpp>
 
 namespace tandem::cuda {
 
@@ -18,14 +19,30 @@ enum class KernelPass : std::uint8_t { forward, input_gradient, weight_gradient 
 
 /// What a layer's type says beyond its node.
 struct LaunchTraits {
-  int heads = 0;        ///< of an attention
-  int key_heads = 0;    ///< likewise
-  double dropout = 0;   ///< likewise, or of the layer itself
-  int chunk_rows = 0;   ///< of a Vocabulary; 0: all at once
-  int cell_bytes = 4;   ///< of a max pool's saved cells
-  bool timed = false;   ///< of an average over time
-  bool by_row = false;  ///< likewise
+  int heads = 0;       ///< of an attention
+  int key_heads = 0;   ///< likewise
+  double dropout = 0;  ///< likewise, or of the layer itself
+  int chunk_rows = 0;  ///< of a Vocabulary; 0: all at once
+  int cell_bytes = 4;  ///< of a max pool's saved cells
 };
+
+/// What a layer's type says that its node does not.
+template <class L>
+LaunchTraits launch_traits(Shape in) {
+  LaunchTraits traits;
+  if constexpr (requires { L::heads, L::key_heads, L::dropout; }) {
+    traits.heads = L::heads;
+    traits.key_heads = L::key_heads;
+    traits.dropout = L::dropout;
+  }
+  if constexpr (requires { L::options.chunk_rows; }) {
+    traits.chunk_rows = L::options.chunk_rows;
+  }
+  if constexpr (requires { cell_fits_byte(L::geometry(in).window); }) {
+    traits.cell_bytes = cell_fits_byte(L::geometry(in).window) ? 1 : 4;
+  }
+  return traits;
+}
 
 /// One node and microbatch in training, in a backend with cuDNN.
 struct LaunchSizes {
@@ -36,6 +53,7 @@ struct LaunchSizes {
   bool fp32 = false;         ///< products do not round their factors: no GELU goes into them
   bool accumulates = false;  ///< an earlier microbatch has left gradients
   bool gives_input_gradient = true;
+  int siblings = 1;  ///< convolutions that one computes side by side; then y and the like are all's
   int batch = 1;
   double x = 0;        ///< bytes of the first input
   double y = 0;        ///< bytes of the output

@@ -53,29 +53,21 @@ constexpr double weight_bytes(S const& s) { return s.rounded(s.weights); }
 constexpr double x_and_weights(S const& s) { return s.x + s.rounded(s.weights); }
 constexpr double y_and_weights(S const& s) { return s.y + s.rounded(s.weights); }
 
-// Sums over the rows of y: a bias's gradient.
-constexpr std::int64_t y_chunks(S const& s) {
-  return s.chunks(s.rows(s.node.out), S::columns(s.node.out));
-}
+// Partial sums over the rows of y: a bias's gradient.
 constexpr double y_partial(S const& s) {
   return s.partial(1, s.rows(s.node.out), S::columns(s.node.out));
 }
-// Two sums over the rows of x: norms.
-constexpr std::int64_t x_chunks(S const& s) {
-  return s.chunks(s.rows(s.node.in), S::columns(s.node.in));
-}
+// Two over the rows of x: norms.
 constexpr double x_partial(S const& s) {
   return s.partial(2, s.rows(s.node.in), S::columns(s.node.in));
 }
 
 constexpr bool has_bias(S const& s) { return s.biases > 0; }
 constexpr bool own_bias(S const& s) { return s.biases > 0 && !s.node.absorbed; }
-constexpr bool own_bias_chunked(S const& s) { return own_bias(s) && y_chunks(s) > 1; }
-constexpr bool rounds(S const& s) { return s.mixed() && !s.accumulates; }
 constexpr bool adds(S const& s) { return s.accumulates; }
-constexpr bool chunked(S const& s) { return x_chunks(s) > 1; }
-constexpr bool first_of_all(S const& s) { return !s.gives_input_gradient; }
-constexpr bool first_and_chunked(S const& s) { return first_of_all(s) && chunked(s); }
+constexpr double batch_norm_sums_read(S const& s) {
+  return s.x + s.y + x_partial(s) + s.kept(4 * s.weights);
+}
 constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
 constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
 
@@ -148,20 +140,14 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Conv2d", forward, own_bias, "column_map_kernel:AddBiasMap", [](S const& s) { return s.y + s.kept(s.biases); }, y},
     {"Conv2d", input_gradient, always, "cudnnBackendExecute", y_and_weights, x, products},
     {"Conv2d", weight_gradient, always, "cudnnBackendExecute", x_and_y, weight_bytes, products},
-    {"Conv2d", weight_gradient, rounds, "map_kernel:AsItIs", weight_bytes, [](S const& s) { return s.kept(s.weights); }},
-    {"Conv2d", weight_gradient, adds, "map_kernel:Plus", [](S const& s) { return s.rounded(s.weights) + s.kept(s.weights); }, [](S const& s) { return s.kept(s.weights); }},
-    {"Conv2d", weight_gradient, own_bias, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return y_chunks(s) > 1 ? y_partial(s) : s.kept(s.biases); }},
-    {"Conv2d", weight_gradient, own_bias_chunked, "column_combine_kernel", y_partial, [](S const& s) { return s.kept(s.biases); }},
+    {"Conv2d", weight_gradient, [](S const& s) { return (s.accumulates || s.siblings > 1) && !s.mixed(); }, "cast_many_kernel", [](S const& s) { return s.kept((s.accumulates ? 2 : 1) * s.weights); }, [](S const& s) { return s.kept(s.weights); }},
+    {"Conv2d", weight_gradient, own_bias, "column_sums_kernel:ColumnSumTerm", [](S const& s) { return s.y + y_partial(s); }, [](S const& s) { return y_partial(s) + s.kept(s.biases); }},
 
-    {"BatchNorm2d", forward, always, "column_moments_kernel", x, x_partial},
-    {"BatchNorm2d", forward, always, "moments_combine_kernel", x_partial, [](S const& s) { return s.kept(3 * s.weights); }},
+    {"BatchNorm2d", forward, always, "column_moments_kernel", [](S const& s) { return s.x + x_partial(s); }, [](S const& s) { return x_partial(s) + s.kept(3 * s.weights); }},
     {"BatchNorm2d", forward, always, "column_map_kernel:BatchNormMap", [](S const& s) { return s.x + s.kept(4 * s.weights); }, y},
-    {"BatchNorm2d", input_gradient, always, "column_sums_kernel:BatchNormSumsTerm", [](S const& s) { return s.x + s.y + s.kept(4 * s.weights); }, x_partial},
-    {"BatchNorm2d", input_gradient, chunked, "column_combine_kernel", x_partial, [](S const& s) { return s.kept(2 * s.weights); }},
+    {"BatchNorm2d", input_gradient, always, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept((s.node.frozen ? 2 : 6) * s.weights); }},
     {"BatchNorm2d", input_gradient, always, "column_map_kernel:BatchNormGradientMap", [](S const& s) { return s.x + s.y + s.kept(6 * s.weights); }, x},
-    {"BatchNorm2d", weight_gradient, first_of_all, "column_sums_kernel:BatchNormSumsTerm", [](S const& s) { return s.x + s.y + s.kept(4 * s.weights); }, x_partial},
-    {"BatchNorm2d", weight_gradient, first_and_chunked, "column_combine_kernel", x_partial, [](S const& s) { return s.kept(2 * s.weights); }},
-    {"BatchNorm2d", weight_gradient, always, "batch_norm_weight_gradient_kernel", [](S const& s) { return s.kept(5 * s.weights); }, [](S const& s) { return s.kept(4 * s.weights); }},
+    {"BatchNorm2d", weight_gradient, [](S const& s) { return !s.gives_input_gradient; }, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept(6 * s.weights); }},
 
     {"ReLU", forward, applies, "map_kernel:Rectify", x, y},
     {"ReLU", input_gradient, always, "map_kernel:RectifyGradient", [](S const& s) { return 2 * s.y; }, x},
@@ -201,8 +187,7 @@ inline constexpr LaunchRow launch_rows[] = {
 
     {"LayerNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.sums >= 0 ? 2 : 1) + 8.0 * tokens(s); }},
     {"LayerNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.joined ? s.x : 0) + 8.0 * tokens(s); }, x},
-    {"LayerNorm", weight_gradient, always, "column_sums_kernel:RowNormWeightTerm", x_and_y, [](S const& s) { return chunked(s) ? x_partial(s) : s.kept(s.numbers); }},
-    {"LayerNorm", weight_gradient, chunked, "column_combine_kernel", x_partial, [](S const& s) { return s.kept(s.numbers); }},
+    {"LayerNorm", weight_gradient, always, "column_sums_kernel:RowNormWeightTerm", [](S const& s) { return s.x + s.y + x_partial(s); }, [](S const& s) { return x_partial(s) + s.kept(s.numbers); }},
 
     {"Embedding", forward, always, "embedding_kernel", [](S const& s) { return token_bytes(s) + s.y; }, y},
     {"Embedding", weight_gradient, always, "memset", none, run_bytes},
@@ -213,7 +198,6 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Positions", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights); }, y},
     {"Positions", input_gradient, always, "copy", y, x},
     {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights); }},
-    {"Positions", weight_gradient, [](S const& s) { return s.chunks(s.batch, static_cast<int>(s.node.in.elements())) > 1; }, "column_combine_kernel", none, [](S const& s) { return s.kept(s.weights); }},
 
     {"Attention", forward, fused, "cudnnBackendExecute", x, [](S const& s) { return s.y + head_rows(s); }, products},
     {"Attention", input_gradient, fused, "cudnnBackendExecute", [](S const& s) { return s.x + 2 * s.y + head_rows(s); }, x, [](S const& s) { return 2.5 * s.products(); }, pieces},
