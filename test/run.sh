@@ -11,7 +11,8 @@ require_toolchain
 require doctest-dev python3
 wish_for libbenchmark-dev libcli11-dev dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc \
   pkgconf debhelper python3-venv
-wish_for_python conan=conan "material=mkdocs-material>=9.5,<10" numpy=numpy onnx=onnx onnxruntime=onnxruntime
+wish_for_python conan=conan "material=mkdocs-material>=9.5,<10" numpy=numpy onnx=onnx onnxruntime=onnxruntime \
+  nvidia.cu13.bin=nvidia-cuda-nvdisasm
 
 results=$root/build/results
 rm -rf "$results"

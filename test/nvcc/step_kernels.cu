@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of a step in bf16, for read_back.py: compiled for a GPU and looked at, never run.
+#include <cstdint>
+
+#include <tandem/core/bfloat16.hpp>
+#include <tandem/kernels/cuda/batch_norm.cuh>
+#include <tandem/kernels/cuda/batch_norm_gradient.cuh>
+#include <tandem/kernels/cuda/cast_many.cuh>
+#include <tandem/kernels/cuda/column_sum.cuh>
+#include <tandem/kernels/cuda/elementwise.cuh>
+#include <tandem/kernels/cuda/global_avg_pool.cuh>
+#include <tandem/kernels/cuda/max_pool.cuh>
+#include <tandem/kernels/cuda/relu.cuh>
+#include <tandem/kernels/cuda/row_norm.cuh>
+#include <tandem/kernels/cuda/row_norm_weight_gradient.cuh>
+#include <tandem/kernels/cuda/softmax_cross_entropy.cuh>
+#include <tandem/kernels/cuda/vocabulary.cuh>
+
+namespace tandem::cuda {
+
+using T = BFloat16;
+
+void step(Stream const& s, T* x, float* p, std::int32_t* labels, double* sums, std::uint8_t* cells,
+          std::byte* scratch, PoolGeometry const& pool, CastQueue& casts) {
+  BatchNormSaved<float> const saved = BatchNormSaved<float>::at(scratch, 64);
+  batch_norm_forward(s, x, 64, 64, p, p, 1e-5F, true, x, saved, scratch);
+  batch_norm_gradient_sums(s, x, x, 64, 64, p, p, true, saved, scratch, {},
+                           detail::BatchNormWeights<float>{64, 1.0, saved, {}, false});
+  batch_norm_input_gradient(s, x, x, 64, 64, p, p, true, saved, x);
+  finish_casts<T, float>(s, casts);
+  add_bias(s, x, p, 64, 64);
+  column_sum(s, x, 64, 64, p, false, scratch);
+  T const* const both[] = {x, x};
+  sum(s, both, 2, x, 64);
+  max_pool_forward(s, pool, 1, x, x, cells, 64);
+  max_pool_gradient(s, pool, 1, x, cells, x, 64);
+  global_avg_pool_forward(s, 1, 64, 64, x, x);
+  global_avg_pool_gradient(s, 1, 64, 64, x, x);
+  relu_forward(s, x, x, 64);
+  relu_gradient(s, x, x, x, 64);
+  RowNormSaved<float> const rows = RowNormSaved<float>::at(RowNorm::layer, scratch, 64);
+  row_norm_forward<RowNorm::layer>(s, x, 64, 64, static_cast<float const*>(p), p, 1e-5, x, rows, x,
+                                   x);
+  row_norm_input_gradient<RowNorm::layer>(s, x, x, 64, 64, static_cast<float const*>(p), rows, x);
+  row_norm_weight_gradient<RowNorm::layer>(s, x, x, 64, 64, rows, p, p, false, scratch);
+  softmax_cross_entropy_forward(s, x, labels, 1, 10, 0.0, sums, sums);
+  softmax_cross_entropy_gradient(s, x, labels, 1, 10, 0.0, 1.0, x);
+  vocabulary_rows(s, x, labels, 1, 64, 0.0, sums, x);
+}
+
+}  // namespace tandem::cuda
