@@ -14,9 +14,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/cuda.cuh>
+#include <tandem/measure/account/step_account.hpp>
 
 #include "roofline.hpp"
 
@@ -82,8 +84,16 @@ void serve(int batch, td::bench::Peak peak) {
   });
   auto const& graph = Trainer::graph;
   auto const work = td::bench::step_work(graph, batch, sizeof(Backend::Scalar), peak);
+  // What the step consists of is known for the backend with cuDNN.
+  if constexpr (std::is_same_v<td::TANDEM_BENCH_KERNELS, td::CuDnn>) {
+    auto const account = td::step_account<Net, td::SingleDevice<>, Precision>({.batch = batch});
+    std::printf("{\"kernels\": %lld, \"moved_bytes\": %.6e, ",
+                static_cast<long long>(account.kernels()), account.bytes());
+  } else {
+    std::printf("{");
+  }
   std::printf(
-      "{\"parameters\": %lld, \"loss\": %.6f, \"planned_bytes\": %lld, \"used_bytes\": %llu, "
+      "\"parameters\": %lld, \"loss\": %.6f, \"planned_bytes\": %lld, \"used_bytes\": %llu, "
       "\"flops\": %.6e, \"bytes\": %.6e, \"roofline_s\": %.9f}\n",
       static_cast<long long>(graph.parameter_elements()), loss,
       static_cast<long long>(trainer.memory().total()), used, work.flops, work.bytes, work.seconds);

@@ -8,7 +8,9 @@
 First the kernels, whose bandwidth is compared with a device copy in the same run, and what a launch costs.
 Then training steps of GoogLeNet: the competitors of a precision and batch size, as many as the GPU's memory
 holds, are started, warmed up, and measured in turn, round by round; a line has the median and the spread over
-the rounds. Who is not ready in time is left out. Logs go to the folder RESULTS, figures to RESULTS.json after
+the rounds. Who is not ready in time is left out. Beside the times stand the kernels of a step and the bytes that they
+move: ours from the account (measure/account), which counts each operand of a kernel once; PyTorch's by torch.profiler
+and, where the driver allows it, CUPTI's counters of the GPU's memory, in a process of its own after the rounds. Logs go to the folder RESULTS, figures to RESULTS.json after
 each table, so that what has been measured survives a time limit.
 """
 
@@ -135,6 +137,21 @@ def waves(options, machine, capacity):
             yield batch, wave
 
 
+def count_peers(rows, options, deadline):
+    """Adds what a step of each of PyTorch's rows consists of, counted in a process of its own after all is measured."""
+    for row in rows:
+        words = row["name"].split()
+        if words[0] != "torch" or not row["step_s"]:
+            continue
+        command = [sys.executable, PEER, "--batch", words[3], "--precision", words[2], "--mode", words[1], "--count"]
+        try:
+            run = subprocess.run(command, text=True, capture_output=True,
+                                 timeout=max(min(options.ready, deadline - time.monotonic()), 1))
+            row |= json.loads(run.stdout.strip().splitlines()[-1])
+        except (subprocess.TimeoutExpired, IndexError, ValueError):
+            pass  # the table has no number then
+
+
 def row_of(competitor, batch):
     row = {"name": competitor.name, "batch": batch, "step_s": median(competitor, "step_s")}
     if not row["step_s"]:
@@ -159,12 +176,14 @@ def googlenet(options, machine, log, deadline):
             precision = row["name"].split()[-2]
             if row["step_s"] and precision in ours:
                 row["times_tandem"] = row["step_s"] / ours[precision]
+        if not options.without_peers:
+            count_peers(rows, options, deadline)
         yield rows
 
 
 def print_googlenet(rows):
     print(f"\n{'GoogLeNet/CIFAR: model, precision, batch':40} {'ms/step':>8} {'spread':>17} {'images/s':>9}"
-          f" {'roofline':>8} {'host us':>8} {'MiB':>7} {'of tandem':>9}")
+          f" {'roofline':>8} {'host us':>8} {'MiB':>7} {'of tandem':>9} {'kernels':>8} {'GB moved':>9}")
     for row in rows:
         if not row["step_s"]:
             print(f"{row['name']:40} failed: {row['fault']}")
@@ -173,8 +192,10 @@ def print_googlenet(rows):
         host = f"{1e6 * row['host_s']:8.1f}" if row["host_s"] else ""
         memory = row.get("used_bytes", row.get("peak_bytes", 0)) / 2**20
         times = f"{row['times_tandem']:8.2f}x" if "times_tandem" in row else ""
+        kernels = row["kernels"] if row.get("kernels") else ""
+        moved = f"{row['moved_bytes'] / 1e9:9.2f}" if row.get("moved_bytes") else ""
         print(f"{row['name']:40} {1e3 * row['step_s']:8.3f} {1e3 * row['least_s']:8.3f}-{1e3 * row['most_s']:8.3f} "
-              f"{row['images_per_s']:9.0f} {share:>8} {host:>8} {memory:7.0f} {times:>9}", flush=True)
+              f"{row['images_per_s']:9.0f} {share:>8} {host:>8} {memory:7.0f} {times:>9} {kernels:>8} {moved:>9}".rstrip(), flush=True)
 
 
 def one_shot(program, log, seconds):

@@ -4,7 +4,7 @@
 steps at a time.
 
     pytorch_googlenet.py --batch 128 --precision fp32|tf32|bf16|fp16 --mode eager|channels_last|compiled
-                         [--device cuda|cpu] [--threads 1] [--rank 0 --ranks 2 --meet FILE]
+                         [--count] [--device cuda|cpu] [--threads 1] [--rank 0 --ranks 2 --meet FILE]
 
 Prints a line of JSON about itself; then, for each line "round N" on its input, trains N steps and prints
 {"step_s": ..., "cpu_s": ...}, the second being the process's CPU time. With --ranks it is one process of a
@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 
 import torch
@@ -71,6 +72,8 @@ def parse():
     parser.add_argument("--rank", type=int, default=0)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--meet", help="a file that does not exist yet, where the ranks find each other")
+    parser.add_argument("--count", action="store_true",
+                        help="instead of rounds: prints the kernels of a step, and the bytes that they move if CUPTI says")
     options = parser.parse_args()
     if options.warm_up is None:
         options.warm_up = 12 if options.device == "cuda" else 2
@@ -83,6 +86,33 @@ def distributed(net, options):
     torch.distributed.init_process_group("gloo", init_method=f"file://{options.meet}", rank=options.rank,
                                          world_size=options.ranks)
     return nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True, broadcast_buffers=False)
+
+
+def count(step, wait):
+    """Kernels, copies and fills of one step by torch.profiler, and the bytes that go to and from the GPU's memory by
+    CUPTI's counters, which wants permission (NVreg_RestrictProfilingToAdminUsers=0); None where there is none."""
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        step()
+        wait()
+    on_gpu = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    result = {"kernels": len(on_gpu), "moved_bytes": None}
+    try:
+        from torch._C._profiler import _ExperimentalConfig
+        metrics = ["dram__bytes_read.sum", "dram__bytes_write.sum"]
+        with profile(activities=[ProfilerActivity.CUDA], record_shapes=False, experimental_config=_ExperimentalConfig(
+                profiler_metrics=metrics, profiler_measure_per_kernel=True)) as seen:
+            step()
+            wait()
+        path = os.path.join(tempfile.mkdtemp(), "trace.json")
+        seen.export_chrome_trace(path)
+        with open(path, encoding="utf-8") as file:
+            events = [event.get("args", {}) for event in json.load(file)["traceEvents"]]
+        moved = sum(float(event.get(metric, 0)) for event in events for metric in metrics)
+        result["moved_bytes"] = moved or None
+    except Exception as error:  # whatever the driver refuses, the number of kernels is there
+        print(f"no counters of bytes: {error}", file=sys.stderr)
+    return result
 
 
 def main():
@@ -138,6 +168,9 @@ def main():
     for _ in range(options.warm_up):
         loss = step()
     wait()
+    if options.count:
+        print(json.dumps(count(step, wait)), flush=True)
+        return
     print(json.dumps({
         "parameters": parameters,
         "loss": loss.item(),

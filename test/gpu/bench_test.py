@@ -51,6 +51,12 @@ class Bench(unittest.TestCase):
         self.assertRegex(run.stdout, r"tandem_portable bf16 128 +4\.000 .* 25\.0% +10\.0 +1 +2\.00x")
         self.assertRegex(run.stdout, r"add +16 ")
 
+    def test_kernels_and_bytes(self):
+        self.program("bench_googlenet_bf16", STEPS.replace('{"roofline_s"', '{"kernels": 440, "moved_bytes": 12.8e9, "roofline_s"')
+                     % 0.002)
+        run, _ = self.run_bench("--precision", "bf16")
+        self.assertRegex(run.stdout, r"host us +MiB of tandem +kernels +GB moved\n.* 1\.00x +440 +12\.80\n")
+
     def test_a_competitor_that_fails(self):
         self.program("bench_googlenet_tf32", "import sys; sys.exit('out of memory')")
         run, document = self.run_bench("--precision", "tf32", "bf16")
