@@ -87,7 +87,7 @@ TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
   for (int s = 0; s < sums; ++s) {
     chunks.add(
         partial + std::int64_t{s} * tiles.chunks * tiles.columns,
-        [](double sum, int /*v*/, int /*chunk*/) { return sum; }, total[s]);
+        [](double own, int /*v*/, int /*chunk*/) { return own; }, total[s]);
   }
   for (int v = 0; chunks.gives() && v < chunks.columns; ++v) {
     double own[sums];
