@@ -64,6 +64,13 @@ __device__ Pack<T, N> load_others(T const* x) {
   return pack;
 }
 
+/// What lanes add; one memory for all sums of a kernel.
+template <int Columns>
+__device__ auto& lane_sums() {
+  __shared__ double cell[Columns][column_threads];
+  return cell;
+}
+
 /// The block's threads, as lanes by columns of one group. N columns are a thread's in the kernel.
 ///
 /// Order: lanes take the chunks in turn, in double; then they are added as a binary tree. How many
@@ -97,7 +104,7 @@ struct ChunkSums {
   template <class Term>
   __device__ void add(Real const* partial, Term const& term, double (&total)[columns]) const {
     constexpr int together = 4;
-    __shared__ double cell[columns][column_threads];
+    auto& cell = lane_sums<columns>();
     for (int v = 0; v < columns; ++v) {
       total[v] = 0;
     }
