@@ -56,6 +56,7 @@ cudaError_t end_capture(std::shared_ptr<CUstream_st> const& stream, cudaGraph_t*
   if (status == cudaSuccess) {
     auto made = std::make_unique<CUgraph_st>();
     made->nodes = std::move(capture->nodes);
+    made->accesses = accesses_of(made->nodes, stream->device);
     *graph = made.get();
     emulator().graphs.emplace(made.get(), std::move(made));
   }

@@ -21,6 +21,18 @@ void set_seed(std::uint64_t seed) {
   emulator().launches = 0;
 }
 
+void set_races_shown(bool shown) {
+  auto const held = lock();
+  emulator().races = shown;
+}
+
+void set_orders_compared(bool compared) {
+  auto const held = lock();
+  emulator().orders = compared;
+}
+
+bool orders_compared() { return emulator().orders; }
+
 void set_peer_access(bool possible) {
   auto const held = lock();
   emulator().peers = possible;

@@ -26,6 +26,13 @@ void set_seed(std::uint64_t seed);
 /// Bytes that each device has (EMULATED_MEMORY, default 4 GiB).
 void set_memory_limit(std::size_t bytes);
 
+/// Whether races between pieces of work are looked for (EMULATED_RACES, default 0).
+void set_races_shown(bool shown);
+
+/// Whether the first launches of each kernel run twice, in opposite orders of threads, to compare
+/// what they leave (EMULATED_ORDERS, default 0).
+void set_orders_compared(bool compared);
+
 /// Whether devices may reach each other's memory (EMULATED_PEERS, default 1). What was allowed
 /// before stays.
 void set_peer_access(bool possible);

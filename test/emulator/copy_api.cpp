@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cudaMemcpy* and cudaMemset*: checked against the allocations, in stream order.
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -27,6 +28,16 @@ struct Copy {
 
   [[nodiscard]] bool empty() const { return width == 0 || rows == 0; }
   [[nodiscard]] std::size_t span(Area const& area) const { return (rows - 1) * area.pitch + width; }
+
+  // The first rows stand for the others.
+  [[nodiscard]] std::vector<Access> accesses() const {
+    std::vector<Access> all;
+    for (std::size_t row = 0; row < std::min<std::size_t>(rows, 16); ++row) {
+      all.push_back({static_cast<std::byte const*>(from.data) + row * from.pitch, width, false});
+      all.push_back({static_cast<std::byte const*>(to.data) + row * to.pitch, width, true});
+    }
+    return all;
+  }
 
   void run() const {
     auto* target = static_cast<std::byte*>(const_cast<void*>(to.data));
@@ -118,13 +129,16 @@ cudaError_t copy_async(Copy const& copy, cudaMemcpyKind kind, cudaStream_t strea
         std::make_shared<std::vector<std::byte> const>(bytes, bytes + copy.span(copy.from));
     Copy late = copy;
     late.from.data = staged->data();
-    cudaError_t const status = enqueue(stream, "copy", [late, staged] { late.run(); });
+    cudaError_t const status = enqueue(
+        stream, "copy", [late, staged] { late.run(); },
+        to == Side::host ? std::vector<Access>{} : copy.accesses());
     if (status == cudaSuccess && to == Side::host) {
       force_all(held, queue);
     }
     return status;
   }
-  cudaError_t const status = enqueue(stream, "copy", [copy] { copy.run(); });
+  cudaError_t const status = enqueue(
+      stream, "copy", [copy] { copy.run(); }, copy.accesses());
   if (status == cudaSuccess && to == Side::host) {
     force_all(held, queue);  // into pageable memory: returns when it is done
   }
@@ -145,6 +159,9 @@ cudaError_t copy_now(Copy const& copy, cudaMemcpyKind kind) {
   }
   // The legacy stream waits for blocking streams only.
   force_device(held, current_device(), true);
+  for (Access const& access : copy.accesses()) {
+    note_host_access("cudaMemcpy", current_device(), access);
+  }
   copy.run();
   return device_failure();
 }
@@ -166,7 +183,8 @@ cudaError_t set_async(void* pointer, int value, std::size_t bytes, cudaStream_t 
            std::to_string(current_device()) + " is current");
     return cudaErrorInvalidResourceHandle;
   }
-  return enqueue(stream, "memset", [pointer, value, bytes] { std::memset(pointer, value, bytes); });
+  return enqueue(stream, "memset", [pointer, value, bytes] { std::memset(pointer, value, bytes); },
+                 {{pointer, bytes, true}});
 }
 
 Copy line(void* to, void const* from, std::size_t bytes) { return {{to, 0}, {from, 0}, bytes, 1}; }

@@ -331,6 +331,15 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
   bool const wide = job.product.scale == CUDA_R_64F;
   job.alpha = wide ? *static_cast<double const*>(alpha) : *static_cast<float const*>(alpha);
   job.beta = wide ? *static_cast<double const*>(beta) : *static_cast<float const*>(beta);
+  auto const operand = [](void const* pointer, Layout const& l, bool writes) {
+    return cuda_emulator::Access{pointer, static_cast<std::size_t>(extent(l) * size_of(l.type)),
+                                 writes};
+  };
+  std::vector<cuda_emulator::Access> const accesses{operand(at_a, job.a, false),
+                                                    operand(at_b, job.b, false),
+                                                    operand(at_c, job.c, false),
+                                                    operand(at_d, job.d, true),
+                                                    {workspace, job.algorithm.workspace, true}};
   auto const bytes_of = [](Layout const& l) {
     return l.rows * l.columns * std::max(l.groups, 1) * size_of(l.type);
   };
@@ -348,7 +357,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         }
         cuda_emulator::poison(job.workspace, job.algorithm.workspace);
       },
-      bytes);
+      bytes, accesses);
   return queued == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

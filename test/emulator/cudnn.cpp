@@ -93,10 +93,12 @@ cudnnStatus_t execute_graph(cudnnHandle_t handle, Descriptor const& plan, Descri
   if (!device_can_access(workspace, bytes, device)) {
     return refuse(CUDNN_STATUS_BAD_PARAM, "a workspace that is not on the device");
   }
-  cudaError_t const queued = enqueue_computation(handle->stream, "cudnnBackendExecute", [=] {
-    run(*job);
-    poison(workspace, bytes);
-  });
+  cudaError_t const queued = enqueue_computation(handle->stream, "cudnnBackendExecute",
+                                                 [=] {
+                                                   run(*job);
+                                                   poison(workspace, bytes);
+                                                 },
+                                                 -1, {{workspace, bytes, true}});
   return queued == cudaSuccess ? CUDNN_STATUS_SUCCESS
                                : refuse(CUDNN_STATUS_EXECUTION_FAILED, "the stream refused");
 }
@@ -132,6 +134,15 @@ cudnnStatus_t execute(cudnnHandle_t handle, Descriptor const& plan, Descriptor c
                                                                           : names.weight);
   void* const to = pointer_of(pack, result, device);
   auto const bytes = static_cast<std::size_t>(elements(result) * element_bytes(result));
+  auto const operand = [&](int name, void const* pointer) {
+    Descriptor const& tensor = operation.descriptor(static_cast<decltype(names.x)>(name));
+    return Access{pointer, static_cast<std::size_t>(elements(tensor) * element_bytes(tensor)),
+                  pointer == to};
+  };
+  std::vector<Access> const accesses{operand(names.x, job.x),
+                                     operand(names.weight, job.weight),
+                                     operand(names.y, job.y),
+                                     {job.workspace, workspace_bytes, true}};
   std::int64_t operands = 0;
   for (auto const name : {names.x, names.weight, names.y}) {
     operands += elements(operation.descriptor(name)) * element_bytes(operation.descriptor(name));
@@ -147,7 +158,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, Descriptor const& plan, Descriptor c
           poison(job.workspace, workspace_bytes);
         }
       },
-      operands);
+      operands, accesses);
   return queued == cudaSuccess ? CUDNN_STATUS_SUCCESS
                                : refuse(CUDNN_STATUS_EXECUTION_FAILED, "the stream refused");
 }

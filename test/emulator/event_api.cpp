@@ -32,6 +32,7 @@ cudaError_t record(CUevent_st& event, std::shared_ptr<CUstream_st> const& stream
   }
   event.capture = nullptr;
   event.mark = std::make_shared<Mark>();
+  event.mark->order = clock_at_end(*stream);
   append(stream, "event record", [mark = event.mark](Ticket const& ticket) -> Attempt {
     mark->ticket = ticket;
     return [mark] {
@@ -82,6 +83,7 @@ cudaError_t wait(std::shared_ptr<CUstream_st> const& stream, CUevent_st const& e
   if (stream->capture != nullptr) {
     return break_capture(*stream->capture, cudaErrorStreamCaptureIsolation);
   }
+  stream->clock.join(event.mark->order);
   append(stream, "wait for event", [mark = event.mark](Ticket const&) -> Attempt {
     return [mark] {
       Ticket const ticket = mark->ticket;
@@ -178,6 +180,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
       return result(cudaErrorNotReady);
     }
   }
+  if (mark != nullptr) {
+    host_waited(mark->order);
+  }
   return result(failure_of(*found));
 }
 
@@ -192,6 +197,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (mark != nullptr && !mark->reached) {
     Ticket const ticket = mark->ticket;
     force(held, ticket);
+  }
+  if (mark != nullptr) {
+    host_waited(mark->order);
   }
   auto const failed = emulator().failures.find(device);
   return result(failed == emulator().failures.end() ? cudaSuccess : failed->second);

@@ -90,6 +90,7 @@ cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   auto made = std::make_unique<CUgraphExec_st>();
   made->nodes = std::make_shared<std::vector<Node> const>(found->second->nodes);
   emulator().newest_graph = made->nodes;
+  made->accesses = found->second->accesses;
   *exec = made.get();
   emulator().execs.emplace(made.get(), std::move(made));
   return cudaSuccess;
@@ -117,13 +118,22 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   }
   CUgraphExec_st& graph = *found->second;
   if (queue->capture != nullptr) {  // becomes one node, a child graph
-    return result(enqueue_retried(stream, "child graph", start_of(graph.nodes, {})));
+    cudaError_t const captured = enqueue_retried(stream, "child graph", start_of(graph.nodes, {}));
+    if (captured == cudaSuccess) {
+      queue->capture->nodes.back().accesses = graph.accesses;
+    }
+    return result(captured);
+  }
+  if (emulator().failures.count(queue->device) == 0) {
+    queue->clock.join(graph.last_order);  // launches of one graph run in turn
+    note_accesses(*queue, graph.accesses);
   }
   cudaError_t const status =
       enqueue_retried(stream, "graph", [&graph](Ticket const& ticket) -> Attempt {
         Attempt attempt = start_of(graph.nodes, std::exchange(graph.last, ticket))(ticket);
         return attempt;
       });
+  graph.last_order = clock_at_end(*queue);
   return result(status);
 }
 

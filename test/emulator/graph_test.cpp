@@ -109,6 +109,49 @@ TEST_CASE("a missing edge in a graph gives a wrong number in one of three replay
   CHECK(std::count(wrong.begin(), wrong.end(), 4.0F) < 3);
 }
 
+TEST_CASE("a missing edge in a graph is a fault when the capture ends") {
+  Watched const watched;
+  Misuse const misuse;
+  Stream const main{Device{0}};
+  Stream const side{Device{0}};
+  Array<float> x{1};
+  cudaGraph_t graph = nullptr;
+  begin(main);
+  join(main, side);
+  launch(fill_kernel, 1, 1, main, x.data(), 1, 1.0F);
+  cudaMemsetAsync(x.data(), 0, sizeof(float), side.get());
+  join(side, main);
+  CHECK(end(main, &graph) == cudaSuccess);
+  CHECK(misuse.says("a race: memset writes 4 bytes"));
+  CHECK(misuse.says("which are nodes of one graph"));
+  cudaGraphDestroy(graph);
+}
+
+TEST_CASE("a graph's work is ordered as the streams that launch it") {
+  Watched const watched;
+  Misuse const misuse;
+  Stream const main{Device{0}};
+  Stream const other{Device{0}};
+  Array<float> x{1};
+  begin(main);
+  launch(fill_kernel, 1, 1, main, x.data(), 1, 1.0F);
+  cudaGraph_t graph = nullptr;
+  REQUIRE(end(main, &graph) == cudaSuccess);
+  cudaGraphExec_t exec = nullptr;
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphLaunch(exec, main.get());
+  join(main, other);
+  cudaMemsetAsync(x.data(), 0, sizeof(float), other.get());
+  CHECK(cuda_emulator::last_report().empty());
+  cudaGraphLaunch(exec, main.get());  // does not wait for it
+  CHECK(
+      misuse.says("some of them; no event, wait or edge orders the two, which are on two streams"));
+  static_cast<void>(cudaStreamSynchronize(other.get()));
+  static_cast<void>(cudaStreamSynchronize(main.get()));
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+}
+
 TEST_CASE("work of a library is started anew at each launch of a graph") {
   Stream const stream{Device{0}};
   int started = 0;

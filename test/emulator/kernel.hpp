@@ -9,8 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <cuda_runtime_api.h>
+
+#include "stream_work.hpp"
 
 namespace cuda_emulator {
 
@@ -30,7 +33,8 @@ bool run_grid(Kernel const& kernel, dim3 grid, dim3 block, int device);
 /// Puts a kernel on @p stream: at each execution @p run calls run_grid().
 /// @param function  for its name in a graph
 cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::string name,
-                           std::function<bool(int device)> run, void const* function = nullptr);
+                           std::function<bool(int device)> run, void const* function = nullptr,
+                           std::vector<Access> const& accesses = {});
 
 /// Whether a kernel on @p stream may be given @p pointer; if not, reports it as argument @p index.
 bool check_kernel_pointer(cudaStream_t stream, void const* pointer, int index, char const* file,

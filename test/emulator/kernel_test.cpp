@@ -231,6 +231,55 @@ TEST_CASE("pointers that the GPU cannot use are refused at the launch") {
   CHECK(misuse.says("which was freed"));
 }
 
+// The last thread's value stays, or all threads' is one.
+template <bool Same>
+TANDEM_KERNEL void meet_kernel(float* y) {
+  *y = Same ? 1.0F : static_cast<float>(threadIdx.x);
+}
+
+// In place: what a block leaves is what the next one reads.
+TANDEM_KERNEL void chain_kernel(float* y) {
+  if (threadIdx.x == 0) {
+    y[blockIdx.x] = y[(blockIdx.x + 1) % gridDim.x];
+  }
+}
+
+// Kernels run in two orders while it lives.
+struct TwoOrders {
+  TwoOrders() { cuda_emulator::set_orders_compared(true); }
+  ~TwoOrders() { cuda_emulator::set_orders_compared(false); }
+  TwoOrders(TwoOrders const&) = delete;
+  TwoOrders& operator=(TwoOrders const&) = delete;
+};
+
+TEST_CASE("what depends on the order of threads or blocks is a launch failure, in every order") {
+  TwoOrders const orders;
+  Stream const stream{Device{0}};
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    CAPTURE(seed);
+    // Each kernel is looked at once, with so many threads.
+    int const threads = 32 * (1 + static_cast<int>(seed));
+    cuda_emulator::set_seed(seed);
+    Array<float> y{std::vector<float>(128, 5.0F)};
+    auto const fails = [&](auto kernel, Grid grid) {
+      Misuse const misuse;
+      launch(kernel, grid, threads, stream, y.data());
+      cudaError_t const status = cudaStreamSynchronize(stream.get());
+      return status == cudaErrorLaunchFailure &&
+             misuse.says("the order of its threads decides what is in byte ");
+    };
+    CHECK(fails(meet_kernel<false>, Grid{1}));
+    CHECK(fails(chain_kernel, Grid{4}));
+    CHECK(fails(reverse_kernel<false>, Grid{1}));
+    CHECK(fails(neighbour_kernel<1>, Grid{1}));
+    launch(meet_kernel<true>, 1, threads, stream, y.data());
+    launch(reverse_kernel<true>, 1, threads, stream, y.data());
+    CHECK(cudaStreamSynchronize(stream.get()) == cudaSuccess);
+    CHECK(y.host()[static_cast<std::size_t>(threads) - 1] == 1.0F);
+  }
+  cuda_emulator::set_seed(0);
+}
+
 TEST_CASE("memory of another device is used where it was opened to this one") {
   Misuse const misuse;
   Stream const stream{Device{1}};

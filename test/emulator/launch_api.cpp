@@ -11,13 +11,16 @@
 namespace cuda_emulator {
 
 cudaError_t enqueue_computation(cudaStream_t stream, std::string name, std::function<void()> work,
-                                std::int64_t bytes) {
+                                std::int64_t bytes, std::vector<Access> const& accesses) {
   auto const held = lock();
-  cudaError_t const status = enqueue(stream, std::move(name), [work = std::move(work)] {
-    if (emulator().computes) {
-      work();
-    }
-  });
+  cudaError_t const status = enqueue(
+      stream, std::move(name),
+      [work = std::move(work)] {
+        if (emulator().computes) {
+          work();
+        }
+      },
+      accesses);
   if (auto const queue = find_stream(stream);
       status == cudaSuccess && queue != nullptr && queue->capture != nullptr) {
     queue->capture->nodes.back().bytes = bytes;
@@ -26,7 +29,8 @@ cudaError_t enqueue_computation(cudaStream_t stream, std::string name, std::func
 }
 
 cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::string name,
-                           std::function<bool(int device)> run, void const* function) {
+                           std::function<bool(int device)> run, void const* function,
+                           std::vector<Access> const& accesses) {
   auto const held = lock();
   auto const queue = find_stream(stream);
   if (queue == nullptr || queue->device != current_device()) {
@@ -38,13 +42,15 @@ cudaError_t enqueue_kernel(cudaStream_t stream, dim3 grid, dim3 block, std::stri
       grid.z > 65535) {
     return result(cudaErrorInvalidConfiguration);
   }
-  cudaError_t const status =
-      enqueue_computation(stream, std::move(name), [run = std::move(run), device = queue->device] {
+  cudaError_t const status = enqueue_computation(
+      stream, std::move(name),
+      [run = std::move(run), device = queue->device] {
         if (emulator().failures.count(device) == 0) {
           ++emulator().kernels;
           static_cast<void>(run(device));
         }
-      });
+      },
+      -1, accesses);
   if (status == cudaSuccess && queue->capture != nullptr) {
     queue->capture->nodes.back().kernel = function;
   }

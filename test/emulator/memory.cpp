@@ -7,9 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <string>
 
 #include "control.hpp"
+#include "races.hpp"
 #include "stream_work.hpp"
 
 namespace cuda_emulator {
@@ -143,6 +145,19 @@ Allocation* find_allocation(void const* pointer, std::size_t bytes) {
   return at + bytes <= a.end() ? &a : nullptr;
 }
 
+void hold(void const* pointer, char const* who) {
+  if (Allocation* const a = find_allocation(pointer, 0); a != nullptr) {
+    ++a->holds;
+    a->holder = who;
+  }
+}
+
+void let_go(void const* pointer) {
+  if (Allocation* const a = find_allocation(pointer, 0); a != nullptr && a->holds > 0) {
+    --a->holds;
+  }
+}
+
 bool release(void const* pointer) {
   Memory& m = memory();
   auto const found = m.live.find(static_cast<std::byte const*>(pointer));
@@ -150,7 +165,11 @@ bool release(void const* pointer) {
     return false;
   }
   Allocation const a = found->second;
+  if (a.holds > 0) {
+    report("a free of " + text_of(a) + ", which " + a.holder + " may still use");
+  }
   m.live.erase(found);
+  forget_accesses(a.begin, a.bytes);
   if (a.kind != Kind::registered) {
     check_margins(a);
     poison(a.begin, a.bytes);
@@ -159,6 +178,16 @@ bool release(void const* pointer) {
     m.freed_bytes += a.bytes;
   }
   return true;
+}
+
+std::vector<Allocation> reachable_memory(int device) {
+  std::vector<Allocation> found;
+  for (auto const& [begin, a] : memory().live) {
+    if (a.kind == Kind::device && reaches(device, a)) {  // the host may write its own meanwhile
+      found.push_back(a);
+    }
+  }
+  return found;
 }
 
 std::size_t used_bytes(int device) {

@@ -10,7 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <vector>
 
 namespace cuda_emulator {
 
@@ -24,6 +24,8 @@ struct Allocation {
   Kind kind = Kind::device;
   int device = 0;
   void const* pool = nullptr;
+  int holds = 0;  ///< see hold()
+  char const* holder = nullptr;
   bool leaving = false;  ///< its free is queued: the host may not use it any more
 
   [[nodiscard]] std::byte* end() const { return begin + bytes; }
@@ -41,9 +43,17 @@ Allocation* register_host(void* begin, std::size_t bytes, int device);
 /// The live allocation in which [pointer, pointer + bytes) lies, or null.
 Allocation* find_allocation(void const* pointer, std::size_t bytes);
 
+/// From now on, until it is let go as often, freeing the allocation in which @p pointer lies is
+/// reported: @p who may still use it.
+void hold(void const* pointer, char const* who);
+void let_go(void const* pointer);
+
 /// Whether kernels on @p device can use it: memory of that device, host memory, or memory that was
 /// opened to it: of a pool by cudaMemPoolSetAccess, other by cudaDeviceEnablePeerAccess.
 [[nodiscard]] bool reaches(int device, Allocation const& allocation);
+
+/// Allocated device memory that kernels on @p device may write.
+[[nodiscard]] std::vector<Allocation> reachable_memory(int device);
 
 /// Whether the pool was opened to @p device.
 [[nodiscard]] bool pool_is_open_to(int device, void const* pool);

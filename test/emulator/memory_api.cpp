@@ -66,6 +66,7 @@ cudaError_t free_now(void* pointer, bool host) {
     return cudaErrorInvalidValue;
   }
   force_device(held, a->device);
+  note_host_access(host ? "cudaFreeHost" : "cudaFree", a->device, {a->begin, a->bytes, true});
   release(pointer);
   return cudaSuccess;
 }

@@ -38,7 +38,12 @@ ncclResult_t call(char const* name, ncclComm_t handle, void const* in, void* out
     return comm->async;
   }
   state().log.push_back(call);
-  Operation operation{comm, call, in, out, stream};
+  for (void const* const buffer : {in, static_cast<void const*>(out)}) {
+    if (buffer != nullptr) {
+      comm->used.insert(buffer);
+    }
+  }
+  Operation operation{comm, call, in, out, stream, in_count * size, out_count * size};
   if (group().depth > 0) {
     group().operations.push_back(std::move(operation));
     return ncclSuccess;
@@ -69,8 +74,12 @@ ncclResult_t ncclGroupEnd() {
   for (auto const& comm : std::exchange(group().aborts, {})) {
     wait_for_graphs(held, comm);
   }
+  auto const destroys = std::exchange(group().destroys, {});
+  for (auto const& comm : destroys) {
+    begin_ending(comm);
+  }
   if (group().operations.empty()) {
-    return ncclSuccess;
+    return destroys.empty() ? ncclSuccess : ncclInProgress;
   }
   return submit(held, std::exchange(group().operations, {}));
 }

@@ -138,6 +138,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     misuse("ncclCommDestroy before ncclCommFinalize is done");
   }
   state().comms.erase(comm);
+  if (group().depth > 0 && !found->blocking) {
+    group().destroys.push_back(found);
+  }
   return ncclSuccess;
 }
 

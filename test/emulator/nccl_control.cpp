@@ -2,11 +2,15 @@
 // The state of the emulated NCCL, and what tests ask of it.
 
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "memory.hpp"
 #include "nccl_state.hpp"
 
 namespace cuda_emulator {
@@ -32,6 +36,24 @@ ncclResult_t misuse(std::string const& text, ncclResult_t code) {
   last_error() = text;
   report("NCCL: " + text);
   return code;
+}
+
+void begin_ending(std::shared_ptr<Comm> const& comm) {
+  static bool const watched = [] {
+    return std::atexit([] {
+             if (std::size_t const n = state().ending.size(); n > 0) {
+               std::fprintf(stderr,
+                            "emulator: the program ended while NCCL destroyed %zu communicators\n",
+                            n);
+               std::_Exit(1);
+             }
+           }) == 0;
+  }();
+  static_cast<void>(watched);
+  for (void const* const buffer : comm->used) {
+    hold(buffer, "a communicator that is being destroyed");
+  }
+  state().ending.push_back(comm);
 }
 
 std::shared_ptr<Comm> find(ncclComm_t comm) {
@@ -105,6 +127,20 @@ void set_nccl_polls(int polls) {
 std::size_t live_nccl_communicators() {
   auto const held = lock();
   return state().comms.size();
+}
+
+std::size_t ending_nccl_communicators() {
+  auto const held = lock();
+  return state().ending.size();
+}
+
+void end_nccl_destructions() {
+  auto const held = lock();
+  for (auto const& comm : std::exchange(state().ending, {})) {
+    for (void const* const buffer : comm->used) {
+      let_go(buffer);
+    }
+  }
 }
 
 std::size_t aborted_nccl_communicators() {

@@ -59,6 +59,14 @@ void set_nccl_polls(int polls);
 [[nodiscard]] std::size_t live_nccl_communicators();
 [[nodiscard]] std::size_t aborted_nccl_communicators();
 
+/// Those whose destruction has begun and not ended: what ncclCommDestroy begins within a group ends
+/// at some time that nobody is told. Freeing memory that they have used is reported, and so is the
+/// end of the program.
+[[nodiscard]] std::size_t ending_nccl_communicators();
+
+/// Now it ends.
+void end_nccl_destructions();
+
 /// Misuse so far: an operation while another is in progress, a dead handle, mismatched calls.
 [[nodiscard]] std::size_t nccl_misuses();
 

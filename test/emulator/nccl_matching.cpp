@@ -124,13 +124,23 @@ Attempt start_messages(std::vector<Operation> const& operations, Ticket const& t
 
 void enqueue_now(std::vector<Operation> const& operations, bool messages) {
   auto const& first = operations[0];
+  std::vector<Access> accesses;
+  for (Operation const& operation : operations) {
+    // What was sent may be overwritten when another rank's answer has come: an order that is not
+    // seen.
+    if (operation.call.operation != "ncclSend") {
+      accesses.push_back({operation.in, operation.in_bytes, false});
+    }
+    accesses.push_back({operation.out, operation.out_bytes, true});
+  }
   auto const graph = is_capturing(first.stream) ? first.comm->graphs : nullptr;
-  cudaError_t const status =
-      enqueue_retried(first.stream, messages ? "NCCL messages" : first.call.operation,
-                      [operations, messages, graph](Ticket const& ticket) {
-                        return messages ? start_messages(operations, ticket)
-                                        : start_collective(operations[0], ticket);
-                      });
+  cudaError_t const status = enqueue_retried(
+      first.stream, messages ? "NCCL messages" : first.call.operation,
+      [operations, messages, graph](Ticket const& ticket) {
+        return messages ? start_messages(operations, ticket)
+                        : start_collective(operations[0], ticket);
+      },
+      accesses);
   if (status != cudaSuccess) {
     first.comm->async = ncclUnhandledCudaError;
     misuse("a stream of rank " + std::to_string(first.comm->rank) +

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -96,6 +97,7 @@ struct Comm {
   std::map<std::pair<int, int>, std::uint64_t> sent;      ///< by pair of ranks
   std::map<std::pair<int, int>, std::uint64_t> received;  ///< by pair of ranks
   Ticket last;
+  std::set<void const*> used;                             ///< buffers of its calls
   std::shared_ptr<int> graphs = std::make_shared<int>();  ///< shared with every captured call
 };
 
@@ -106,6 +108,8 @@ struct Operation {
   void const* in = nullptr;
   void* out = nullptr;
   cudaStream_t stream = nullptr;
+  std::size_t in_bytes = 0;
+  std::size_t out_bytes = 0;
 };
 
 /// What all threads share.
@@ -117,6 +121,7 @@ struct State {
   std::uint64_t ids = 0;
   int groups = 0;
   int polls = 2;
+  std::vector<std::shared_ptr<Comm>> ending;  ///< whose destruction nobody can wait for
   std::size_t aborted = 0;
   std::size_t misuses = 0;
 };
@@ -127,6 +132,7 @@ struct Group {
   int number = 0;
   std::vector<Operation> operations;
   std::vector<std::shared_ptr<Comm>> aborts;
+  std::vector<std::shared_ptr<Comm>> destroys;
 };
 
 /// The one instance. Never destroyed.
@@ -143,6 +149,9 @@ ncclResult_t misuse(std::string const& text, ncclResult_t code = ncclInvalidUsag
 std::shared_ptr<Comm> find(ncclComm_t comm);
 
 std::size_t bytes_of(ncclDataType_t type);
+
+/// From now on the communicator is being destroyed.
+void begin_ending(std::shared_ptr<Comm> const& comm);
 
 /// Does a collective once all ranks' parts are there.
 void perform(std::vector<Part>& parts);

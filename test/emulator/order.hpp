@@ -14,8 +14,8 @@ class Permutation {
  public:
   enum class Kind : unsigned char { scattered, backward, forward };
 
-  Permutation(Kind kind, std::uint64_t offset, std::uint64_t n)
-      : kind_{kind}, n_{n}, offset_{offset}, step_{n - n * 382 / 1000} {
+  Permutation(Kind kind, std::uint64_t offset, bool reversed, std::uint64_t n)
+      : kind_{kind}, reversed_{reversed}, n_{n}, offset_{offset}, step_{n - n * 382 / 1000} {
     // A step of about 0.618 n puts about half of all neighbours in either order.
     while (step_ > 1 && std::gcd(step_, n) != 1) {
       --step_;
@@ -24,6 +24,7 @@ class Permutation {
 
   /// The element whose turn is the @p i-th.
   [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const {
+    i = reversed_ ? n_ - 1 - i : i;
     switch (kind_) {
       case Kind::forward:
         return i;
@@ -37,6 +38,7 @@ class Permutation {
 
  private:
   Kind kind_;
+  bool reversed_;
   std::uint64_t n_;
   std::uint64_t offset_;
   std::uint64_t step_;
@@ -46,9 +48,16 @@ class Permutation {
 struct Order {
   Permutation::Kind kind = Permutation::Kind::scattered;
   std::uint64_t offset = 0;
+  bool reversed = false;
 
-  [[nodiscard]] Permutation of(std::uint64_t n) const { return {kind, offset, n}; }
+  [[nodiscard]] Permutation of(std::uint64_t n) const { return {kind, offset, reversed, n}; }
+
+  /// The last comes first, so that of every two the other does.
+  [[nodiscard]] Order reverse() const { return {kind, offset, !reversed}; }
 };
+
+/// Whether kernels shall run in two orders. @pre the lock is held
+[[nodiscard]] bool orders_compared();
 
 /// The order of the next launch: scattered, backward, forward, scattered...
 [[nodiscard]] Order next_order();

@@ -70,11 +70,13 @@ cudaError_t allocate_queued(void** pointer, std::size_t bytes, cudaMemPool_t poo
   *pointer = made->begin;
   pool->highest = std::max<std::uint64_t>(pool->highest, used_bytes_of_pool(pool));
   // Until here the memory is somebody else's: what was written too early is lost.
-  return enqueue(stream, "allocate", [begin = made->begin, bytes] {
-    if (Allocation const* const a = find_allocation(begin, bytes); a != nullptr) {
-      poison(begin, bytes);
-    }
-  });
+  return enqueue(stream, "allocate",
+                 [begin = made->begin, bytes] {
+                   if (Allocation const* const a = find_allocation(begin, bytes); a != nullptr) {
+                     poison(begin, bytes);
+                   }
+                 },
+                 {{made->begin, bytes, true}});
 }
 
 }  // namespace
@@ -223,6 +225,7 @@ cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
     return result(break_capture(*queue->capture, cudaErrorStreamCaptureUnsupported));
   }
   a->leaving = true;
+  note_accesses(*queue, "free", {{a->begin, a->bytes, true}});
   // Also on a device that has failed: memory must go away in destructors.
   append(queue, "free",
          [pointer](Ticket const&) -> Attempt { return [pointer] { return release(pointer); }; });

@@ -18,6 +18,7 @@
 
 #include "control.hpp"
 #include "order.hpp"
+#include "races.hpp"
 #include "stream_work.hpp"
 
 namespace cuda_emulator {
@@ -29,6 +30,7 @@ struct Mark {
   Ticket ticket;
   bool reached = false;
   Clock::time_point time;
+  VectorClock order;  ///< what comes before it, itself included
 };
 
 /// One recorded operation, and which earlier ones it must follow.
@@ -36,6 +38,7 @@ struct Node {
   std::string name;
   Start start;
   std::vector<std::size_t> after;
+  std::vector<NamedAccess> accesses{};
   void const* kernel = nullptr;  ///< where it is one of the library's
   std::int64_t bytes = -1;       ///< of its operands; -1: not known
 };
@@ -66,6 +69,8 @@ struct CUstream_st {
   int priority = 0;
   std::deque<cuda_emulator::Item> items;
   std::uint64_t first = 0;  ///< position of items.front()
+  std::uint32_t number = cuda_emulator::next_stream_number();
+  cuda_emulator::VectorClock clock;  ///< what the next item comes after, but for the stream's own
   bool running = false;
   std::shared_ptr<cuda_emulator::Capture> capture;
   std::vector<std::size_t> tails;  ///< in a capture: the nodes that the next one follows
@@ -83,11 +88,14 @@ struct CUevent_st {
 
 struct CUgraph_st {
   std::vector<cuda_emulator::Node> nodes;
+  std::vector<cuda_emulator::NamedAccess> accesses;  ///< of all
 };
 
 struct CUgraphExec_st {
   std::shared_ptr<std::vector<cuda_emulator::Node> const> nodes;
-  cuda_emulator::Ticket last;  ///< of its last launch
+  std::vector<cuda_emulator::NamedAccess> accesses;
+  cuda_emulator::Ticket last;             ///< of its last launch
+  cuda_emulator::VectorClock last_order;  ///< what comes before the next launch
 };
 
 namespace cuda_emulator {
@@ -104,6 +112,8 @@ struct Emulator {
   std::uint64_t seed = 0;
   std::uint64_t launches = 0;
   std::uint64_t kernels = 0;
+  bool orders = false;  ///< of threads are compared
+  bool races = false;   ///< are looked for
   bool peers = true;
   std::set<std::pair<int, int>> peer_access;  ///< (device, whose plain memory its kernels may use)
   std::shared_ptr<std::vector<Node> const> newest_graph;  ///< of those that were instantiated

@@ -33,12 +33,15 @@ void describe_pending() {
   }
 }
 
-cudaError_t capture_node(CUstream_st& stream, std::string name, Start start) {
+cudaError_t capture_node(CUstream_st& stream, std::string name, Start start,
+                         std::vector<Access> const& accesses) {
   Capture& capture = *stream.capture;
   if (capture.broken != cudaSuccess) {
     return cudaErrorStreamCaptureInvalidated;
   }
-  capture.nodes.push_back({std::move(name), std::move(start), std::move(stream.tails)});
+  auto own = named(name, accesses);
+  capture.nodes.push_back(
+      {std::move(name), std::move(start), std::move(stream.tails), std::move(own)});
   stream.tails = {capture.nodes.size() - 1};
   return cudaSuccess;
 }
@@ -52,6 +55,8 @@ Emulator& emulator() {
     made->schedule =
         schedule != nullptr && std::string{schedule} == "eager" ? Schedule::eager : Schedule::lazy;
     made->seed = environment_number("EMULATED_SEED", 0);
+    made->races = environment_number("EMULATED_RACES", 0) != 0;
+    made->orders = environment_number("EMULATED_ORDERS", 0) != 0;
     made->peers = environment_number("EMULATED_PEERS", 1) != 0;
     made->trace = environment_number("EMULATED_TRACE", 0) != 0;
     return made;
@@ -144,9 +149,11 @@ void force(Held& held, Ticket const& ticket) {
 }
 
 void force_all(Held& held, std::shared_ptr<CUstream_st> const& stream) {
+  std::uint64_t const end = stream->end();
   if (!stream->items.empty()) {
-    force(held, {stream, stream->end() - 1});
+    force(held, {stream, end - 1});
   }
+  host_waited(*stream, end);
 }
 
 void force_device(Held& held, int device, bool legacy) {
@@ -174,7 +181,8 @@ Ticket append(std::shared_ptr<CUstream_st> const& stream, std::string name, Star
   return ticket;
 }
 
-cudaError_t enqueue_retried(cudaStream_t handle, std::string name, Start start) {
+cudaError_t enqueue_retried(cudaStream_t handle, std::string name, Start start,
+                            std::vector<Access> const& accesses) {
   auto held = lock();
   auto const stream = find_stream(handle);
   if (stream == nullptr) {
@@ -185,28 +193,32 @@ cudaError_t enqueue_retried(cudaStream_t handle, std::string name, Start start) 
     return failed->second;
   }
   if (stream->capture != nullptr) {
-    return capture_node(*stream, std::move(name), std::move(start));
+    return capture_node(*stream, std::move(name), std::move(start), accesses);
   }
   if (emulator().streams.count(handle) == 0) {  // the legacy default stream
     if (cudaError_t const status = check_no_capture(); status != cudaSuccess) {
       return cudaErrorStreamCaptureImplicit;
     }
     force_device(held, stream->device, true);
+    note_accesses(*stream, name, accesses);
     force(held, append(stream, std::move(name), start));
+    host_waited(*stream, stream->end());
     return cudaSuccess;
   }
+  note_accesses(*stream, name, accesses);
   append(stream, std::move(name), start);
   return cudaSuccess;
 }
 
-cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work) {
-  return enqueue_retried(stream, std::move(name),
-                         [work = std::move(work)](Ticket const&) -> Attempt {
-                           return [work] {
-                             work();
-                             return true;
-                           };
-                         });
+cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work,
+                    std::vector<Access> const& accesses) {
+  auto start = [work = std::move(work)](Ticket const&) -> Attempt {
+    return [work] {
+      work();
+      return true;
+    };
+  };
+  return enqueue_retried(stream, std::move(name), std::move(start), accesses);
 }
 
 void notify_changed() { emulator().changed.notify_all(); }

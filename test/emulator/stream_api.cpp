@@ -129,6 +129,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (!found->items.empty() && !advance({found, found->end() - 1})) {
     return result(cudaErrorNotReady);
   }
+  host_waited(*found, found->end());
   return result(failure_of(*found));
 }
 

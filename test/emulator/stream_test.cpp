@@ -67,6 +67,110 @@ TEST_CASE("overwriting what another stream has yet to read gives a wrong number"
   CHECK(overwritten(false) == 2.0F);
 }
 
+// f(first, second) puts work on two streams of device 0, and may order it; what is said of it.
+template <class F>
+std::string race_of(F const& f) {
+  Watched const watched;
+  Misuse const misuse;
+  {
+    Stream const first{Device{0}};
+    Stream const second{Device{0}};
+    f(first, second);
+    static_cast<void>(cudaStreamSynchronize(first.get()));
+    static_cast<void>(cudaStreamSynchronize(second.get()));
+  }
+  return cuda_emulator::last_report();
+}
+
+void order(Stream const& first, Stream const& second) {
+  Event const event;
+  cudaEventRecord(event.handle, first.get());
+  cudaStreamWaitEvent(second.get(), event.handle, 0);
+}
+
+TEST_CASE("work that nothing orders is a fault where it meets, also where its numbers are right") {
+  Array<float> x{std::vector<float>(8, 0.0F)};
+  Array<float> y{std::vector<float>(8, 0.0F)};
+  float* pinned = nullptr;
+  REQUIRE(cudaMallocHost(reinterpret_cast<void**>(&pinned), 32) == cudaSuccess);
+  auto const set = [](Stream const& stream, float* to, std::size_t n) {
+    cudaMemsetAsync(to, 0, n * 4, stream.get());
+  };
+  auto const copy = [](Stream const& stream, float const* from, float* to, std::size_t n) {
+    cudaMemcpyAsync(to, from, n * 4, cudaMemcpyDefault, stream.get());
+  };
+  auto const race = [](std::string const& report) {
+    INFO(report);
+    return report.find("a race: ") == 0;
+  };
+  for (Schedule const schedule : {Schedule::lazy, Schedule::eager}) {
+    Scheduled const scheduled{schedule};
+    // Writes with writes, writes with reads, reads with writes; kernels by where their pointers
+    // point.
+    CHECK(race(race_of([&](Stream const& a, Stream const& b) {
+      set(a, x.data(), 4);
+      set(b, x.data() + 3, 4);
+    })));
+    CHECK(race(race_of([&](Stream const& a, Stream const& b) {
+      set(a, x.data(), 8);
+      copy(b, x.data() + 7, pinned, 1);
+    })));
+    CHECK(race(race_of([&](Stream const& a, Stream const& b) {
+      copy(a, x.data(), pinned, 8);
+      launch(fill_kernel, 1, 8, b, x.data(), 8, 0.0F);
+    })));
+    CHECK(race(race_of([&](Stream const& a, Stream const& b) {
+      launch(twice_kernel, 1, 8, a, x.data(), y.data(), 8);
+      launch(fill_kernel, 1, 8, b, x.data(), 8, 0.0F);
+    })));
+    // Nothing in common, or nothing written.
+    CHECK(race_of([&](Stream const& a, Stream const& b) {
+            set(a, x.data(), 4);
+            set(b, x.data() + 4, 4);
+            copy(a, y.data(), pinned, 4);
+            copy(b, y.data(), pinned + 4, 4);
+          }).empty());
+    // Ordered by an event, by two, by the host.
+    CHECK(race_of([&](Stream const& a, Stream const& b) {
+            set(a, x.data(), 8);
+            order(a, b);
+            set(b, x.data(), 8);
+            Stream const c{Device{0}};
+            order(b, c);
+            copy(c, x.data(), pinned, 8);
+            cudaStreamSynchronize(c.get());
+            set(a, x.data(), 8);
+          }).empty());
+    CHECK(race(race_of([&](Stream const& a, Stream const& b) {
+      order(a, b);  // recorded before it
+      set(a, x.data(), 8);
+      set(b, x.data(), 8);
+    })));
+  }
+  CHECK(race_of([&](Stream const& a, Stream const&) {
+          set(a, x.data(), 8);
+          float host[8];  // the default stream does not wait for it
+          CHECK(cudaMemcpy(host, x.data(), 32, cudaMemcpyDeviceToHost) == cudaErrorLaunchFailure);
+        }).find("a race: cudaMemcpy reads 32 bytes") == 0);
+  cudaFreeHost(pinned);
+}
+
+TEST_CASE("memory of a pool that another stream may still use is no race where it was waited for") {
+  for (bool const waits : {false, true}) {
+    std::string const report = race_of([&](Stream const& owner, Stream const& user) {
+      float* x = nullptr;
+      cudaMallocAsync(reinterpret_cast<void**>(&x), 32, owner.get());
+      order(owner, user);
+      cudaMemsetAsync(x, 0, 32, user.get());
+      if (waits) {
+        order(user, owner);
+      }
+      cudaFreeAsync(x, owner.get());
+    });
+    CHECK((report.find("a race: free writes 32 bytes") == 0) == !waits);
+  }
+}
+
 TEST_CASE("an event forces its stream up to the record, and no further") {
   Stream const stream{Device{0}};
   Event const event;

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -58,17 +59,27 @@ using Attempt = std::function<bool()>;
 /// the ticket of the whole launch. This is where a collective takes its number.
 using Start = std::function<Attempt(Ticket const&)>;
 
+/// Bytes that a piece of work reads, or writes.
+struct Access {
+  void const* begin = nullptr;
+  std::size_t bytes = 0;
+  bool writes = false;
+};
+
 /// Puts @p work at the end of @p stream. @p name appears in reports.
+/// @param accesses  of it what is known: a conflict with other work that nothing orders is a fault
 /// @return cudaErrorInvalidResourceHandle for a stream that does not exist; errors of the capture
-cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work);
+cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> work,
+                    std::vector<Access> const& accesses = {});
 
 /// The same for what computes: left out while set_computing(false) holds.
 /// @param bytes  of its operands, each counted once, for graph_work(); -1: not known
 cudaError_t enqueue_computation(cudaStream_t stream, std::string name, std::function<void()> work,
-                                std::int64_t bytes = -1);
+                                std::int64_t bytes = -1, std::vector<Access> const& accesses = {});
 
 /// The same for work that may have to wait for other streams, as a collective does.
-cudaError_t enqueue_retried(cudaStream_t stream, std::string name, Start start);
+cudaError_t enqueue_retried(cudaStream_t stream, std::string name, Start start,
+                            std::vector<Access> const& accesses = {});
 
 /// Runs the ticket's stream up to and including its item, as far as that is possible without
 /// blocking. To be called by an Attempt for those that it waits for, since nobody else may force

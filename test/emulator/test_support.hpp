@@ -76,6 +76,15 @@ class Misuse {
   }
 };
 
+/// While it lives, races are faults.
+class Watched {
+ public:
+  Watched() { cuda_emulator::set_races_shown(true); }
+  ~Watched() { cuda_emulator::set_races_shown(false); }
+  Watched(Watched const&) = delete;
+  Watched& operator=(Watched const&) = delete;
+};
+
 /// Sets the emulator's schedule, and sets it back.
 class Scheduled {
  public:

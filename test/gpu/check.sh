@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and checks tandem on a machine with a GPU: nvcc, CMake and python3 suffice, nothing is downloaded.
 #
-#   test/gpu/check.sh build|test|sanitize|bench [RESULTS]
+#   test/gpu/check.sh build|first|test|sanitize|bench [RESULTS]
 #
 #   build      the GPU tests and benchmarks, in build/gpu, for the GPU that is here
+#   first      what only hardware answers, each question with a time limit and with and without the mend: several
+#              GPUs of one process recorded, links and collectives on 1, 8 and 32 hardware queues, lazy loading,
+#              destruction, registered memory. Builds the two programs that it needs
 #   test       all of them: kernels, backend, parity with Host, ranks and processes that share the GPU
 #   sanitize   the kernel tests under compute-sanitizer: memcheck, racecheck, initcheck
 #   bench      bench/cuda, with PyTorch beside it if python3 has it
@@ -32,9 +35,9 @@ limit=${LIMIT:-570}
 say() { echo "check.sh: $*" >&2; }
 
 case $verb in
-  build | test | sanitize | bench) ;;
+  build | first | test | sanitize | bench) ;;
   *)
-    say "usage: test/gpu/check.sh build|test|sanitize|bench [RESULTS]"
+    say "usage: test/gpu/check.sh build|first|test|sanitize|bench [RESULTS]"
     exit 2
     ;;
 esac
@@ -95,7 +98,7 @@ part() {
 
 # The line of a log that says most.
 summary_of() {
-  grep -aE 'skipped: |assertions: |ERROR SUMMARY|error: |CMake Error' "$1" | tail -1 | sed 's/^\[doctest\] //' ||
+  grep -aE 'skipped: |answer: |assertions: |ERROR SUMMARY|error: |CMake Error' "$1" | tail -1 | sed 's/^\[doctest\] //' ||
     true
 }
 
@@ -116,16 +119,23 @@ link_packaged_libraries() {
   done < <(python3 -c 'import nvidia; print(*nvidia.__path__, sep="\n")' 2>/dev/null)
 }
 
-run_build() {
-  local target generator=() keep_going=(-k)
+configure() {
+  local generator=()
   if command -v ninja >/dev/null; then
     generator=(-G Ninja)
-    keep_going=(-k 0)
   fi
   link_packaged_libraries
   part configure 120 cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release \
     -DTANDEM_CUDA=ON -DTANDEM_EXAMPLES=OFF -DTANDEM_TESTS_FOR_GPU=ON "-DCMAKE_CUDA_ARCHITECTURES=$architectures" \
     "-DTANDEM_DOCTEST_DIR=${DOCTEST_DIR:-}" "-DCMAKE_PREFIX_PATH=$packaged"
+}
+
+run_build() {
+  local target keep_going=(-k)
+  if command -v ninja >/dev/null; then
+    keep_going=(-k 0)
+  fi
+  configure
   for target in cuda_tests gpu_programs cuda_benches; do
     part "$target" "$limit" cmake --build "$build" --target "$target" -j "$jobs" -- "${keep_going[@]}"
   done
@@ -138,6 +148,33 @@ programs() {
   else
     say "there is no $build/$1: run 'test/gpu/check.sh build' first"
   fi
+}
+
+# What `must` is the library's setting and has to pass; what `may` is without the mend, and not to end is an answer.
+# At most 285 seconds behind the build.
+run_first() {
+  local queues wanted answers=$root/test/gpu/answers.sh
+  configure
+  part programs 260 cmake --build "$build" --target gpu_answers gpu_train_processes -j "$jobs"
+
+  # The order among communicators. Fewer blocks than the library's four, or all that NCCL wants.
+  for queues in 32 8 1; do
+    wanted=must
+    [ "$queues" != 1 ] || wanted=may
+    part "order.$queues" 30 env CUDA_DEVICE_MAX_CONNECTIONS="$queues" "$answers" "$wanted" 25 "$build" order
+  done
+  part order.32.most_blocks 30 env CUDA_DEVICE_MAX_CONNECTIONS=32 NCCL_MIN_CTAS=32 NCCL_MAX_CTAS=32 \
+    "$answers" may 25 "$build" order
+  part order.32.one_block 30 env CUDA_DEVICE_MAX_CONNECTIONS=32 NCCL_MAX_CTAS=1 "$answers" may 25 "$build" order
+
+  # Kernels that are loaded at their first launch, beside a receive that waits.
+  part loading.eager 25 env CUDA_MODULE_LOADING=EAGER "$answers" must 20 "$build" loading
+  part loading.lazy 25 env CUDA_MODULE_LOADING=LAZY "$answers" may 20 "$build" loading
+
+  part destroy 40 "$answers" must 35 "$build" destroy
+  part register 40 "$answers" may 35 "$build" register
+  part together 150 "$root/test/gpu/together.sh" 20 "$build"
+  sed -n 's/^answer: /answers: /p' "$results"/first/*.log
 }
 
 run_test() {

@@ -25,6 +25,8 @@ class Check(unittest.TestCase):
             shutil.copy(HERE / name, self.root / "test" / "gpu")
         self.script("test/gpu/two_processes.sh", "exit 0")
         self.script("test/gpu/train_processes.sh", "exit 0")
+        for name in ("answers.sh", "together.sh", "processes.sh"):
+            shutil.copy(HERE / name, self.root / "test" / "gpu")
 
     def script(self, path, text):
         path = self.root / path
@@ -51,7 +53,7 @@ class Check(unittest.TestCase):
         return run, {part["name"]: part["outcome"] for part in parts}
 
     def test_no_gpu(self):
-        for verb in ("build", "test", "sanitize", "bench"):
+        for verb in ("build", "first", "test", "sanitize", "bench"):
             with self.subTest(verb):
                 run, _ = self.check(verb, gpu=NO_GPU)
                 self.assertEqual(77, run.returncode)
@@ -87,6 +89,63 @@ class Check(unittest.TestCase):
         self.assertEqual(1, run.returncode)
         self.assertEqual({"cuda_a": "time limit", "cuda_b": "no time left",
                           "two_processes": "no time left", "train_processes": "no time left"}, parts)
+
+    def first(self, answers, trains, **environment):
+        self.script("bin/cmake", "exit 0")
+        self.script("build/gpu/test/gpu/gpu_answers", answers)
+        self.script("build/gpu/test/gpu/gpu_train_processes", trains)
+        run, parts = self.check("first", **environment)
+        report = json.loads((self.root / "build/gpu/results/first.json").read_text())
+        return run, parts, {part["name"]: part["summary"] for part in report["parts"]}
+
+    def test_first(self):
+        run, parts, answers = self.first(
+            'echo "$RANK of $WORLD_SIZE as $NCCL_HOSTID: $*"', 'echo "step 0: 1"')
+        self.assertEqual(0, run.returncode, run.stdout + run.stderr)
+        self.assertEqual(["configure", "programs", "order.32", "order.8", "order.1", "order.32.most_blocks",
+                          "order.32.one_block", "loading.eager", "loading.lazy", "destroy", "register",
+                          "together"], list(parts))
+        self.assertEqual({"passed"}, set(parts.values()))
+        self.assertRegex(answers["order.8"], r"answer: order ended, .*: 0 of 2 as tandem-0: order "
+                         r"\(CUDA_DEVICE_MAX_CONNECTIONS=8 ")
+        self.assertIn("NCCL_MAX_CTAS=32", answers["order.32.most_blocks"])
+        self.assertIn("CUDA_MODULE_LOADING=LAZY", answers["loading.lazy"])
+        self.assertIn("4 GPUs of one process, recorded: ended with the bits", answers["together"])
+        self.assertIn("answers: order ended", run.stdout)
+
+    def test_first_a_hang_is_an_answer_where_it_is_asked_for(self):
+        run, parts, answers = self.first(
+            'case "$CUDA_DEVICE_MAX_CONNECTIONS:$CUDA_MODULE_LOADING" in 1:* | :LAZY) exit 3 ;; esac',
+            'case "$2" in together) exit 124 ;; esac')
+        self.assertEqual(0, run.returncode, run.stdout + run.stderr)
+        self.assertEqual({"passed"}, set(parts.values()))
+        for name in ("order.1", "loading.lazy", "together"):
+            self.assertIn("did NOT end", answers[name])
+        self.assertIn("ended, numbers right", answers["order.8"])
+
+    def test_first_the_library_s_own_setting_must_end(self):
+        run, parts, _ = self.first('case "$1" in order) exit 3 ;; esac', "exit 0")
+        self.assertEqual(1, run.returncode)
+        self.assertEqual(["order.32", "order.8"], [name for name in parts if parts[name] != "passed"])
+
+    def test_first_wrong_numbers_are_no_answer(self):
+        run, parts, _ = self.first('case "$1:$RANK" in order:1) exit 1 ;; order:0) exit 3 ;; esac',
+                                   'echo "bits of $2"')
+        self.assertEqual(1, run.returncode)
+        self.assertEqual(["order.32", "order.8", "order.1", "order.32.most_blocks", "order.32.one_block",
+                          "together"], [name for name in parts if parts[name] != "passed"])
+
+    def test_first_with_one_gpu_and_without_nccl(self):
+        run, parts, answers = self.first("exit 77", 'echo "skipped: this wants $1 GPUs"; exit 77')
+        self.assertEqual("skipped", parts["together"])
+        self.assertIn("this wants 2 GPUs", answers["together"])
+        self.assertEqual("skipped", parts["order.32"])
+        self.assertEqual(0, run.returncode)
+
+    def test_first_two_gpus(self):
+        _, parts, answers = self.first("exit 0", '[ "$1" = 2 ] || { echo "skipped: this wants 4"; exit 77; }')
+        self.assertEqual("passed", parts["together"])
+        self.assertIn("skipped: this wants 4", answers["together"])
 
     def test_results_elsewhere(self):
         self.programs(cuda_a="exit 0")

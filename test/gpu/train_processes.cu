@@ -4,12 +4,15 @@
 //
 //   gpu_train_processes RANKS      2 or 4 replicas in as many processes; in one without a launcher,
 //                                  as microbatches of one rank
+//   gpu_train_processes RANKS together|walked   in one process with a GPU each, whose steps are
+//                                  recorded, which NCCL's documentation warns of, or walked
 //
 // Prints the bits of losses and gradient norms, which must be the same in all processes and without
 // them.
 
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -23,6 +26,7 @@ int main() {
 #else
 
 #include <chrono>
+#include <optional>
 
 #include <tandem/cuda.cuh>
 
@@ -36,13 +40,14 @@ using tandem::test::TinyNet;
 constexpr int batch = 13;
 
 template <class S>
-void train(td::World const& world) {
+void train(td::World const& world, std::optional<bool> record = {}) {
   using Backend = td::BasicCuda<td::Portable, td::Fp32>;
   using Trainer = td::Trainer<TinyNet, S, Backend>;
   Trainer trainer{{.batch = batch,
                    .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
                    .clip_norm = 2.0,
                    .seed = 7,
+                   .record = record,
                    .timeout = std::chrono::seconds{20},
                    .world = world}};
   constexpr int sizes[] = {batch, 12, batch, batch, 12, 9};  // recorded, replayed, and walked again
@@ -55,9 +60,15 @@ void train(td::World const& world) {
 }
 
 template <int Ranks>
-void train_in(td::World const& world) {
+void train_in(td::World const& world, char const* how) {
   using R = td::Reproducible<>;
-  if (world.processes > 1) {
+  if (how != nullptr) {
+    if (td::cuda::device_count() < Ranks) {
+      std::printf("skipped: this wants %d GPUs\n", Ranks);
+      std::exit(77);
+    }
+    train<td::DataParallel<Ranks, R> >({}, std::strcmp(how, "together") == 0);
+  } else if (world.processes > 1) {
     train<td::DataParallel<Ranks, R> >(world);
   } else {
     train<td::SingleDevice<td::Microbatches<Ranks>, R> >(world);
@@ -73,12 +84,16 @@ int main(int argc, char** argv) {
   }
   try {
     td::World const world = td::world_from_environment();
-    if (argc == 2 && std::strcmp(argv[1], "2") == 0) {
-      train_in<2>(world);
-    } else if (argc == 2 && std::strcmp(argv[1], "4") == 0) {
-      train_in<4>(world);
+    char const* const how = argc == 3 ? argv[2] : nullptr;
+    bool const known =
+        argc == 2 ||
+        (argc == 3 && (std::strcmp(how, "together") == 0 || std::strcmp(how, "walked") == 0));
+    if (known && std::strcmp(argv[1], "2") == 0) {
+      train_in<2>(world, how);
+    } else if (known && std::strcmp(argv[1], "4") == 0) {
+      train_in<4>(world, how);
     } else {
-      std::fputs("usage: gpu_train_processes 2|4\n", stderr);
+      std::fputs("usage: gpu_train_processes 2|4 [together|walked]\n", stderr);
       return 2;
     }
   } catch (std::exception const& error) {

@@ -19,7 +19,7 @@
 #include <cuda_runtime_api.h>
 
 #include <tandem/runtime/cuda/buffer.hpp>
-#include <tandem/runtime/cuda/error.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 namespace tandem::test {
@@ -45,8 +45,8 @@ class DeviceArray {
     if (!values.empty()) {
       std::memcpy(bytes.data() + before_, values.data(), values.size() * sizeof(T));
     }
-    cuda::check(cudaMemcpyAsync(memory_.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
-                                device.compute.get()));
+    cuda::copy_bytes(memory_.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice,
+                     device.compute);
     device.compute.synchronize();
   }
 
@@ -62,8 +62,8 @@ class DeviceArray {
   /// @throws std::runtime_error  something was written outside of the array
   [[nodiscard]] std::vector<T> host() const {
     std::vector<unsigned char> bytes(memory_.bytes());
-    cuda::check(cudaMemcpyAsync(bytes.data(), memory_.data(), bytes.size(), cudaMemcpyDeviceToHost,
-                                device_->compute.get()));
+    cuda::copy_bytes(bytes.data(), memory_.data(), bytes.size(), cudaMemcpyDeviceToHost,
+                     device_->compute);
     device_->compute.synchronize();
     check_guards(bytes);
     std::vector<T> values(count_);

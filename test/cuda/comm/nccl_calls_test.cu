@@ -47,6 +47,7 @@ TEST_CASE("NCCL: the calls are those that one would write by hand") {
     comm.broadcast(all, 2, stream);
     all_reduce_ordered<NcclCommunicator, float>(
         comm, all, all, Sum{}, {reinterpret_cast<std::byte*>(scratch.data()), 1024}, stream);
+    device.settle(stream);  // the memory goes behind it
   });
   CHECK(test::first_message(errors) == "");
   CHECK(calls(1) ==
@@ -62,6 +63,47 @@ TEST_CASE("NCCL: the calls are those that one would write by hand") {
   CHECK(one[3].group != one[7].group);
   CHECK(one[7].group == one[10].group);
   CHECK(emu::aborted_nccl_communicators() == aborted);  // they were closed in good order
+}
+
+TEST_CASE("NCCL: what is destroyed in a group ends later, ours before its transport does") {
+  test::Watchdog const watchdog{"NCCL destruction"};
+  Tidy const tidy;
+  static_cast<void>(Run{}(2, [](auto&, cuda::RankDevice&) {}));
+  CHECK(emu::ending_nccl_communicators() == 0);
+
+  ncclUniqueId id{};
+  CHECK(ncclGetUniqueId(&id) == ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  auto const settle = [&] {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress && ncclCommGetAsyncError(comm, &state) == ncclSuccess) {
+    }
+    CHECK(state == ncclSuccess);
+  };
+  static_cast<void>(ncclCommInitRankConfig(&comm, 1, id, 0, &config));
+  settle();
+  void* memory = nullptr;
+  CHECK(cudaMalloc(&memory, 16) == cudaSuccess);
+  cuda::Stream const stream{cuda::Device{0}};
+  static_cast<void>(ncclAllReduce(memory, memory, 4, ncclFloat, ncclSum, comm, stream.get()));
+  settle();
+  stream.synchronize();
+  static_cast<void>(ncclCommFinalize(comm));
+  settle();
+  CHECK(ncclGroupStart() == ncclSuccess);
+  CHECK(ncclCommDestroy(comm) == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclInProgress);
+  CHECK(emu::ending_nccl_communicators() == 1);
+  emu::set_quiet(true);
+  emu::clear_errors();
+  CHECK(cudaFree(memory) == cudaSuccess);
+  CHECK(emu::last_report().find("which a communicator that is being destroyed may still use") !=
+        std::string::npos);
+  emu::clear_errors();
+  emu::set_quiet(false);
+  emu::end_nccl_destructions();
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "support.hpp"
 
 #if defined(TANDEM_CUDA_EMULATED)
+#include "emulator/control.hpp"
 #include "emulator/nccl_control.hpp"
 #endif
 
@@ -114,6 +115,7 @@ struct Tidy {
   ~Tidy() {
     CHECK(emu::nccl_misuses() == misuses);
     CHECK(emu::live_nccl_communicators() == 0);
+    CHECK(emu::ending_nccl_communicators() == 0);
   }
   std::size_t misuses = emu::nccl_misuses();
 };

@@ -20,6 +20,7 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/comm/threads/communicator.hpp>
 #include <tandem/core/philox.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -110,10 +111,17 @@ class Fleeting {
         work_{device, values.size(), {.unaligned = unaligned}},
         result_{device, values.size()} {}
 
+  /// Freed in the order of the compute stream: after what the communication stream still does, as
+  /// after an error.
+  ~Fleeting() { device_.settle(device_.communication); }
+  Fleeting(Fleeting const&) = delete;
+  Fleeting& operator=(Fleeting const&) = delete;
+
   void fill() { copy(source_.data(), work_.data()); }
   void keep_and_spoil() {
     copy(work_.data(), result_.data());
     if (work_.size() > 0) {
+      cuda::ScopedDevice const scope{device_.device};
       cuda::check(cudaMemsetAsync(work_.data(), 0xFF,
                                   static_cast<std::size_t>(work_.size()) * sizeof(T),
                                   device_.communication.get()));
@@ -130,8 +138,8 @@ class Fleeting {
  private:
   void copy(T const* from, T* to) {
     if (work_.size() > 0) {
-      cuda::check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(work_.size()) * sizeof(T),
-                                  cudaMemcpyDeviceToDevice, device_.communication.get()));
+      cuda::copy_bytes(to, from, static_cast<std::size_t>(work_.size()) * sizeof(T),
+                       cudaMemcpyDeviceToDevice, device_.communication);
     }
   }
   cuda::RankDevice& device_;

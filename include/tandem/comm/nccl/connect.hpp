@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -154,8 +156,39 @@ class NcclConnector {
         }
       }
     }
-    for_each_open(
-        slots, [](NcclSlot& open) { return ncclCommDestroy(std::exchange(open.comm, nullptr)); });
+    destroy(slots);
+  }
+
+  /// Returns when NCCL is done: ncclCommDestroy outside of a group ends before it returns, of which
+  /// NCCL says nothing for a group of communicators that do not block. It may wait for the
+  /// process's other ranks, hence a thread for each.
+  void destroy(std::span<NcclSlot> slots) {
+    std::span<NcclSlot> const ranks = slots_.of_group(-1);
+    std::vector<ncclResult_t> results(ranks.size(), ncclSuccess);
+    auto const destroy_of = [&](std::size_t local) {
+      for (NcclSlot& slot : slots) {
+        if (slot.rank == ranks[local].rank && slot.comm != nullptr) {
+          ncclResult_t const own = ncclCommDestroy(std::exchange(slot.comm, nullptr));
+          results[local] = results[local] == ncclSuccess ? own : results[local];
+        }
+      }
+    };
+    std::vector<std::thread> threads;
+    threads.reserve(ranks.size());
+    for (std::size_t local = 1; local < ranks.size(); ++local) {
+      try {
+        threads.emplace_back(destroy_of, local);
+      } catch (std::system_error const&) {  // there are no more threads
+        destroy_of(local);
+      }
+    }
+    destroy_of(0);
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    for (ncclResult_t const result : results) {
+      check_nccl(result);
+    }
   }
 
   /// f on every open communicator, as one group of calls.

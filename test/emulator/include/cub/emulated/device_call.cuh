@@ -10,6 +10,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -38,11 +39,12 @@ bool usable(It begin, std::int64_t n, cudaStream_t stream, char const* name) {
 
 /// Puts @p work on the stream, if the stream is one of the current device.
 template <class Work>
-cudaError_t enqueue_algorithm(cudaStream_t stream, char const* name, Work work) {
+cudaError_t enqueue_algorithm(cudaStream_t stream, char const* name, Work work,
+                              std::vector<cuda_emulator::Access> const& accesses = {}) {
   if (cuda_emulator::device_of(stream) != cuda_emulator::current_device()) {
     return cudaErrorInvalidResourceHandle;
   }
-  return cuda_emulator::enqueue_computation(stream, name, std::move(work));
+  return cuda_emulator::enqueue_computation(stream, name, std::move(work), -1, accesses);
 }
 
 /// The two phases: without scratch says how much is needed; with scratch puts @p work on the
@@ -61,10 +63,11 @@ cudaError_t with_scratch(void* scratch, std::size_t& bytes, std::int64_t n, cuda
   if (!usable(static_cast<std::byte*>(scratch), static_cast<std::int64_t>(needed), stream, name)) {
     return cudaErrorIllegalAddress;
   }
-  return enqueue_algorithm(stream, name, [scratch, needed, work] {
+  auto run = [scratch, needed, work] {
     cuda_emulator::poison(scratch, needed);
     work();
-  });
+  };
+  return enqueue_algorithm(stream, name, run, {{scratch, needed, true}});
 }
 
 /// f(i) for all i in [0, n), in an order that varies.

@@ -15,6 +15,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <emulator/kernel.hpp>
 
@@ -37,6 +38,18 @@ bool usable(cudaStream_t stream, T const& argument, int index, Grid const& grid)
     return cuda_emulator::check_kernel_pointer(stream, argument, index, grid.file, grid.line);
   } else {
     return true;
+  }
+}
+
+/// Of what a pointer points to the first element: how many more a kernel uses it does not say.
+template <class T>
+void add_access(std::vector<cuda_emulator::Access>& accesses, T const& argument) {
+  if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>) {
+    using Pointee = std::remove_pointer_t<T>;
+    using Sized = std::conditional_t<std::is_void_v<Pointee>, char, Pointee>;
+    if (argument != nullptr) {
+      accesses.push_back({argument, sizeof(Sized), !std::is_const_v<Pointee>});
+    }
   }
 }
 
@@ -67,6 +80,8 @@ void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const&
   check(good ? cudaSuccess : cudaErrorIllegalAddress, grid.file, grid.line);
   dim3 const blocks{grid.x, grid.y, grid.z};
   dim3 const block{static_cast<unsigned>(threads), 1, 1};
+  std::vector<cuda_emulator::Access> accesses;
+  (emulated::add_access(accesses, arguments), ...);
   emulated::Call<Parameters...> const call{kernel, {arguments...}};
   ScopedDevice const scope{stream.device()};
   check(cuda_emulator::enqueue_kernel(
@@ -78,7 +93,7 @@ void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const&
                    reinterpret_cast<void const*>(call.kernel), file, line},
                   blocks, block, device);
             },
-            reinterpret_cast<void const*>(kernel)),
+            reinterpret_cast<void const*>(kernel), accesses),
         grid.file, grid.line);
 }
 
