@@ -569,10 +569,11 @@ concept Layer = requires(Shape in) {
   { L::output(in) } -> std::same_as<Shape>;
 };
 
+/// These of a layer's input, or of all that a layer of several inputs has.
 template <class L>
-constexpr Parameters parameters_of(Shape in) {
-  if constexpr (requires { L::parameters(in); }) {
-    return L::parameters(in);
+constexpr Parameters parameters_of(std::same_as<Shape> auto... in) {
+  if constexpr (requires { L::parameters(in...); }) {
+    return L::parameters(in...);
   } else {
     return {};
   }
@@ -580,31 +581,31 @@ constexpr Parameters parameters_of(Shape in) {
 
 /// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
 template <class L>
-constexpr std::int64_t macs_of(Shape in) {
-  if constexpr (requires { L::macs(in); }) {
-    return L::macs(in);
+constexpr std::int64_t macs_of(std::same_as<Shape> auto... in) {
+  if constexpr (requires { L::macs(in...); }) {
+    return L::macs(in...);
   } else {
     return 0;
   }
 }
 
 template <class L>
-constexpr Kept kept_of(Shape in) {
-  if constexpr (requires { L::kept(in); }) {
-    return L::kept(in);
+constexpr Kept kept_of(std::same_as<Shape> auto... in) {
+  if constexpr (requires { L::kept(in...); }) {
+    return L::kept(in...);
   } else {
     return {};
   }
 }
 
 template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
+constexpr Fault fault_of(std::same_as<Shape> auto... in) {
+  if constexpr (requires { L::fault(in...); }) {
+    if (L::fault(in...) != Fault::none) {
+      return L::fault(in...);
     }
   }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
+  return L::output(in...).valid() ? Fault::none : Fault::rejected;
 }
 
 template <class L>
@@ -955,6 +956,9 @@ struct Pass {
   /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
   std::int32_t const* targets = nullptr;
   double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
+  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
+  float const* loss_scale = nullptr;
   /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
   /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
   /// whole.
@@ -3650,7 +3654,8 @@ enum class RandomUse : std::uint32_t {
   order,
   augmentation,
   user,
-  generation
+  generation,
+  sampling
 };
 
 /// The 128 bits at counter (@p low, @p high) of the stream with key (@p seed, @p use).
@@ -14620,22 +14625,44 @@ concept JoinRule = requires(std::span<Shape const> in) {
 
 namespace detail {
 
+template <class Branch>
+inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
+
+}  // namespace detail
+
+/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
+/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
+/// first.
+template <class L, class... Branches>
+concept JoinLayer = sizeof...(Branches) >= 2 && requires {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Rule, class... Branches>
+concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
+
 template <class Rule, class... Branches>
 struct JoinIsSound {
   static constexpr bool value = true;
-  static_assert(JoinRule<Rule>,
+  static_assert(JoinsBranches<Rule, Branches...>,
                 "Join<Rule, Branches...>: Rule must be a type with `name` and "
-                "`output(std::span<Shape const>)`; derive it from ElementJoin");
+                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
+                "`output(Shape, ...)` of as many shapes as there are branches");
   static_assert(
-      !JoinRule<Rule> || ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
+      !JoinsBranches<Rule, Branches...> ||
+          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
       "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
       "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
 };
 
 }  // namespace detail
 
-/// The branches on one input, their outputs joined by Rule; the empty Sequential is the identity.
-/// Parameters of branch i are named "i.…".
+/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
+/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
+/// as ever.
 /// The primary template is the error path.
 template <class Rule, class... Branches>
 struct Join : detail::Composite {
@@ -14643,7 +14670,8 @@ struct Join : detail::Composite {
 };
 
 template <class Rule, class... Branches>
-  requires(JoinRule<Rule>&& detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
+           sizeof...(Branches) >= 2)
 struct Join<Rule, Branches...> : detail::Composite {};
 
 /// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
@@ -14784,7 +14812,8 @@ struct Flatten {
   static auto of(Multiply<Branches...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
   }
-  template <JoinRule Rule, class... Branches>
+  template <class Rule, class... Branches>
+    requires JoinsBranches<Rule, Branches...>
   static auto of(Join<Rule, Branches...> const*) {
     return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
            TypeList<typename Canonical<Rule>::type>{};
@@ -15820,6 +15849,76 @@ class PreparedOps {
 /// @file
 /// RankOptions: what a rank is made for; Watch: what it calls while it waits.
 
+// ---- tandem/core/loss_scaling.hpp
+
+/// @file
+/// LossScaling: by what a loss is multiplied so that its gradients are no zeros in fp16; LossScale:
+/// where that stands, and how it moves from step to step.
+///
+/// The rule is that of torch.amp.GradScaler.
+/// Source: Micikevicius et al., arXiv:1710.03740, section 3.2
+
+namespace tandem {
+
+/// TrainerOptions{.loss_scaling = LossScaling{.initial = 1024}}; LossScaling::off() for none.
+struct LossScaling {
+  double initial = 65536.0;   ///< 0: off
+  double growth = 2.0;        ///< what the scale is multiplied by after `every` steps without skips
+  double backoff = 0.5;       ///< and by each step whose gradient is not finite, which is skipped
+  std::int64_t every = 2000;  ///< steps
+
+  /// For training without.
+  static constexpr LossScaling off() { return {.initial = 0.0}; }
+  [[nodiscard]] constexpr bool on() const { return initial > 0.0; }
+};
+
+/// Below this no gradient is finite for being scaled up: training ends with a sentence.
+inline constexpr float least_loss_scale = 0x1p-14F;
+
+/// Between two steps.
+struct LossScale {
+  float scale = 0.0F;        ///< of the next step; 0: loss scaling is off
+  std::int64_t good = 0;     ///< steps without a skip since the scale has changed
+  std::int64_t skipped = 0;  ///< steps in all, which optimizers do not count
+
+  constexpr bool operator==(LossScale const&) const = default;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool on() const { return scale > 0.0F; }
+  /// Whether it has become too small to be of use.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool lost() const {
+    return on() && scale < least_loss_scale;
+  }
+
+  /// What it is after a step whose gradient was finite, or was not.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr LossScale after(LossScaling const& rule,
+                                                             bool finite) const {
+    double const now = static_cast<double>(scale);
+    if (!finite) {
+      return {static_cast<float>(now * rule.backoff), 0, skipped + 1};
+    }
+    if (good + 1 < rule.every) {
+      return {scale, good + 1, skipped};
+    }
+    auto const grown = static_cast<float>(now * rule.growth);
+    return {is_finite(grown) ? grown : scale, 0, skipped};
+  }
+};
+
+/// A step's LossScale in the memory of a device, and what is derived from it there.
+struct ScaledLoss {
+  LossScale now{};
+  double row_scale[2] = {};  ///< StepState::row_scale, multiplied by the scale
+};
+
+/// What a device's flag says to the updates of a step.
+enum UpdateFlag : int {
+  update_all_parameters = 0,
+  update_nothing = 1,     ///< a loss was not finite: this step and all behind it change nothing
+  update_statistics = 2,  ///< a gradient was not finite: this step moves no weights
+};
+
+}  // namespace tandem
+
 // ---- tandem/optim/optimizer.hpp
 
 /// @file
@@ -16715,6 +16814,7 @@ struct RankOptions {
   std::vector<ParameterGroup> groups{};
   double clip_value = 0.0;
   WeightAverage average{};
+  LossScaling scaling = LossScaling::off();
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
   int microbatches = 0;
@@ -16820,13 +16920,20 @@ using StepBatchOf = StepBatch<typename Backend::Master, typename LossType::Targe
 struct StepResult {
   double loss = 0.0;    ///< mean over the samples
   double metric = 0.0;  ///< mean over the samples that count; the first of several metrics
-  /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off.
+  /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off, unless the loss
+  /// is scaled: then of a step that was skipped infinity.
   double gradient_norm = 0.0;
   int non_finite = -1;  ///< first microbatch whose loss is not finite; the update is skipped
   int samples = 0;
   double weight = 0.0;   ///< what the loss is a mean over: the samples, or their targets
   double counted = 0.0;  ///< what metrics are means over, likewise
   MetricValues metrics{};
+  double loss_scale = 0.0;  ///< what its loss was multiplied by; 0: loss scaling is off
+  bool skipped = false;     ///< its gradient, so multiplied, was not finite: no weight has moved
+  LossScale scaling{};      ///< of the next step
+
+  /// Whether training cannot go on behind it; it has changed nothing then.
+  [[nodiscard]] bool failed() const { return non_finite >= 0 || (skipped && scaling.lost()); }
 };
 
 }  // namespace tandem
@@ -18062,6 +18169,9 @@ struct Stage {
   /// After parameters have changed.
   TANDEM_NOINLINE static void pack(Host& host, Table const& table) {
     pack_blocks(host, table, Blocks{});
+    if constexpr (requires { Verbs<Backend>::finish_packing(host.device); }) {
+      Verbs<Backend>::finish_packing(host.device);
+    }
   }
 
  private:
@@ -18311,25 +18421,31 @@ constexpr double clip_scale(double norm, double largest) {
   return largest > 0.0 && norm > largest ? largest / norm : 1.0;
 }
 
+struct ClipNorms {
+  double first = 0.0;  ///< of set 0
+  bool finite = true;  ///< those of all sets
+};
+
 /// The scale of each set.
 /// @param squares    of each parameter of the network
 /// @param clip_norm  of set 0; 0: it is not clipped
-/// @returns the norm of set 0
+/// @param unscale    what gradients are to be multiplied by before all else: the scales have it
 template <class = void>
-double clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
-                   std::span<double> scales) {
-  double first = 0.0;
+ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
+                      std::span<double> scales, double unscale = 1.0) {
+  ClipNorms norms;
   for (int set = 0; set < sets.sets(); ++set) {
     double sum = 0.0;
     for (std::size_t p = 0; p < squares.size(); ++p) {
       sum += sets.set[p] == set ? squares[p] * sets.factor[p] : 0.0;
     }
-    double const norm = std::sqrt(sum);
+    double const norm = std::sqrt(sum) * unscale;
     auto const s = static_cast<std::size_t>(set);
-    scales[s] = clip_scale(norm, set == 0 ? clip_norm : sets.largest[s]);
-    first = set == 0 ? norm : first;
+    scales[s] = clip_scale(norm, set == 0 ? clip_norm : sets.largest[s]) * unscale;
+    norms.first = set == 0 ? norm : norms.first;
+    norms.finite = norms.finite && is_finite(norm);
   }
-  return first;
+  return norms;
 }
 
 }  // namespace tandem
@@ -18366,13 +18482,23 @@ struct StepSlot {
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
            .exchanges = training && Whole::averaging.takes_place(state.step),
-           .clips = training && (groups_clip || state.clip_norm > 0.0)};
+           .clips = training && (groups_clip || state.clip_norm > 0.0 || scaled != nullptr)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size, time);
     feed.begin(parts.device, weighed(state, batch), batch, microbatches, wait);
   }
   /// What is queued first.
   void load(Parts& parts) { feed.load(parts.device, microbatches); }
+
+  /// What the gradient of a sample's loss is multiplied by, as far as the host knows it.
+  [[nodiscard]] double loss_scale(Microbatch const& own) const {
+    double const mean = 1.0 / samples_of(own);
+    if constexpr (host_knows_scale) {
+      return scaled != nullptr ? mean * double{scaled->now.scale} : mean;
+    } else {
+      return mean;
+    }
+  }
 
   /// Over how many samples the loss of microbatch @p own is a mean: those of its model.
   [[nodiscard]] int samples_of(Microbatch const& own) const {
@@ -18397,7 +18523,12 @@ struct StepSlot {
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
     if constexpr (weighs_targets) {
-      all.row_scale = &feed.state()->row_scale[microbatches.copy_of(own)];
+      int const copy = microbatches.copy_of(own);
+      all.row_scale = key.training && scaled != nullptr ? &scaled->row_scale[copy]
+                                                        : &feed.state()->row_scale[copy];
+    }
+    if constexpr (!host_knows_scale) {
+      all.loss_scale = key.training && scaled != nullptr ? &scaled->now.scale : nullptr;
     }
     if constexpr (is_criterion) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
@@ -18409,16 +18540,20 @@ struct StepSlot {
   FeedType feed;
   RankMicrobatches microbatches;
   StepKey key{};
-  bool groups_clip;      ///< by norms of their own
-  bool touched = false;  ///< it may have changed parameters or optimizer states
+  bool groups_clip;                    ///< by norms of their own
+  bool touched = false;                ///< it may have changed parameters or optimizer states
+  ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
 
- private:
-  static constexpr auto const& network = Whole::network;
-  static constexpr bool is_criterion = network.output().criterion;
-  // Whether the loss is a mean over something else than samples.
+  /// Whether the loss is a mean over something else than samples.
   static constexpr bool weighs_targets = requires(Target const* targets) {
     Loss::weight({targets, 0}, 0, 0);
   };
+
+ private:
+  static constexpr auto const& network = Whole::network;
+  // Of a device that works behind the host's back, the host does not know the last step's verdict.
+  static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
+  static constexpr bool is_criterion = network.output().criterion;
 
   static constexpr int rows_of(int input, int given) {
     Shape const shape = input_shape<Whole>(input);
@@ -18577,8 +18712,8 @@ struct MicrobatchPasses {
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {
-        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own),
-                                1.0 / slot.samples_of(own), table.loss_gradient);
+        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own), slot.loss_scale(own),
+                                table.loss_gradient);
       }
     }
     if constexpr (stage.needs_gradient) {
@@ -18829,6 +18964,9 @@ class RankInterface {
   virtual void stand_in(WhichModel /*which*/) {}
   virtual void restore() {}
 
+  /// The scale of the next step's loss, where losses are scaled; no step is queued.
+  virtual void set_loss_scale(LossScale const& /*scale*/) {}
+
   /// What is allocated for tensors on the rank's device.
   [[nodiscard]] virtual MemoryReport memory_report() const = 0;
   /// Lets another rank's device, of this process, reach this one's memory.
@@ -18861,7 +18999,7 @@ class SteppedRank : public RankInterface<BatchType> {
   /// the sums are exact.
   virtual void add_up(std::span<double> numbers) = 0;
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
-  /// finite, the steps behind it are dropped: they have changed nothing.
+  /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;
 };
 
@@ -19163,7 +19301,7 @@ class ModelExchange {
 
 namespace tandem {
 
-/// One weight's average after a step; it stays where *stopped.
+/// One weight's average after a step, one that was skipped too; it stays where nothing is updated.
 template <class P>
 struct AverageWeight {
   P const* weight;
@@ -19174,7 +19312,7 @@ struct AverageWeight {
   int const* stopped;
 
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (*stopped == 0) {
+    if (*stopped != update_nothing) {
       average[i] = state->step == 0 ? weight[i] : decay * average[i] + rest * weight[i];
     }
   }
@@ -19477,6 +19615,16 @@ namespace tandem {
 /// Stands for every stage of a device.
 inline constexpr int all_stages = -1;
 
+/// A row scale of the step, multiplied by the scale of its loss.
+struct ScaleRow {
+  StepState const* state;
+  ScaledLoss* scaled;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t copy) const {
+    scaled->row_scale[copy] = state->row_scale[copy] * static_cast<double>(scaled->now.scale);
+  }
+};
+
 /// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
 /// and gets the same parameters. The primary template is for devices that share the host's memory.
 template <class Backend>
@@ -19489,16 +19637,21 @@ class Update {
   /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
   ///                    parameters only one's does
   /// @param clips       of the whole network
+  /// @param scaling     of the loss; where it is on, every step has sum_squares()
   template <class Memory>
   TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips)
+                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
+                     LossScaling const& scaling = LossScaling::off())
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
         runs_{is_by_tensor(optimizer_) ? parameters_ : merged(parameters_)},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
-        scales_(clips_.largest.size(), 1.0) {}
+        scales_(clips_.largest.size(), 1.0),
+        scaling_{scaling} {
+    scaled_.now.scale = static_cast<float>(scaling.initial);
+  }
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
   /// be summed over the ranks before run(), if there are several with different parameters.
@@ -19514,16 +19667,31 @@ class Update {
     return squares_;
   }
 
-  /// Finishes *result; if a loss was not finite, apply() does nothing until the next call.
-  /// @pre where clipping is on, sum_squares() was called
+  /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
+  /// until the next call, and if a gradient was not, it moves the statistics alone.
+  /// @pre where clipping or loss scaling is on, sum_squares() was called
   template <class Memory>
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
     sums.finish(device, state, key.samples, result);
-    stopped_ = result->non_finite < 0 ? 0 : 1;
-    if (key.clips && stopped_ == 0) {
-      double const norm = clip_scales(clips_, squares_, state->clip_norm, scales_);
-      result->gradient_norm = state->clip_norm > 0.0 ? norm : 0.0;
+    LossScale const scaled = scaled_.now;
+    result->loss_scale = double{scaled.scale};
+    result->scaling = scaled;
+    stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
+    if (!key.clips || stopped_ != update_all_parameters) {
+      return;
+    }
+    double const unscale = scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+    ClipNorms const norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
+    result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
+    if (scaled.on()) {
+      LossScale const next = scaled.after(scaling_, norms.finite);
+      result->scaling = scaled_.now = next;
+      result->skipped = !norms.finite;
+      result->gradient_norm = norms.finite ? norms.first : std::numeric_limits<double>::infinity();
+      stopped_ = norms.finite  ? update_all_parameters
+                 : next.lost() ? update_nothing
+                               : update_statistics;
     }
   }
 
@@ -19532,7 +19700,7 @@ class Update {
   template <class Memory>
   void apply(Device& device, Memory const& memory, StepState const* state,
              int stage = all_stages) const {
-    if (stopped_ != 0) {
+    if (stopped_ == update_nothing) {
       return;
     }
     std::visit(
@@ -19546,8 +19714,22 @@ class Update {
         optimizer_);
   }
 
-  /// Where the device says that nothing may change, as a loss was not finite.
+  /// Where the device says what may change, an UpdateFlag.
   [[nodiscard]] int const* stopped() const { return &stopped_; }
+
+  /// In the device's memory; null where gradients are not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const { return scaling_.on() ? &scaled_ : nullptr; }
+  /// Multiplies the step's row scales, for criteria.
+  void scale_rows(Device& /*device*/, StepState const* state) {
+    for (int copy = 0; copy < 2; ++copy) {
+      ScaleRow{state, &scaled_}(copy);
+    }
+  }
+  void set_loss_scale(Device& /*device*/, LossScale const& scale) {
+    if (scaling_.on()) {
+      scaled_.now = scale;
+    }
+  }
 
   /// After parameters were written by the host.
   void refresh(Device& /*device*/) {}
@@ -19572,11 +19754,14 @@ class Update {
                            AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
       return;
     }
+    if (stopped_ != update_all_parameters) {
+      return;
+    }
     UpdateSettings const settings{
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1,
+        .step = state.step + 1 - scaled_.now.skipped,
         .clip_value = r.clip_value};
     update_weights<Backend>(
         device, optimizer, parameters, gradients, [&](int s) { return memory.state(s) + r.begin; },
@@ -19587,10 +19772,12 @@ class Update {
   std::vector<UpdateRun> parameters_;
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
-  int stopped_ = 0;
+  int stopped_ = update_all_parameters;
   ClipSets clips_;
   std::vector<double> squares_;
   std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
+  LossScaling scaling_;
+  ScaledLoss scaled_{};
 };
 
 }  // namespace tandem
@@ -19614,11 +19801,17 @@ class DeviceUpdate {
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value),
                 Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
-                clip_sets(Whole::network, options.groups)} {}
+                clip_sets(Whole::network, options.groups),
+                options.scaling} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
     return update_.sum_squares(parts.device, parts.memory);
+  }
+  /// Of the loss, in the device's memory; null where that is not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const { return update_.scaled(); }
+  void set_loss_scale(Parts& parts, LossScale const& scale) {
+    update_.set_loss_scale(parts.device, scale);
   }
   /// After a loss that was not finite: later steps update again.
   void forgive(Parts& parts) { update_.forgive(parts.device); }
@@ -19662,7 +19855,11 @@ class Updates : public detail::DeviceUpdate<Parts> {
                  states_of(options.optimizer)} {}
 
   /// Before the row of a training step, and behind it.
-  void begin(Parts& /*parts*/, Slot const& /*slot*/) {}
+  void begin(Parts& parts, Slot const& slot) {
+    if (Slot::weighs_targets && slot.scaled != nullptr) {
+      update_.scale_rows(parts.device, slot.feed.state());
+    }
+  }
   void end(Parts& /*parts*/) {}
 
   /// An update of the row.
@@ -19828,6 +20025,7 @@ class Rank final
         runner_{recordable && options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
+    slot_.scaled = updates_.scaled();
     if constexpr (requires {
                     check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
                   }) {
@@ -19852,7 +20050,7 @@ class Rank final
 
   StepResult collect() override {
     StepResult const result = slot_.feed.collect(parts_.device, watch_.waiter());
-    if (result.non_finite >= 0) {
+    if (result.failed()) {
       while (slot_.feed.waiting() > 0) {
         slot_.feed.collect(parts_.device, watch_.waiter());
       }
@@ -19915,6 +20113,7 @@ class Rank final
   }
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
   void restore() override { updates_.restore(parts_); }
+  void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   [[nodiscard]] bool untouched() const override { return !slot_.touched; }
 
  private:
@@ -20284,25 +20483,28 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
-        Parameters const list = parameters_of<L>(in);
-        node.parameters = list.count;
-        for (int p = 0; p < list.count; ++p, ++parameters) {
-          node.needs_gradient = node.needs_gradient || !frozen;
-          if constexpr (Keep) {
-            GraphParameter& own = graph.parameter[parameters];  // field by field: nvcc's sake
-            own.parameter = list.item[p];
-            own.node = nodes;
-            own.frozen = frozen;
-            own.origin = parameters;
-            own.path = path;
-          }
-        }
+        add_parameters(node, parameters_of<L>(in));
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
           share(node.first_parameter, &identity_of<typename SharedBy<L>::type>);
         }
       }
     }
     return add(node, {input});
+  }
+
+  constexpr void add_parameters(Node& node, Parameters const& list) {
+    node.parameters = list.count;
+    for (int p = 0; p < list.count; ++p, ++parameters) {
+      node.needs_gradient = node.needs_gradient || !frozen;
+      if constexpr (Keep) {
+        GraphParameter& own = graph.parameter[parameters];  // field by field: nvcc's sake
+        own.parameter = list.item[p];
+        own.node = nodes;
+        own.frozen = frozen;
+        own.origin = parameters;
+        own.path = path;
+      }
+    }
   }
 
   // Parameter p has the values of the first one of the layer that stands before it.
@@ -20529,6 +20731,45 @@ struct GraphBuilder {
   static constexpr bool of_other_times(Shape a, Shape b) {
     return a.timed && b.timed && a.clock != b.clock;
   }
+  template <class L, class... Branches>
+    requires(!JoinRule<L> && JoinLayer<L, Branches...>)
+  constexpr int walk(int input, Join<L, Branches...> const*) {
+    int index = 0;
+    int const ends[] = {walk_branch(input, index++, static_cast<Branches const*>(nullptr))...};
+    Node join{.kind = NodeKind::layer, .layer = kind_of<L>(), .leaf = leaves++};
+    join.in = shape(ends[0]);
+    join.name = L::name;
+    join.identity = &identity_of<L>;
+    join.first_parameter = parameters;
+    bool valid = true;
+    for (int const end : ends) {
+      valid = valid && shape(end).valid();
+      if (graph.node[end].kind == NodeKind::input && graph.node[end].limit > 0) {
+        fail(Fault::indices, 0, 0);
+      }
+    }
+    if (ended) {
+      fail(Fault::not_last, 0, 0);
+    }
+    if (valid) {
+      [&]<std::size_t... I>(std::index_sequence<I...>) { fill<L>(join, shape(ends[I])...); }
+      (std::make_index_sequence<sizeof...(Branches)>{});
+    }
+    return add_join(join, ends);
+  }
+  template <class L>
+  constexpr void fill(Node& node, std::same_as<Shape> auto... in) {
+    if (Fault const fault = fault_of<L>(in...); fault != Fault::none) {
+      fail(fault, node.in[0], node.in[1]);
+      return;
+    }
+    node.out = L::output(in...);
+    node.out.clock = node.out.timed ? node.in.clock : std::int8_t{0};
+    node.macs = macs_of<L>(in...);
+    node.kept = kept_of<L>(in...);
+    add_parameters(node, parameters_of<L>(in...));
+  }
+
   // Images along their channels, vectors, and sequences of the same rows.
   static constexpr bool joins(Shape a, Shape b) {
     return a.rank == b.rank && a.timed == b.timed && a.clock == b.clock &&
@@ -20596,7 +20837,8 @@ struct CountParts {
   static constexpr GraphSize of(Multiply<Branches...> const*) {
     return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
   }
-  template <JoinRule Rule, class... Branches>
+  template <class Rule, class... Branches>
+    requires JoinsBranches<Rule, Branches...>
   static constexpr GraphSize of(Join<Rule, Branches...> const*) {
     return sum({1, sizeof...(Branches), 0}, of(static_cast<Branches const*>(nullptr))...);
   }
@@ -20898,6 +21140,170 @@ struct Attention<Heads, Options...> {
     std::int64_t const pairs =
         causal ? std::int64_t{in[0]} * (in[0] + 1) / 2 : std::int64_t{in[0]} * in[0];
     return 2 * pairs * Heads * width(in);
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/layers/bahdanau.hpp
+
+/// @file
+/// Bahdanau: attention of one sequence's rows to another's, additive and normalised, as in GNMT.
+
+// ---- tandem/layers/init_options.hpp
+
+/// @file
+/// Initial values of a layer's weight as options: Linear<768, InitNormal<2, 100>>.
+///
+/// Without one a layer has PyTorch's. An option of your own is any type that has a
+/// `static constexpr Init init`.
+
+namespace tandem {
+
+namespace detail {
+
+// By Newton's method from above: each step is nearer until it is no longer smaller.
+constexpr double square_root(double value) {
+  double root = value > 1.0 ? value : 1.0;
+  for (double next = root;; root = next) {
+    next = 0.5 * (root + value / root);
+    if (!(next < root)) {
+      return root;
+    }
+  }
+}
+
+template <long Numerator, long Denominator, long Root>
+struct InitNormalIsSound {
+  static constexpr bool value = true;
+  static_assert(Numerator >= 0 && Denominator >= 1 && Root >= 1,
+                "InitNormal<Numerator, Denominator, Root>: give the standard deviation as a "
+                "quotient, of which Root divides the square");
+};
+
+template <long Numerator, long Denominator>
+struct InitUniformIsSound {
+  static constexpr bool value = true;
+  static_assert(Numerator >= 0 && Denominator >= 1,
+                "InitUniform<Numerator, Denominator>: give the bound as a quotient");
+};
+
+}  // namespace detail
+
+/// Normal, with mean 0 and standard deviation Numerator / Denominator / sqrt(Root): InitNormal<2,
+/// 100> has 0.02, and InitNormal<2, 100, 2 * Layers> what GPT-2 has at the end of residual
+/// branches.
+template <long Numerator, long Denominator = 1, long Root = 1>
+struct InitNormal {
+  static constexpr Init init = Init::normal(static_cast<float>(
+      static_cast<double>(Numerator) / static_cast<double>(Denominator >= 1 ? Denominator : 1) /
+      detail::square_root(static_cast<double>(Root >= 1 ? Root : 1))));
+  static_assert(detail::InitNormalIsSound<Numerator, Denominator, Root>::value);
+};
+
+/// Uniform in ±Numerator / Denominator.
+template <long Numerator, long Denominator = 1>
+struct InitUniform {
+  static constexpr Init init = Init::uniform(static_cast<float>(
+      static_cast<double>(Numerator) / static_cast<double>(Denominator >= 1 ? Denominator : 1)));
+  static_assert(detail::InitUniformIsSound<Numerator, Denominator>::value);
+};
+
+template <class Option>
+concept InitOption = requires {
+  { Option::init } -> std::convertible_to<Init>;
+};
+
+namespace detail {
+
+// The init that one of the options gives, else the layer's own.
+template <class... Options>
+constexpr Init init_of(Init otherwise) {
+  Init init = otherwise;
+  (
+      [&] {
+        if constexpr (InitOption<Options>) {
+          init = Options::init;
+        }
+      }(),
+      ...);
+  return init;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <int Width, class... Options>
+struct BahdanauIsSound {
+  static constexpr bool value = true;
+  static_assert(Width >= 1 && (InitOption<Options> && ...),
+                "Bahdanau<H, Options...>: give a positive number of hidden numbers; options are "
+                "InitNormal and InitUniform");
+};
+
+}  // namespace detail
+
+/// y = Σ p m, of p = softmax over m's rows of (g v / |v|)·tanh(W_q q + W_k m + b): what each row q
+/// of the first input takes of the rows m of the second, as Join<Bahdanau<H>, Use<Query>,
+/// Use<Memory>>. Option: an initial law of W_q, W_k and v.
+///
+/// Shapes: q (B, Tq, Cq), m (B, Tk, Cm); linear_q.weight (H, Cq), linear_k.weight (H, Cm),
+///         linear_att (H), which is v, normalize_bias (H), which is b, normalize_scalar (1), which
+///         is g; y (B, Tq, Cm). Rows of m behind its sample's length are not looked at.
+/// Saves:  what W_q and W_k make, their gradients, and the probabilities: 2 (Tq + Tk) H + Tq Tk
+///         numbers a sample; never the Tq Tk H that go through tanh, which backward computes again.
+/// Cost:   (Tq Cq + Tk Cm) H + Tq Tk (H + Cm) multiply-accumulates and Tq Tk H hyperbolic tangents
+///         a sample; backward twice as many.
+/// Init:   uniform in ±1/√C of W_q and W_k and in ±1/√H of v; b is 0, g 1/√H.
+/// Source: Bahdanau et al., arXiv:1409.0473; NVIDIA's GNMT v2 (normalised)
+/// The primary template is the error path.
+template <int Width, class... Options>
+struct Bahdanau {
+  static constexpr std::string_view name = "Bahdanau";
+  static constexpr Fault fault(Shape, Shape) { return Fault::reported; }
+  static constexpr Shape output(Shape, Shape) { return {}; }
+  static_assert(detail::BahdanauIsSound<Width, Options...>::value);
+};
+
+template <int Width, class... Options>
+  requires(Width >= 1 && (InitOption<Options> && ...))
+struct Bahdanau<Width, Options...> {
+  using layer = Bahdanau;
+  static constexpr std::string_view name = "Bahdanau";
+  static constexpr int width = Width;
+
+  static constexpr Fault fault(Shape query, Shape memory) {
+    bool const rows = query.rank == 2 && query.timed && memory.rank == 2 && memory.timed;
+    return rows ? Fault::none : Fault::not_timed;
+  }
+  static constexpr Shape output(Shape query, Shape memory) {
+    return timed_shape(query[0], memory[1]);
+  }
+  static constexpr Parameters parameters(Shape query, Shape memory) {
+    float const scale = static_cast<float>(1.0 / detail::square_root(Width));
+    return Parameters{Parameter{"linear_q.weight", {2, {Width, query[1]}}, law(query[1])},
+                      Parameter{"linear_k.weight", {2, {Width, memory[1]}}, law(memory[1])},
+                      Parameter{"linear_att", vector_shape(Width), law(Width)},
+                      Parameter{"normalize_bias", vector_shape(Width), Init::constant(0.0F)},
+                      Parameter{"normalize_scalar", vector_shape(1), Init::constant(scale)}};
+  }
+  static constexpr Kept kept(Shape query, Shape memory) {
+    std::int64_t const rows = std::int64_t{query[0]} + memory[0];
+    return Kept::of(true, false, 0, 2 * rows * Width + std::int64_t{query[0]} * memory[0] + Width);
+  }
+  static constexpr std::int64_t macs(Shape query, Shape memory) {
+    return (query.elements() + memory.elements()) * Width +
+           std::int64_t{query[0]} * memory[0] * (Width + memory[1]);
+  }
+
+ private:
+  static constexpr Init law(int fan_in) {
+    return detail::init_of<Options...>(Init::uniform_fan_in(fan_in));
   }
 };
 
@@ -21471,90 +21877,6 @@ struct ConvTranspose2d<Out, Options...> {
 
 /// @file
 /// Embedding, which makes rows of indices, and Positions, which adds a learnt row for each time.
-
-// ---- tandem/layers/init_options.hpp
-
-/// @file
-/// Initial values of a layer's weight as options: Linear<768, InitNormal<2, 100>>.
-///
-/// Without one a layer has PyTorch's. An option of your own is any type that has a
-/// `static constexpr Init init`.
-
-namespace tandem {
-
-namespace detail {
-
-// By Newton's method from above: each step is nearer until it is no longer smaller.
-constexpr double square_root(double value) {
-  double root = value > 1.0 ? value : 1.0;
-  for (double next = root;; root = next) {
-    next = 0.5 * (root + value / root);
-    if (!(next < root)) {
-      return root;
-    }
-  }
-}
-
-template <long Numerator, long Denominator, long Root>
-struct InitNormalIsSound {
-  static constexpr bool value = true;
-  static_assert(Numerator >= 0 && Denominator >= 1 && Root >= 1,
-                "InitNormal<Numerator, Denominator, Root>: give the standard deviation as a "
-                "quotient, of which Root divides the square");
-};
-
-template <long Numerator, long Denominator>
-struct InitUniformIsSound {
-  static constexpr bool value = true;
-  static_assert(Numerator >= 0 && Denominator >= 1,
-                "InitUniform<Numerator, Denominator>: give the bound as a quotient");
-};
-
-}  // namespace detail
-
-/// Normal, with mean 0 and standard deviation Numerator / Denominator / sqrt(Root): InitNormal<2,
-/// 100> has 0.02, and InitNormal<2, 100, 2 * Layers> what GPT-2 has at the end of residual
-/// branches.
-template <long Numerator, long Denominator = 1, long Root = 1>
-struct InitNormal {
-  static constexpr Init init = Init::normal(static_cast<float>(
-      static_cast<double>(Numerator) / static_cast<double>(Denominator >= 1 ? Denominator : 1) /
-      detail::square_root(static_cast<double>(Root >= 1 ? Root : 1))));
-  static_assert(detail::InitNormalIsSound<Numerator, Denominator, Root>::value);
-};
-
-/// Uniform in ±Numerator / Denominator.
-template <long Numerator, long Denominator = 1>
-struct InitUniform {
-  static constexpr Init init = Init::uniform(static_cast<float>(
-      static_cast<double>(Numerator) / static_cast<double>(Denominator >= 1 ? Denominator : 1)));
-  static_assert(detail::InitUniformIsSound<Numerator, Denominator>::value);
-};
-
-template <class Option>
-concept InitOption = requires {
-  { Option::init } -> std::convertible_to<Init>;
-};
-
-namespace detail {
-
-// The init that one of the options gives, else the layer's own.
-template <class... Options>
-constexpr Init init_of(Init otherwise) {
-  Init init = otherwise;
-  (
-      [&] {
-        if constexpr (InitOption<Options>) {
-          init = Options::init;
-        }
-      }(),
-      ...);
-  return init;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -24717,6 +25039,663 @@ struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/bahdanau.hpp
+
+/// @file
+/// Bahdanau on Host, of float and of double.
+
+// ---- tandem/kernels/host/bahdanau.hpp
+
+/// @file
+/// Additive attention of the rows of one sequence to those of another, between the products before
+/// it and behind it. What goes through tanh is computed row by row and never kept.
+
+// ---- tandem/kernels/functors/elementary.hpp
+
+/// @file
+/// The elementary functions that activations are made of, for float and double, on every backend.
+/// kernels/channels_last/elementary.hpp has the same of vectors.
+
+namespace tandem::elementary {
+
+TANDEM_HOST_DEVICE inline float exponential(float const& x) { return ::expf(x); }
+TANDEM_HOST_DEVICE inline double exponential(double const& x) { return ::exp(x); }
+
+TANDEM_HOST_DEVICE inline float hyperbolic_tangent(float const& x) { return ::tanhf(x); }
+TANDEM_HOST_DEVICE inline double hyperbolic_tangent(double const& x) { return ::tanh(x); }
+
+/// 1 / (1 + exp(-x)); 0 and 1 at the infinities.
+TANDEM_HOST_DEVICE inline float logistic(float const& x) { return 1.0F / (1.0F + ::expf(-x)); }
+TANDEM_HOST_DEVICE inline double logistic(double const& x) { return 1.0 / (1.0 + ::exp(-x)); }
+
+/// Of the standard normal distribution at some x.
+template <class V>
+struct Normal {
+  V cumulative;  ///< (1 + erf(x / sqrt 2)) / 2, without cancellation where x is negative
+  V density;     ///< exp(-x² / 2) / sqrt(2 pi)
+};
+
+TANDEM_HOST_DEVICE inline Normal<float> normal(float const& x) {
+  return {0.5F * ::erfcf(-0.707106781F * x), 0.398942280F * ::expf(-0.5F * x * x)};
+}
+TANDEM_HOST_DEVICE inline Normal<double> normal(double const& x) {
+  return {0.5 * ::erfc(-0.70710678118654752 * x), 0.39894228040143268 * ::exp(-0.5 * x * x)};
+}
+
+}  // namespace tandem::elementary
+
+namespace tandem::host {
+
+/// Sizes of one call. Rows of keys behind a sample's length are not looked at.
+struct AdditiveRows {
+  int batch = 0;
+  int queries = 0;  ///< rows of each sample
+  int keys = 0;
+  int hidden = 0;                         ///< of a query and a key
+  int channels = 0;                       ///< of a value
+  std::int32_t const* lengths = nullptr;  ///< of each sample's keys; null: all
+
+  [[nodiscard]] int length(std::int64_t sample) const {
+    return lengths != nullptr ? std::min<int>(lengths[sample], keys) : keys;
+  }
+};
+
+/// unit = g v / |v|.
+template <class T>
+void normalise_scores(int n, T const* v, T g, T* unit) {
+  T squares{0};
+  for (int i = 0; i < n; ++i) {
+    squares += v[i] * v[i];
+  }
+  T const scale = g / std::sqrt(squares);
+  for (int i = 0; i < n; ++i) {
+    unit[i] = v[i] * scale;
+  }
+}
+
+/// dv and dg = [+=] of the gradient of unit.
+template <class T>
+void normalise_scores_gradient(int n, T const* v, T g, T const* dunit, T* dv, T* dg,
+                               bool accumulate) {
+  T squares{0};
+  T along{0};
+  for (int i = 0; i < n; ++i) {
+    squares += v[i] * v[i];
+    along += dunit[i] * v[i];
+  }
+  T const inverse = T{1} / std::sqrt(squares);
+  for (int i = 0; i < n; ++i) {
+    T const own = g * inverse * (dunit[i] - v[i] * along / squares);
+    dv[i] = accumulate ? dv[i] + own : own;
+  }
+  *dg = accumulate ? *dg + along * inverse : along * inverse;
+}
+
+/// p = softmax over j of unit·tanh(q + k[j] + bias); y = Σ p[j] value[j].
+///
+/// Shapes: q (B, Tq, H), k (B, Tk, H), unit and bias (H), value (B, Tk, C); p (B, Tq, Tk), 0 behind
+///         a sample's keys; y (B, Tq, C).
+/// Cost:   B Tq Tk (H + C) multiply-accumulates and B Tq Tk H hyperbolic tangents.
+/// Order:  a score by lanes and a tree, in double in order of h; all else in order of j.
+template <class T>
+TANDEM_NOINLINE void additive_forward(Team& team, AdditiveRows const& rows, T const* q, T const* k,
+                                      T const* unit, T const* bias, T const* value, T* p, T* y) {
+  using elementary::hyperbolic_tangent;
+  team.parallel_for(std::int64_t{rows.batch} * rows.queries, [=](std::int64_t begin,
+                                                                 std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t const sample = row / rows.queries;
+      int const length = rows.length(sample);
+      T const* const query = q + row * rows.hidden;
+      T* const share = p + row * rows.keys;
+      T largest = -std::numeric_limits<T>::infinity();
+      for (int j = 0; j < length; ++j) {
+        T const* const key = k + (sample * rows.keys + j) * rows.hidden;
+        auto sum = wide<T>(0);
+        for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
+          auto const a =
+              hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
+          sum += some.keep(some.load(unit + h) * a, wide<T>(0));
+        });
+        share[j] = lane_total(sum);
+        largest = std::max(largest, share[j]);
+      }
+      T total{0};
+      for (int j = 0; j < length; ++j) {
+        share[j] = elementary::exponential(T{share[j] - largest});
+        total += share[j];
+      }
+      for (int j = 0; j < rows.keys; ++j) {
+        share[j] = j < length ? share[j] / total : T{0};
+      }
+      T const* const values = value + sample * rows.keys * rows.channels;
+      T* const out = y + row * rows.channels;
+      for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
+        auto sum = wide<T>(0);
+        for (int j = 0; j < length; ++j) {
+          sum += wide<T>(share[j]) * some.load(values + j * rows.channels + c);
+        }
+        some.store(out + c, sum);
+      });
+    }
+  });
+}
+
+/// The gradients of q, k and unit, the last for each sample, and of value where it is not null.
+///
+/// Shapes: as above; dy (B, Tq, C), dq (B, Tq, H), dk (B, Tk, H), dunit (B, H), dvalue (B, Tk, C);
+///         scratch (B, Tk).
+/// Cost:   2 B Tq Tk (H + C) multiply-accumulates and B Tq Tk H hyperbolic tangents.
+/// Order:  of a sample, query by query, key by key.
+template <class T>
+TANDEM_NOINLINE void additive_gradient(Team& team, AdditiveRows const& rows, T const* q, T const* k,
+                                       T const* unit, T const* bias, T const* value, T const* p,
+                                       T const* dy, T* dq, T* dk, T* dunit, T* dvalue, T* scratch) {
+  using elementary::hyperbolic_tangent;
+  team.parallel_for(rows.batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t sample = begin; sample < end; ++sample) {
+      int const length = rows.length(sample);
+      std::int64_t const first_key = sample * rows.keys;
+      T* const own_dunit = dunit + sample * rows.hidden;
+      T* const own_dk = dk + first_key * rows.hidden;
+      T* const score = scratch + first_key;  // the gradient of each
+      std::fill_n(own_dunit, rows.hidden, T{0});
+      std::fill_n(own_dk, std::int64_t{rows.keys} * rows.hidden, T{0});
+      if (dvalue != nullptr) {
+        std::fill_n(dvalue + first_key * rows.channels, std::int64_t{rows.keys} * rows.channels,
+                    T{0});
+      }
+      for (int t = 0; t < rows.queries; ++t) {
+        std::int64_t const row = sample * rows.queries + t;
+        T const* const query = q + row * rows.hidden;
+        T const* const share = p + row * rows.keys;
+        T const* const given = dy + row * rows.channels;
+        T* const own_dq = dq + row * rows.hidden;
+        std::fill_n(own_dq, rows.hidden, T{0});
+        T mean{0};
+        for (int j = 0; j < length; ++j) {
+          T const* const values = value + (first_key + j) * rows.channels;
+          auto sum = wide<T>(0);
+          for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
+            auto const product = some.load(given + c) * some.load(values + c);
+            sum += some.keep(product, wide<T>(0));
+            if (dvalue != nullptr) {
+              T* const to = dvalue + (first_key + j) * rows.channels + c;
+              some.store(to, some.load(to) + wide<T>(share[j]) * some.load(given + c));
+            }
+          });
+          score[j] = lane_total(sum);
+          mean += share[j] * score[j];
+        }
+        for (int j = 0; j < length; ++j) {
+          auto const dscore = wide<T>(share[j] * (score[j] - mean));
+          T const* const key = k + (first_key + j) * rows.hidden;
+          T* const key_gradient = own_dk + std::int64_t{j} * rows.hidden;
+          for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
+            auto const a =
+                hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
+            auto const slope = dscore * some.load(unit + h) * (wide<T>(1) - a * a);
+            some.store(own_dq + h, some.load(own_dq + h) + slope);
+            some.store(key_gradient + h, some.load(key_gradient + h) + slope);
+            some.store(own_dunit + h, some.load(own_dunit + h) + dscore * a);
+          });
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/linear.hpp
+
+/// @file
+/// y = x Wᵀ + b, and its gradients; three calls of gemm.
+
+// ---- tandem/kernels/host/gemm.hpp
+
+/// @file
+/// C = [+=] op(A) op(B), row-major with leading dimensions.
+///
+/// Each member of the Team computes a range of the rows or of the columns of C alone, with its own
+/// packed copies of A and B.
+
+// ---- tandem/kernels/host/panels.hpp
+
+/// @file
+/// The matrix product under gemm and convolution: packed panels, a register tile, a blocked loop.
+///
+/// A panel holds 6 rows of the left matrix or 32 columns of the right one, k outermost, zeros
+/// behind the last row or column. Every element is computed in a whole tile, also at the edges, so
+/// that its bits do not depend on where it stands. Source: Goto, van de Geijn, ACM TOMS 34
+/// (2008) 3.
+
+namespace tandem::host::detail {
+
+/// Rows and columns of the register tile: 12 vectors of 16 floats. Both plain loops below vectorise
+/// on g++ 12 and clang 14; a tile of 16 columns does not on g++ (measured: 11 against 257 Gflop/s).
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_columns = 32;
+
+/// A block of the left matrix (120 x 256) and of the right one (256 x 512) fit the second-level
+/// cache.
+inline constexpr std::int64_t block_depth = 256;
+inline constexpr std::int64_t block_rows = 20 * tile_rows;
+inline constexpr std::int64_t block_columns = 16 * tile_columns;
+inline constexpr std::int64_t left_block = block_rows * block_depth;
+inline constexpr std::int64_t right_block = block_depth * block_columns;
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+/// A range of rows or of columns.
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+/// The rows and columns of member @p part of @p parts: a range of whole panels of the longer side.
+struct Part {
+  Range rows;
+  Range columns;
+
+  constexpr Part(std::int64_t m, std::int64_t n, std::int64_t part, std::int64_t parts)
+      : rows{0, m}, columns{0, n} {
+    std::int64_t const row_panels = (m + tile_rows - 1) / tile_rows;
+    std::int64_t const column_panels = (n + tile_columns - 1) / tile_columns;
+    if (row_panels > column_panels) {
+      rows = {std::min(m, row_panels * part / parts * tile_rows),
+              std::min(m, row_panels * (part + 1) / parts * tile_rows)};
+    } else {
+      columns = {std::min(n, column_panels * part / parts * tile_columns),
+                 std::min(n, column_panels * (part + 1) / parts * tile_columns)};
+    }
+  }
+};
+
+/// tile = the product of a left panel (depth, 6) and a right panel (depth, 32).
+///
+/// Order: each element is one sum in the order of k, from 0.
+template <class T>
+TANDEM_NOINLINE void multiply_panels(std::int64_t depth, T const* left, T const* right, T* tile) {
+  T total[tile_rows][tile_columns];
+  for (int i = 0; i < tile_rows; ++i) {
+    for (int j = 0; j < tile_columns; ++j) {
+      total[i][j] = T{0};
+    }
+  }
+  for (std::int64_t p = 0; p < depth; ++p) {
+    for (int i = 0; i < tile_rows; ++i) {
+      for (int j = 0; j < tile_columns; ++j) {
+        total[i][j] += left[i] * right[j];
+      }
+    }
+    left += tile_rows;
+    right += tile_columns;
+  }
+  for (int i = 0; i < tile_rows; ++i) {
+    for (int j = 0; j < tile_columns; ++j) {
+      tile[i * tile_columns + j] = total[i][j];
+    }
+  }
+}
+
+/// panel[p * Width + i] = x[i * stride + p * step] for i < count, else 0. One of the strides is 1.
+template <int Width, class T>
+void pack_panel(std::int64_t count, std::int64_t depth, T const* x, std::int64_t stride,
+                std::int64_t step, T* panel) {
+  if (count < Width) {
+    std::fill(panel, panel + depth * Width, T{0});
+  }
+  if (stride == 1 && count == Width) {
+    for (std::int64_t p = 0; p < depth; ++p) {
+      for (int i = 0; i < Width; ++i) {
+        panel[p * Width + i] = x[p * step + i];
+      }
+    }
+  } else if (stride == 1) {
+    for (std::int64_t p = 0; p < depth; ++p) {
+      std::copy(x + p * step, x + p * step + count, panel + p * Width);
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      for (std::int64_t p = 0; p < depth; ++p) {
+        panel[p * Width + i] = x[i * stride + p * step];
+      }
+    }
+  }
+}
+
+/// Where the panels of a block of the left matrix lie: panel q at first + q * stride.
+template <class T>
+struct LeftPanels {
+  T const* first;
+  std::int64_t stride;
+};
+
+/// Stores tiles into a row-major matrix: c = [+=] the product.
+template <class T>
+struct MatrixStore {
+  T* c;
+  std::int64_t stride;
+  bool accumulate;
+
+  void operator()(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+                  bool first, T const* tile) const {
+    for (std::int64_t i = row; i < row + rows; ++i, tile += tile_columns) {
+      T* const to = c + i * stride + column;
+      if (first && !accumulate) {
+        std::copy(tile, tile + columns, to);
+      } else {
+        for (std::int64_t j = 0; j < columns; ++j) {
+          to[j] += tile[j];
+        }
+      }
+    }
+  }
+};
+
+/// Computes the elements of a product in @p part, of depth @p k, and hands them out in tiles.
+///
+/// left(row, rows, p, depth) returns the LeftPanels of a block; right(column, columns, p, depth,
+/// panel) writes one panel; store(row, rows, column, columns, first, tile) gets the sum over one
+/// block of k: to be assigned if `first`, to be added else.
+///
+/// Order: k in blocks of 256 from 0, each summed in order; store gets them in order.
+template <class T, class Left, class Right, class Store>
+void multiply_blocks(Part const& part, std::int64_t k, Left const& left, Right const& right,
+                     Store&& store, T* scratch) {
+  T tile[tile_rows * tile_columns];
+  auto const [row_begin, row_end] = part.rows;
+  auto const [column_begin, column_end] = part.columns;
+  for (std::int64_t n = column_begin; n < column_end; n += block_columns) {
+    std::int64_t const n_end = std::min(n + block_columns, column_end);
+    for (std::int64_t p = 0; p == 0 || p < k; p += block_depth) {  // once for k == 0: zeros
+      std::int64_t const depth = std::min(block_depth, k - p);
+      for (std::int64_t j = n; j < n_end && depth > 0; j += tile_columns) {
+        right(j, std::min<std::int64_t>(tile_columns, n_end - j), p, depth,
+              scratch + (j - n) * depth);
+      }
+      for (std::int64_t m = row_begin; m < row_end; m += block_rows) {
+        std::int64_t const m_end = std::min(m + block_rows, row_end);
+        LeftPanels<T> const panels = left(m, m_end - m, p, depth);
+        for (std::int64_t j = n; j < n_end; j += tile_columns) {
+          T const* panel = panels.first;
+          for (std::int64_t i = m; i < m_end; i += tile_rows, panel += panels.stride) {
+            multiply_panels(depth, panel, scratch + (j - n) * depth, tile);
+            store(i, std::min<std::int64_t>(tile_rows, m_end - i), j,
+                  std::min<std::int64_t>(tile_columns, n_end - j), p == 0, tile);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tandem::host::detail
+
+namespace tandem::host {
+
+enum class Transpose : bool { no, yes };
+
+/// Elements of T that gemm needs as scratch for a Team of @p threads, whatever the sizes.
+template <class T>
+constexpr std::int64_t gemm_scratch(int threads) {
+  return threads * (detail::left_block + detail::right_block);
+}
+
+/// C = [+=] op(A) op(B), op(X) = X or Xᵀ.
+///
+/// Shapes: op(A) (m, k), op(B) (k, n), C (m, n); scratch (gemm_scratch(team.size())). All
+///         row-major; lda, ldb, ldc are the distances between rows of A, B, C as they lie in
+///         memory.
+/// Cost:   m n k multiply-accumulates; measured in bench/kernels/gemm_bench.cpp.
+/// Order:  k in blocks of 256, each summed in order from 0 and added to C in order. The bits of an
+///         element depend on its row of op(A), its column of op(B) and, with accumulate, its old
+///         value.
+/// @pre    C overlaps neither A nor B
+template <class T>
+TANDEM_NOINLINE void gemm(Team& team, Transpose transpose_a, Transpose transpose_b, int m, int n,
+                          int k, T const* a, int lda, T const* b, int ldb, T* c, int ldc,
+                          bool accumulate, T* scratch) {
+  std::int64_t const a_row = transpose_a == Transpose::yes ? 1 : lda;
+  std::int64_t const a_step = transpose_a == Transpose::yes ? lda : 1;
+  std::int64_t const b_column = transpose_b == Transpose::yes ? ldb : 1;
+  std::int64_t const b_step = transpose_b == Transpose::yes ? 1 : ldb;
+  std::int64_t const members = team.size();
+  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
+    T* const left_scratch = scratch + member * (detail::left_block + detail::right_block);
+    auto const left = [=](std::int64_t row, std::int64_t rows, std::int64_t p, std::int64_t depth) {
+      for (std::int64_t i = 0; i < rows; i += detail::tile_rows) {
+        detail::pack_panel<detail::tile_rows>(std::min<std::int64_t>(detail::tile_rows, rows - i),
+                                              depth, a + (row + i) * a_row + p * a_step, a_row,
+                                              a_step, left_scratch + i * depth);
+      }
+      return detail::LeftPanels<T>{left_scratch, detail::tile_rows * depth};
+    };
+    auto const right = [=](std::int64_t column, std::int64_t columns, std::int64_t p,
+                           std::int64_t depth, T* panel) {
+      detail::pack_panel<detail::tile_columns>(columns, depth, b + column * b_column + p * b_step,
+                                               b_column, b_step, panel);
+    };
+    detail::MatrixStore<T> const store{c, ldc, accumulate};
+    detail::multiply_blocks(detail::Part{m, n, member, members}, k, left, right, store,
+                            left_scratch + detail::left_block);
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem::host {
+
+/// Elements of T that each of the three kernels needs as scratch for a Team of @p threads.
+template <class T>
+constexpr std::int64_t linear_scratch(int threads) {
+  return gemm_scratch<T>(threads);
+}
+
+/// y = x Wᵀ + b.
+///
+/// Shapes: x (B, In), weight (Out, In), bias (Out) or null; y (B, Out).
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm, then the bias; a sample's bits do not depend on its batch.
+template <class T>
+TANDEM_NOINLINE void linear_forward(Team& team, int batch, int in, int out, T const* x,
+                                    T const* weight, T const* bias, T* y, T* scratch) {
+  gemm(team, Transpose::no, Transpose::yes, batch, out, in, x, in, weight, in, y, out, false,
+       scratch);
+  if (bias == nullptr) {
+    return;
+  }
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T* const row = y + s * out;
+      for (int j = 0; j < out; ++j) {
+        row[j] += bias[j];
+      }
+    }
+  });
+}
+
+/// dx = dy W.
+///
+/// Shapes: weight (Out, In), dy (B, Out); dx (B, In).
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm; a sample's bits do not depend on its batch.
+template <class T>
+TANDEM_NOINLINE void linear_input_gradient(Team& team, int batch, int in, int out, T const* weight,
+                                           T const* dy, T* dx, T* scratch) {
+  gemm(team, Transpose::no, Transpose::no, batch, in, out, dy, out, weight, in, dx, in, false,
+       scratch);
+}
+
+/// dweight = [+=] dyᵀ x, dbias = [+=] the sum of dy over the batch.
+///
+/// Shapes: x (B, In), dy (B, Out); dweight (Out, In), dbias (Out) or null.
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm, the k of which is the sample; dbias adds the samples in order.
+template <class T>
+TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int out, T const* x,
+                                            T const* dy, T* dweight, T* dbias, bool accumulate,
+                                            T* scratch) {
+  gemm(team, Transpose::yes, Transpose::no, out, in, batch, dy, out, x, in, dweight, in, accumulate,
+       scratch);
+  if (dbias == nullptr) {
+    return;
+  }
+  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      T total{0};
+      for (std::int64_t s = 0; s < batch; ++s) {
+        total += dy[s * out + j];
+      }
+      dbias[j] = accumulate ? dbias[j] + total : total;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Any Bahdanau of a type. saved holds what both products make, the probabilities, and their
+/// gradients: the weights' are made of them, whenever that is.
+template <class T>
+class BahdanauOp {
+ public:
+  BahdanauOp(OpSetup const& setup, int hidden)
+      : longest_{.batch = std::max(setup.batch, 1),
+                 .queries = setup.inputs[0][0],
+                 .keys = setup.inputs[1][0],
+                 .hidden = hidden,
+                 .channels = setup.inputs[1][1]},
+        query_{setup.inputs[0][1]},
+        alike_{setup.inputs[0].clock == setup.inputs[1].clock},
+        goes_back_{setup.wants_input_gradient},
+        products_{linear_scratch<T>(setup.threads)} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    std::int64_t const pairs = std::int64_t{longest_.queries} * longest_.keys;
+    std::int64_t const rows = std::int64_t{longest_.queries} + longest_.keys;
+    std::int64_t const saved = longest_.batch * (pairs + (2 * rows + 1) * longest_.hidden);
+    std::int64_t const scratch =
+        products_ + 2 * longest_.hidden + std::int64_t{longest_.batch} * longest_.keys;
+    return {.input = true,
+            .saved_bytes = saved * static_cast<std::int64_t>(sizeof(T)),
+            .scratch_bytes = scratch * static_cast<std::int64_t>(sizeof(T))};
+  }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    AdditiveRows const rows = this->rows(p);
+    Saved const s = saved(o);
+    T* const scratch = p.device.template scratch_as<T>();
+    linear_forward<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden, o.x[0],
+                      o.parameter[0], nullptr, s.q, scratch);
+    linear_forward<T>(p.device.team, rows.batch * rows.keys, rows.channels, rows.hidden, o.x[1],
+                      o.parameter[1], nullptr, s.k, scratch);
+    additive_forward<T>(p.device.team, rows, s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
+                        o.y);
+  }
+
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    AdditiveRows const rows = this->rows(p);
+    Saved const s = saved(o);
+    T* const scratch = p.device.template scratch_as<T>();
+    core_gradient(o, p, o.dx[1]);
+    if (o.dx[0] != nullptr) {
+      linear_input_gradient<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden,
+                               o.parameter[0], s.dq, o.dx[0], scratch);
+    }
+    if (o.dx[1] != nullptr) {  // behind what the values gave
+      gemm<T>(p.device.team, Transpose::no, Transpose::no, rows.batch * rows.keys, rows.channels,
+              rows.hidden, s.dk, rows.hidden, o.parameter[1], rows.channels, o.dx[1], rows.channels,
+              true, scratch);
+    }
+  }
+
+  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    AdditiveRows const rows = this->rows(p);
+    Saved const s = saved(o);
+    T* const scratch = p.device.template scratch_as<T>();
+    if (!goes_back_) {
+      core_gradient(o, p, nullptr);
+    }
+    linear_weight_gradient<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden, o.x[0],
+                              s.dq, o.gradient[0], o.gradient[3], p.accumulate, scratch);
+    linear_weight_gradient<T>(p.device.team, rows.batch * rows.keys, rows.channels, rows.hidden,
+                              o.x[1], s.dk, o.gradient[1], nullptr, p.accumulate, scratch);
+    T* const dunit = scratch + products_;
+    for (int h = 0; h < rows.hidden; ++h) {  // of all samples, in order
+      dunit[h] = T{0};
+      for (int b = 0; b < rows.batch; ++b) {
+        dunit[h] += s.dunit[std::int64_t{b} * rows.hidden + h];
+      }
+    }
+    normalise_scores_gradient<T>(rows.hidden, o.parameter[2], *o.parameter[4], dunit, o.gradient[2],
+                                 o.gradient[4], p.accumulate);
+  }
+
+ private:
+  struct Saved {
+    T* q;
+    T* k;
+    T* dq;
+    T* dk;
+    T* dunit;
+    T* p;
+  };
+  [[nodiscard]] Saved saved(Operands<T> const& o) const {
+    std::int64_t const queries = std::int64_t{longest_.batch} * longest_.queries * longest_.hidden;
+    std::int64_t const keys = std::int64_t{longest_.batch} * longest_.keys * longest_.hidden;
+    T* const q = reinterpret_cast<T*>(o.saved);
+    T* const k = q + queries;
+    T* const dq = k + keys;
+    T* const dk = dq + queries;
+    T* const dunit = dk + keys;
+    return {q, k, dq, dk, dunit, dunit + std::int64_t{longest_.batch} * longest_.hidden};
+  }
+  // The second input may be of the other clock.
+  [[nodiscard]] AdditiveRows rows(Pass<Device> const& p) const {
+    AdditiveRows rows = longest_;
+    rows.batch = p.batch;
+    rows.queries = p.time;
+    rows.keys = alike_ ? p.time : p.other_time;
+    rows.lengths = alike_ ? p.lengths : p.other_lengths;
+    return rows;
+  }
+  T* unit(Operands<T> const& o, Pass<Device> const& p) const {
+    T* const unit = p.device.template scratch_as<T>() + products_ + longest_.hidden;
+    normalise_scores<T>(longest_.hidden, o.parameter[2], *o.parameter[4], unit);
+    return unit;
+  }
+  void core_gradient(Operands<T> const& o, Pass<Device> const& p, T* dvalue) const {
+    Saved const s = saved(o);
+    T* const scores = p.device.template scratch_as<T>() + products_ + 2 * longest_.hidden;
+    additive_gradient<T>(p.device.team, rows(p), s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
+                         o.dy, s.dq, s.dk, s.dunit, dvalue, scores);
+  }
+
+  AdditiveRows longest_;
+  int query_;
+  bool alike_;
+  bool goes_back_;
+  std::int64_t products_;
+};
+
+}  // namespace host
+
+template <int Width, class... Options, class Kernels, class Precision>
+  requires std::same_as<typename Precision::Scalar, typename Precision::Master>
+struct Op<Bahdanau<Width, Options...>, BasicHost<Kernels, Precision>>
+    : host::BahdanauOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup) : host::BahdanauOp<typename Precision::Scalar>{setup, Width} {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/batch_norm.hpp
 
 /// @file
@@ -25160,181 +26139,6 @@ class ExchangedConvolution {
 
 /// @file
 /// Convolution: a product of the weights and the matrix of patches; with convolution_scratch.
-
-// ---- tandem/kernels/host/panels.hpp
-
-/// @file
-/// The matrix product under gemm and convolution: packed panels, a register tile, a blocked loop.
-///
-/// A panel holds 6 rows of the left matrix or 32 columns of the right one, k outermost, zeros
-/// behind the last row or column. Every element is computed in a whole tile, also at the edges, so
-/// that its bits do not depend on where it stands. Source: Goto, van de Geijn, ACM TOMS 34
-/// (2008) 3.
-
-namespace tandem::host::detail {
-
-/// Rows and columns of the register tile: 12 vectors of 16 floats. Both plain loops below vectorise
-/// on g++ 12 and clang 14; a tile of 16 columns does not on g++ (measured: 11 against 257 Gflop/s).
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_columns = 32;
-
-/// A block of the left matrix (120 x 256) and of the right one (256 x 512) fit the second-level
-/// cache.
-inline constexpr std::int64_t block_depth = 256;
-inline constexpr std::int64_t block_rows = 20 * tile_rows;
-inline constexpr std::int64_t block_columns = 16 * tile_columns;
-inline constexpr std::int64_t left_block = block_rows * block_depth;
-inline constexpr std::int64_t right_block = block_depth * block_columns;
-
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t unit) {
-  return (n + unit - 1) / unit * unit;
-}
-
-/// A range of rows or of columns.
-struct Range {
-  std::int64_t begin;
-  std::int64_t end;
-};
-
-/// The rows and columns of member @p part of @p parts: a range of whole panels of the longer side.
-struct Part {
-  Range rows;
-  Range columns;
-
-  constexpr Part(std::int64_t m, std::int64_t n, std::int64_t part, std::int64_t parts)
-      : rows{0, m}, columns{0, n} {
-    std::int64_t const row_panels = (m + tile_rows - 1) / tile_rows;
-    std::int64_t const column_panels = (n + tile_columns - 1) / tile_columns;
-    if (row_panels > column_panels) {
-      rows = {std::min(m, row_panels * part / parts * tile_rows),
-              std::min(m, row_panels * (part + 1) / parts * tile_rows)};
-    } else {
-      columns = {std::min(n, column_panels * part / parts * tile_columns),
-                 std::min(n, column_panels * (part + 1) / parts * tile_columns)};
-    }
-  }
-};
-
-/// tile = the product of a left panel (depth, 6) and a right panel (depth, 32).
-///
-/// Order: each element is one sum in the order of k, from 0.
-template <class T>
-TANDEM_NOINLINE void multiply_panels(std::int64_t depth, T const* left, T const* right, T* tile) {
-  T total[tile_rows][tile_columns];
-  for (int i = 0; i < tile_rows; ++i) {
-    for (int j = 0; j < tile_columns; ++j) {
-      total[i][j] = T{0};
-    }
-  }
-  for (std::int64_t p = 0; p < depth; ++p) {
-    for (int i = 0; i < tile_rows; ++i) {
-      for (int j = 0; j < tile_columns; ++j) {
-        total[i][j] += left[i] * right[j];
-      }
-    }
-    left += tile_rows;
-    right += tile_columns;
-  }
-  for (int i = 0; i < tile_rows; ++i) {
-    for (int j = 0; j < tile_columns; ++j) {
-      tile[i * tile_columns + j] = total[i][j];
-    }
-  }
-}
-
-/// panel[p * Width + i] = x[i * stride + p * step] for i < count, else 0. One of the strides is 1.
-template <int Width, class T>
-void pack_panel(std::int64_t count, std::int64_t depth, T const* x, std::int64_t stride,
-                std::int64_t step, T* panel) {
-  if (count < Width) {
-    std::fill(panel, panel + depth * Width, T{0});
-  }
-  if (stride == 1 && count == Width) {
-    for (std::int64_t p = 0; p < depth; ++p) {
-      for (int i = 0; i < Width; ++i) {
-        panel[p * Width + i] = x[p * step + i];
-      }
-    }
-  } else if (stride == 1) {
-    for (std::int64_t p = 0; p < depth; ++p) {
-      std::copy(x + p * step, x + p * step + count, panel + p * Width);
-    }
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) {
-      for (std::int64_t p = 0; p < depth; ++p) {
-        panel[p * Width + i] = x[i * stride + p * step];
-      }
-    }
-  }
-}
-
-/// Where the panels of a block of the left matrix lie: panel q at first + q * stride.
-template <class T>
-struct LeftPanels {
-  T const* first;
-  std::int64_t stride;
-};
-
-/// Stores tiles into a row-major matrix: c = [+=] the product.
-template <class T>
-struct MatrixStore {
-  T* c;
-  std::int64_t stride;
-  bool accumulate;
-
-  void operator()(std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
-                  bool first, T const* tile) const {
-    for (std::int64_t i = row; i < row + rows; ++i, tile += tile_columns) {
-      T* const to = c + i * stride + column;
-      if (first && !accumulate) {
-        std::copy(tile, tile + columns, to);
-      } else {
-        for (std::int64_t j = 0; j < columns; ++j) {
-          to[j] += tile[j];
-        }
-      }
-    }
-  }
-};
-
-/// Computes the elements of a product in @p part, of depth @p k, and hands them out in tiles.
-///
-/// left(row, rows, p, depth) returns the LeftPanels of a block; right(column, columns, p, depth,
-/// panel) writes one panel; store(row, rows, column, columns, first, tile) gets the sum over one
-/// block of k: to be assigned if `first`, to be added else.
-///
-/// Order: k in blocks of 256 from 0, each summed in order; store gets them in order.
-template <class T, class Left, class Right, class Store>
-void multiply_blocks(Part const& part, std::int64_t k, Left const& left, Right const& right,
-                     Store&& store, T* scratch) {
-  T tile[tile_rows * tile_columns];
-  auto const [row_begin, row_end] = part.rows;
-  auto const [column_begin, column_end] = part.columns;
-  for (std::int64_t n = column_begin; n < column_end; n += block_columns) {
-    std::int64_t const n_end = std::min(n + block_columns, column_end);
-    for (std::int64_t p = 0; p == 0 || p < k; p += block_depth) {  // once for k == 0: zeros
-      std::int64_t const depth = std::min(block_depth, k - p);
-      for (std::int64_t j = n; j < n_end && depth > 0; j += tile_columns) {
-        right(j, std::min<std::int64_t>(tile_columns, n_end - j), p, depth,
-              scratch + (j - n) * depth);
-      }
-      for (std::int64_t m = row_begin; m < row_end; m += block_rows) {
-        std::int64_t const m_end = std::min(m + block_rows, row_end);
-        LeftPanels<T> const panels = left(m, m_end - m, p, depth);
-        for (std::int64_t j = n; j < n_end; j += tile_columns) {
-          T const* panel = panels.first;
-          for (std::int64_t i = m; i < m_end; i += tile_rows, panel += panels.stride) {
-            multiply_panels(depth, panel, scratch + (j - n) * depth, tile);
-            store(i, std::min<std::int64_t>(tile_rows, m_end - i), j,
-                  std::min<std::int64_t>(tile_columns, n_end - j), p == 0, tile);
-          }
-        }
-      }
-    }
-  }
-}
-
-}  // namespace tandem::host::detail
 
 // ---- tandem/kernels/host/patches.hpp
 
@@ -25934,141 +26738,6 @@ TANDEM_NOINLINE void convolution_weight_gradient(Team& team, ConvolutionGeometry
       T const total = static_cast<T>(detail::channel_sum<T>(batch, g.out_channels, pixels, c,
                                                             [=](std::int64_t i) { return dy[i]; }));
       dbias[c] = accumulate ? dbias[c] + total : total;
-    }
-  });
-}
-
-}  // namespace tandem::host
-
-// ---- tandem/kernels/host/linear.hpp
-
-/// @file
-/// y = x Wᵀ + b, and its gradients; three calls of gemm.
-
-// ---- tandem/kernels/host/gemm.hpp
-
-/// @file
-/// C = [+=] op(A) op(B), row-major with leading dimensions.
-///
-/// Each member of the Team computes a range of the rows or of the columns of C alone, with its own
-/// packed copies of A and B.
-
-namespace tandem::host {
-
-enum class Transpose : bool { no, yes };
-
-/// Elements of T that gemm needs as scratch for a Team of @p threads, whatever the sizes.
-template <class T>
-constexpr std::int64_t gemm_scratch(int threads) {
-  return threads * (detail::left_block + detail::right_block);
-}
-
-/// C = [+=] op(A) op(B), op(X) = X or Xᵀ.
-///
-/// Shapes: op(A) (m, k), op(B) (k, n), C (m, n); scratch (gemm_scratch(team.size())). All
-///         row-major; lda, ldb, ldc are the distances between rows of A, B, C as they lie in
-///         memory.
-/// Cost:   m n k multiply-accumulates; measured in bench/kernels/gemm_bench.cpp.
-/// Order:  k in blocks of 256, each summed in order from 0 and added to C in order. The bits of an
-///         element depend on its row of op(A), its column of op(B) and, with accumulate, its old
-///         value.
-/// @pre    C overlaps neither A nor B
-template <class T>
-TANDEM_NOINLINE void gemm(Team& team, Transpose transpose_a, Transpose transpose_b, int m, int n,
-                          int k, T const* a, int lda, T const* b, int ldb, T* c, int ldc,
-                          bool accumulate, T* scratch) {
-  std::int64_t const a_row = transpose_a == Transpose::yes ? 1 : lda;
-  std::int64_t const a_step = transpose_a == Transpose::yes ? lda : 1;
-  std::int64_t const b_column = transpose_b == Transpose::yes ? ldb : 1;
-  std::int64_t const b_step = transpose_b == Transpose::yes ? 1 : ldb;
-  std::int64_t const members = team.size();
-  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
-    T* const left_scratch = scratch + member * (detail::left_block + detail::right_block);
-    auto const left = [=](std::int64_t row, std::int64_t rows, std::int64_t p, std::int64_t depth) {
-      for (std::int64_t i = 0; i < rows; i += detail::tile_rows) {
-        detail::pack_panel<detail::tile_rows>(std::min<std::int64_t>(detail::tile_rows, rows - i),
-                                              depth, a + (row + i) * a_row + p * a_step, a_row,
-                                              a_step, left_scratch + i * depth);
-      }
-      return detail::LeftPanels<T>{left_scratch, detail::tile_rows * depth};
-    };
-    auto const right = [=](std::int64_t column, std::int64_t columns, std::int64_t p,
-                           std::int64_t depth, T* panel) {
-      detail::pack_panel<detail::tile_columns>(columns, depth, b + column * b_column + p * b_step,
-                                               b_column, b_step, panel);
-    };
-    detail::MatrixStore<T> const store{c, ldc, accumulate};
-    detail::multiply_blocks(detail::Part{m, n, member, members}, k, left, right, store,
-                            left_scratch + detail::left_block);
-  });
-}
-
-}  // namespace tandem::host
-
-namespace tandem::host {
-
-/// Elements of T that each of the three kernels needs as scratch for a Team of @p threads.
-template <class T>
-constexpr std::int64_t linear_scratch(int threads) {
-  return gemm_scratch<T>(threads);
-}
-
-/// y = x Wᵀ + b.
-///
-/// Shapes: x (B, In), weight (Out, In), bias (Out) or null; y (B, Out).
-/// Cost:   B In Out multiply-accumulates.
-/// Order:  as gemm, then the bias; a sample's bits do not depend on its batch.
-template <class T>
-TANDEM_NOINLINE void linear_forward(Team& team, int batch, int in, int out, T const* x,
-                                    T const* weight, T const* bias, T* y, T* scratch) {
-  gemm(team, Transpose::no, Transpose::yes, batch, out, in, x, in, weight, in, y, out, false,
-       scratch);
-  if (bias == nullptr) {
-    return;
-  }
-  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t s = begin; s < end; ++s) {
-      T* const row = y + s * out;
-      for (int j = 0; j < out; ++j) {
-        row[j] += bias[j];
-      }
-    }
-  });
-}
-
-/// dx = dy W.
-///
-/// Shapes: weight (Out, In), dy (B, Out); dx (B, In).
-/// Cost:   B In Out multiply-accumulates.
-/// Order:  as gemm; a sample's bits do not depend on its batch.
-template <class T>
-TANDEM_NOINLINE void linear_input_gradient(Team& team, int batch, int in, int out, T const* weight,
-                                           T const* dy, T* dx, T* scratch) {
-  gemm(team, Transpose::no, Transpose::no, batch, in, out, dy, out, weight, in, dx, in, false,
-       scratch);
-}
-
-/// dweight = [+=] dyᵀ x, dbias = [+=] the sum of dy over the batch.
-///
-/// Shapes: x (B, In), dy (B, Out); dweight (Out, In), dbias (Out) or null.
-/// Cost:   B In Out multiply-accumulates.
-/// Order:  as gemm, the k of which is the sample; dbias adds the samples in order.
-template <class T>
-TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int out, T const* x,
-                                            T const* dy, T* dweight, T* dbias, bool accumulate,
-                                            T* scratch) {
-  gemm(team, Transpose::yes, Transpose::no, out, in, batch, dy, out, x, in, dweight, in, accumulate,
-       scratch);
-  if (dbias == nullptr) {
-    return;
-  }
-  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t j = begin; j < end; ++j) {
-      T total{0};
-      for (std::int64_t s = 0; s < batch; ++s) {
-        total += dy[s * out + j];
-      }
-      dbias[j] = accumulate ? dbias[j] + total : total;
     }
   });
 }
@@ -29237,40 +29906,6 @@ struct Op<Subsample2d<Out, Step>, BasicHost<Portable, Precision>>
 /// V is float or double; Host has the same formulas on vectors in kernels/channels_last/
 /// recurrent.hpp. What comes in are sums of products and biases, before any σ or tanh.
 
-// ---- tandem/kernels/functors/elementary.hpp
-
-/// @file
-/// The elementary functions that activations are made of, for float and double, on every backend.
-/// kernels/channels_last/elementary.hpp has the same of vectors.
-
-namespace tandem::elementary {
-
-TANDEM_HOST_DEVICE inline float exponential(float const& x) { return ::expf(x); }
-TANDEM_HOST_DEVICE inline double exponential(double const& x) { return ::exp(x); }
-
-TANDEM_HOST_DEVICE inline float hyperbolic_tangent(float const& x) { return ::tanhf(x); }
-TANDEM_HOST_DEVICE inline double hyperbolic_tangent(double const& x) { return ::tanh(x); }
-
-/// 1 / (1 + exp(-x)); 0 and 1 at the infinities.
-TANDEM_HOST_DEVICE inline float logistic(float const& x) { return 1.0F / (1.0F + ::expf(-x)); }
-TANDEM_HOST_DEVICE inline double logistic(double const& x) { return 1.0 / (1.0 + ::exp(-x)); }
-
-/// Of the standard normal distribution at some x.
-template <class V>
-struct Normal {
-  V cumulative;  ///< (1 + erf(x / sqrt 2)) / 2, without cancellation where x is negative
-  V density;     ///< exp(-x² / 2) / sqrt(2 pi)
-};
-
-TANDEM_HOST_DEVICE inline Normal<float> normal(float const& x) {
-  return {0.5F * ::erfcf(-0.707106781F * x), 0.398942280F * ::expf(-0.5F * x * x)};
-}
-TANDEM_HOST_DEVICE inline Normal<double> normal(double const& x) {
-  return {0.5 * ::erfc(-0.70710678118654752 * x), 0.39894228040143268 * ::exp(-0.5 * x * x)};
-}
-
-}  // namespace tandem::elementary
-
 namespace tandem {
 
 /// The sizes of one Lstm or Gru.
@@ -32194,6 +32829,7 @@ struct BasicCuda {
                                      .fuse_linear = true,
                                      .fuse_sum = true,
                                      .channels_last = true,
+                                     .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
                                      .absorb_bias = true};
   static constexpr char const* name = "cuda";
@@ -38035,10 +38671,11 @@ void check_finite(std::string const& path, std::span<TensorView const> tensors) 
 /// each optimizer state as "optimizer.<state>.<name>" ("optimizer.momentum_buffer.1.0.0.weight"),
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
 /// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
-/// training, tandem.learning_rate as a double; averages of weights are "average.<name>". Shapes are
-/// those of PyTorch's layers of the same name. Of two models that may differ the second one's
-/// parameters are there, too, their names behind "second."; a strategy with one model reads the
-/// mean of both, and one with two gives both what a file has for one.
+/// training, tandem.learning_rate as a double; where the loss is scaled, tandem.loss_scale as a
+/// float, tandem.loss_scale_steps and tandem.skipped_steps; averages of weights are
+/// "average.<name>". Shapes are those of PyTorch's layers of the same name. Of two models that may
+/// differ the second one's parameters are there, too, their names behind "second."; a strategy with
+/// one model reads the mean of both, and one with two gives both what a file has for one.
 
 // ---- tandem/io/safetensors/all.hpp
 
@@ -38822,6 +39459,7 @@ struct TrainingPosition {
   std::int64_t seed = 0;
   /// In place of the optimizer's, before schedule and groups; -1: the optimizer's.
   double learning_rate = -1.0;
+  LossScale scaling{};  ///< of the next step's loss, where losses are scaled
 
   [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
 };
@@ -38829,6 +39467,14 @@ struct TrainingPosition {
 namespace detail {
 
 inline constexpr char const* learning_rate_field = "tandem.learning_rate";
+
+inline constexpr char const* loss_scale_field = "tandem.loss_scale";
+struct ScalingField {
+  char const* name;
+  std::int64_t LossScale::*field;
+};
+inline constexpr ScalingField scaling_fields[] = {{"tandem.loss_scale_steps", &LossScale::good},
+                                                  {"tandem.skipped_steps", &LossScale::skipped}};
 
 struct PositionField {
   char const* name;
@@ -38913,6 +39559,15 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
   if (position.has_learning_rate()) {
     tensors.push_back(detail::view_of(detail::learning_rate_field, vector_shape(1),
                                       std::span<double>{&position.learning_rate, 1}));
+  }
+  if (position.scaling.on()) {
+    tensors.push_back(detail::view_of(detail::loss_scale_field, vector_shape(1),
+                                      std::span<float>{&position.scaling.scale, 1}));
+    for (detail::ScalingField const& field : detail::scaling_fields) {
+      tensors.push_back(
+          detail::view_of(field.name, vector_shape(1),
+                          std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
+    }
   }
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
@@ -40046,6 +40701,9 @@ struct TrainerOptions {
   /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
   /// some parameters their group's. 0: any.
   double clip_value = 0.0;
+  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
+  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
+  std::optional<LossScaling> loss_scaling{};
   std::vector<ParameterGroup> groups{};
   WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
   std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
@@ -40076,10 +40734,11 @@ struct EpochResult {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
-  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;    ///< what metrics are means over, likewise
-  MetricValues metrics{};  ///< of each metric, by name: result.metrics["top-5 accuracy"]
-  bool stopped = false;    ///< by a watcher, and then these are the numbers up to there
+  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;      ///< what metrics are means over, likewise
+  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
+  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
+  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
 
   [[nodiscard]] double samples_per_second() const {
     return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
@@ -40122,6 +40781,7 @@ template <class = void>  // compiled where it is called, not by every include
 void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
   detail::add_batch(sum, step);
   ++sum.steps;
+  sum.skipped += step.skipped ? 1 : 0;
   sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -40214,9 +40874,13 @@ struct StepReport {
   double loss = 0.0;               ///< mean over the batch, before the update
   double metric = 0.0;             ///< likewise; the first of several; 0 where there is none
   MetricValues metrics{};          ///< likewise, of each metric, by name
-  double gradient_norm = 0.0;      ///< before clipping; 0 where TrainerOptions::clip_norm is 0
-  double learning_rate = 0.0;      ///< of this step, without the scales of groups
-  double seconds = 0.0;            ///< since train() began
+  /// Before clipping; 0 where TrainerOptions::clip_norm is 0 and the loss is not scaled. Of the
+  /// loss itself, not of the scaled one; of a step that was skipped infinity.
+  double gradient_norm = 0.0;
+  double learning_rate = 0.0;  ///< of this step, without the scales of groups
+  double seconds = 0.0;        ///< since train() began
+  double loss_scale = 0.0;     ///< what the loss was multiplied by; 0: loss scaling is off
+  bool skipped = false;  ///< since its gradient, so multiplied, was not finite: no weight has moved
 };
 
 /// What a watcher may say.
@@ -40265,9 +40929,9 @@ struct EventLogOptions {
 /// Each log is a file of its own in the folder of its run, which is made where it is missing; a run
 /// that goes on has another file in the same folder. Scalars by step: loss/train, accuracy/train
 /// and so on by the names of the metrics, learning_rate, gradient_norm (where
-/// TrainerOptions::clip_norm is), samples_per_second (since the last record), loss/evaluation,
-/// accuracy/evaluation. Each record is handed to the system as it is written. Of several processes
-/// one should have a log.
+/// TrainerOptions::clip_norm is), loss_scale (where the loss is scaled), samples_per_second (since
+/// the last record), loss/evaluation, accuracy/evaluation. Each record is handed to the system as
+/// it is written. Of several processes one should have a log.
 class EventLog {
  public:
   /// @throws FileError      the folder or the file cannot be made
@@ -40306,7 +40970,10 @@ class EventLog {
     detail::add_scalar(scalars, "loss/train", report.loss);
     add_metrics(scalars, report.metrics, "/train");
     detail::add_scalar(scalars, "learning_rate", report.learning_rate);
-    if (report.gradient_norm != 0.0) {
+    if (report.loss_scale > 0.0) {
+      detail::add_scalar(scalars, "loss_scale", report.loss_scale);
+    }
+    if (report.gradient_norm != 0.0 && !report.skipped) {
       detail::add_scalar(scalars, "gradient_norm", report.gradient_norm);
     }
     detail::add_scalar(scalars, "samples_per_second", rate);
@@ -41049,6 +41716,16 @@ TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int
                        "; parameters are those of before the step: " +
                        (bad_sample.empty() ? "lower the learning rate, or set clip_norm"
                                            : "mend that sample, or leave it out")};
+}
+
+/// What they throw when the loss scale has become as good as nothing.
+template <class = void>
+TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
+  return NonFiniteLoss{"step " + std::to_string(step) +
+                       ": its gradient is not finite, even with the loss scaled by " +
+                       detail::shown(scale) +
+                       ", so that scaling is not what it lacks; parameters are those of before the "
+                       "step: lower the learning rate, or train in Bf16 or Fp32"};
 }
 
 }  // namespace tandem
@@ -43453,19 +44130,37 @@ inline std::byte* memory_of(TensorView const& wanted) {
   return const_cast<std::byte*>(wanted.data.data());
 }
 
+/// @param counts  what 2^53 bounds
+template <class = void>
+void read_count(Safetensors const& file, std::string const& path, char const* name,
+                std::int64_t& value, bool counts) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
+  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
+  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
+  if (counts && (value < 0 || value > most)) {
+    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
+                              ", which is not between 0 and 2^53, so no training has come "
+                              "there; the file is corrupt"};
+  }
+}
+
 template <class = void>
 TrainingPosition read_position(Safetensors const& file, std::string const& path) {
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
   TrainingPosition position;
   for (PositionField const& field : position_fields) {
-    std::int64_t& value = position.*field.field;
-    std::span<std::int64_t> const memory{&value, 1};
-    TensorView const own = view_of(field.name, vector_shape(1), memory);
-    std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
-    if (field.field != &TrainingPosition::seed && (value < 0 || value > most)) {
-      throw FileError{path, std::string{field.name} + " is " + std::to_string(value) +
-                                ", which is not between 0 and 2^53, so no training has come "
-                                "there; the file is corrupt"};
+    bool const counts = field.field != &TrainingPosition::seed;
+    read_count(file, path, field.name, position.*field.field, counts);
+  }
+  if (file.find(loss_scale_field) != nullptr) {
+    float& scale = position.scaling.scale;
+    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
+    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
+    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
+      throw FileError{path, std::string{loss_scale_field} +
+                                " is no finite number above 0; the file is corrupt"};
+    }
+    for (ScalingField const& field : scaling_fields) {
+      read_count(file, path, field.name, position.scaling.*field.field, true);
     }
   }
   if (file.find(learning_rate_field) != nullptr) {
@@ -43494,7 +44189,9 @@ void check_all_known(Safetensors const& file, std::string const& path,
                      std::vector<TensorView> const& wanted) {
   for (TensorView const& tensor : file.tensors()) {
     bool const known =
-        tensor.name == learning_rate_field ||
+        tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
+        std::ranges::any_of(scaling_fields,
+                            [&](ScalingField const& field) { return tensor.name == field.name; }) ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });
@@ -44131,6 +44828,7 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .groups = options.groups,
           .clip_value = options.clip_value,
           .average = options.average,
+          .scaling = options.loss_scaling.value_or(LossScaling::off()),
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
           .record = options.record,
@@ -44773,7 +45471,8 @@ struct StepLogOptions {
 /// Fields, of a JSON line as names and of CSV as columns, in this order: kind ("step" or
 /// "evaluation"), step, epoch, samples (of the epoch), loss, the trainer's metrics under their
 /// names, learning_rate, gradient_norm (0 where TrainerOptions::clip_norm is), seconds (of training
-/// since the log was begun). What an evaluation has not is left out, or empty; a number that is not
+/// since the log was begun); in JSON, where the loss is scaled, loss_scale and skipped (1 where the
+/// step was, or 0). What an evaluation has not is left out, or empty; a number that is not
 /// finite is null, or empty. Each line is handed to the system as it is written, so that others may
 /// read along. Of several processes one should have a log.
 class StepLog {
@@ -44813,6 +45512,10 @@ class StepLog {
     number("learning_rate", report.learning_rate);
     number("gradient_norm", report.gradient_norm);
     number("seconds", before_ + report.seconds);
+    if (!csv_ && report.loss_scale > 0.0) {
+      number("loss_scale", report.loss_scale);
+      count("skipped", report.skipped ? 1 : 0);
+    }
     end();
   }
 
@@ -45191,6 +45894,19 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
       options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
 }
 
+/// @throws ContractError  a number of loss scaling is out of its range
+template <class = void>
+TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
+  expects(scaling.initial == 0.0 ||
+              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
+          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
+  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
+          "LossScaling: growth must be 1 or more, such as 2");
+  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
+          "LossScaling: backoff must be between 0 and 1, such as 0.5");
+  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
+}
+
 /// The learning rate of step @p step, counted from 0.
 /// @param set  in place of the optimizer's, where 0 or more
 /// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
@@ -45332,16 +46048,22 @@ class StepQueue {
 
   /// The result of the oldest step. @pre !empty()
   /// @param bad_sample  bad_sample(): which sample of that step is to blame for its loss, or ""
-  /// @throws NonFiniteLoss  and then no step is queued any more, nor has changed anything
+  /// @throws NonFiniteLoss  also where the loss scale is lost; then no step is queued any more, nor
+  ///                        has changed anything
   template <class BadSample>
   StepResult pop(Workers& workers, TrainingPosition& position, BadSample const& bad_sample) {
     StepResult const result = workers.collect();
-    if (result.non_finite >= 0) {
+    if (result.failed()) {
       position = before_.front();
+      position.scaling = result.scaling;
       before_.clear();
+      if (result.non_finite < 0) {
+        throw lost_loss_scale(position.step, result.loss_scale);
+      }
       throw non_finite_loss(position.step, result.non_finite,
                             workers.rank_of_loss(result.non_finite), bad_sample());
     }
+    position.scaling = result.scaling;
     before_.erase(before_.begin());
     return result;
   }
@@ -45454,7 +46176,9 @@ class EpochLoop {
             .metrics = step.metrics,
             .gradient_norm = step.gradient_norm,
             .learning_rate = rate,
-            .seconds = seconds};
+            .seconds = seconds,
+            .loss_scale = step.loss_scale,
+            .skipped = step.skipped};
   }
 
   /// However run() ends, no step stays queued.
@@ -45496,6 +46220,16 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
           "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
           "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
           "take a synchronous schedule");
+  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
+  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
+  expects(!scales || !Program::averaging.keeps_two(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
+          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
+          "in place of Fp16, or take AverageGradients");
+  expects(!scales || !Program::asynchrony.on(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
+          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
+          "leave loss_scaling out, or take a synchronous schedule");
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
   check_rates(options);
   check_groups(Program::network, options.groups);
@@ -45511,9 +46245,14 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   return options;
 }
 
+/// The same, with what depends on the backend.
 /// @throws ContractError  the optimizer was made for another backend
 template <class Backend>
 TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
+  if (!options.loss_scaling.has_value()) {
+    bool const narrow = std::is_same_v<typename Backend::Scalar, Float16>;
+    options.loss_scaling = narrow ? LossScaling{} : LossScaling::off();
+  }
   if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
     static_cast<void>(bound_to<Backend>(*own));
   }
@@ -45626,12 +46365,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// Plans and allocates everything, and sets the initial parameters.
   /// @throws ContractError  an option is out of range, or a parameter group matches nothing
   explicit Trainer(TrainerOptions options = {})
-      : options_{bound<Used>(checked<ProgramType>(std::move(options)))},
+      : options_{checked<ProgramType>(bound<Used>(std::move(options)))},
         table_{import_table<ProgramType>(options_.rows)},
         workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world},
                  options_.on_stall} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
+    position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
@@ -45664,7 +46404,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// After load() the program asks for the same epochs again: those already trained return at once,
   /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
   /// that an exception has left, where it is run again.
-  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step
+  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step. With
+  ///                        loss scaling a gradient that is not finite is no error, but a step
+  ///                        that is skipped, until the scale is as good as nothing
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
@@ -45856,6 +46598,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                     .position;
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     cursor_ = {};
+    take_loss_scale();
     replicas().upload();
   }
 
@@ -45919,6 +46662,14 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       is_of_criterion<LossType> && graph.node[0].limit > 0;
   // Whether a checkpoint has two models.
   static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
+
+  // Where the checkpoint had none, or this trainer scales no loss, training begins anew with it.
+  void take_loss_scale() {
+    if (!options_.loss_scaling->on() || !position_.scaling.on()) {
+      position_.scaling = {.scale = static_cast<float>(options_.loss_scaling->initial)};
+    }
+    workers_.run([&](RankType& rank) { rank.set_loss_scale(position_.scaling); });
+  }
 
   // Whether there are averages of the weights by now.
   [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
@@ -49764,45 +50515,54 @@ struct MatmulTask {
   dnnl_data_type_t result_type = dnnl_f32;  ///< of C; the bias is fp32
   bool a_transposed = false;                ///< what lies there is the transpose of what is meant
   bool b_transposed = false;
-  bool b_packed = false;  ///< B lies as the kernel likes it best
   bool bias = false;
   Attributes::Result result = Attributes::Result::overwritten;
+  DescriptorView b = nullptr;    ///< how B lies, where in a layout of a kernel's own
   std::string_view kernel = "";  ///< rather by the kernel of this name, where there is one
 };
 
-/// Arguments of its run(): A, B, C and, if any, the bias.
-///
-/// @param layout_of_b  becomes how B lies, where that is left to the kernel
-/// Order: fixed by the shape and the number of threads.
-/// @throws OneDnnError  no kernel for this product; the message names it
-TANDEM_NOINLINE inline Primitive make_matmul(Library const& library, MatmulTask const& task,
-                                             Descriptor* layout_of_b = nullptr) {
+namespace detail {
+
+TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const& task,
+                                        DescriptorView b) {
   Descriptor const a =
       make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
-  Descriptor const b = make_descriptor({task.k, task.n}, task.type,
-                                       task.b_packed       ? dnnl_format_tag_any
-                                       : task.b_transposed ? dnnl_ba
-                                                           : dnnl_ab);
   Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
   Descriptor const bias = make_descriptor({1, task.n}, dnnl_f32, dnnl_ab);
   Attributes const attributes{task.result};
   dnnl_primitive_desc_t made = nullptr;
   dnnl_status_t const status = matrix_product(
-      &made, library.engine(), {a.get(), b.get(), task.bias ? bias.get() : nullptr, c.get()},
+      &made, library.engine(), {a.get(), b, task.bias ? bias.get() : nullptr, c.get()},
       attributes.get(), task.kernel);
   if (status != dnnl_success) {
-    detail::refuse(status,
-                   "a matrix product of " + std::to_string(task.m) + " x " +
-                       std::to_string(task.k) + " by " + std::to_string(task.k) + " x " +
-                       std::to_string(task.n) + (task.type == dnnl_bf16 ? ", bf16" : ", fp32"),
-                   task.type);
+    refuse(status,
+           "a matrix product of " + std::to_string(task.m) + " x " + std::to_string(task.k) +
+               " by " + std::to_string(task.k) + " x " + std::to_string(task.n) +
+               (task.type == dnnl_bf16 ? ", bf16" : ", fp32"),
+           task.type);
   }
+  return Plan{made};
+}
+
+}  // namespace detail
+
+/// Arguments of its run(): A, B, C and, if any, the bias.
+///
+/// Order: fixed by the shape, the layout of B, and the number of threads.
+/// @throws OneDnnError  no kernel for this product; the message names it
+inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
+  Descriptor const b =
+      make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
   int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-  Plan const plan{made};
-  if (layout_of_b != nullptr) {
-    *layout_of_b = copy_of(plan.tensor(DNNL_ARG_WEIGHTS));
-  }
-  return Primitive{library, plan, std::span{arguments}.first(task.bias ? 4 : 3)};
+  return Primitive{library,
+                   detail::plan_matmul(library, task, task.b != nullptr ? task.b : b.get()),
+                   std::span{arguments}.first(task.bias ? 4 : 3)};
+}
+
+/// How the kernel for this product likes B best.
+inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
+  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
+  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
 }
 
 }  // namespace tandem::onednn
@@ -51057,7 +51817,7 @@ struct Op<Subsample2d<Out, Step>, BasicHost<OneDnn, Precision>>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -51067,10 +51827,10 @@ namespace onednn {
 /// As host::PlainProducts, of float or BFloat16.
 ///
 /// A weight that is multiplied row by row has two copies in layouts of the kernels' own, made when
-/// parameters have changed, for microbatches of the planned size; others, and gradients of weights,
-/// take it as it lies. For BFloat16 all are rounded once. Measured for rows of 32 samples, 1024 to
-/// 4096 numbers, one thread (Zen 4): 115 GFLOP/s packed and 85 as it lies in fp32, 228 and 186 in
-/// bf16.
+/// parameters have changed; the other, for BFloat16, is rounded then. Layouts are those for 32
+/// samples, however many there are, so that no bit depends on the sizes of other microbatches.
+/// Measured for rows of 32 samples, 1024 to 4096 numbers, one thread (Zen 4): 115 GFLOP/s packed
+/// and 85 as it lies in fp32, 228 and 186 in bf16.
 template <class T>
 class PackedProducts {
  public:
@@ -51078,7 +51838,7 @@ class PackedProducts {
 
   PackedProducts(std::vector<host::RecurrentMatrix> const& matrices, std::int64_t batch,
                  std::int64_t rows, int threads)
-      : threads_{threads}, batch_{batch}, of_(matrices.size()) {
+      : threads_{threads}, of_(matrices.size()) {
     TeamSize const team{threads};
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       of_[i].is = matrices[i];
@@ -51096,17 +51856,10 @@ class PackedProducts {
   void pack(float* const* parameter, std::byte* packed, host::Device& device) {
     TeamSize const team{threads_};
     for (Matrix& m : of_) {
-      if (m.is.out == 0) {
-        continue;
-      }
-      void const* weight = parameter[m.is.parameter];
-      if constexpr (rounds) {
-        m.round.run(library_, device.scratch, parameter[m.is.parameter], packed + m.rounded_at);
-        weight = packed + m.rounded_at;
-      }
-      if (m.is.by_row) {
-        m.pack_forward.run(library_, device.scratch, weight, packed + m.forward_at);
-        m.pack_backward.run(library_, device.scratch, weight, packed + m.backward_at);
+      for (Copy* const copy : {&m.forward_copy, &m.backward_copy}) {
+        if (copy->make) {
+          copy->make.run(library_, device.scratch, parameter[m.is.parameter], packed + copy->at);
+        }
       }
     }
   }
@@ -51114,24 +51867,22 @@ class PackedProducts {
   void forward(host::Device& device, int matrix, float const* weight, std::byte const* packed,
                std::int64_t rows, T const* x, float* y) {
     Matrix& m = of_[static_cast<std::size_t>(matrix)];
-    bool const in_layout = m.is.by_row && rows == batch_;
     Primitive& product = m.forward.get(rows, [&](std::int64_t) { return forward_of(m, rows); });
-    product.run(library_, scratch(product, device), x,
-                in_layout ? packed + m.forward_at : plain(m, weight, packed), y);
+    product.run(library_, scratch(product, device), x, of(m.forward_copy, weight, packed), y);
   }
   void backward(host::Device& device, int matrix, float const* weight, std::byte const* packed,
                 std::int64_t rows, T const* dy, float* dx) {
     Matrix& m = of_[static_cast<std::size_t>(matrix)];
-    bool const in_layout = m.is.by_row && rows == batch_;
     if constexpr (!rounds) {
-      if (!in_layout) {
+      if (!m.is.by_row) {
         return gemm(rows, m.is.in, m.is.out, {dy, m.is.out}, {weight, m.is.in}, m.is.adds_backward,
                     dx, m.is.in);
       }
     }
     Primitive& product = m.backward.get(rows, [&](std::int64_t) { return backward_of(m, rows); });
-    product.run(library_, scratch(product, device), dy,
-                in_layout ? packed + m.backward_at : plain(m, weight, packed), dx);
+    // What is not multiplied row by row has one copy, as it lies.
+    Copy const& copy = m.is.by_row ? m.backward_copy : m.forward_copy;
+    product.run(library_, scratch(product, device), dy, of(copy, weight, packed), dx);
   }
   void gradient(host::Device& device, int matrix, std::int64_t rows, T const* dy, T const* x,
                 float* dw, bool accumulate) {
@@ -51154,89 +51905,85 @@ class PackedProducts {
  private:
   static constexpr bool rounds = !std::same_as<T, float>;
   static constexpr dnnl_data_type_t type = data_type<T>;
+  static constexpr std::int64_t usual_batch = 32;  // what layouts are for
 
+  /// A weight in another layout or type.
+  struct Copy {
+    Descriptor layout;
+    Primitive make;  // of the weight; empty: there is no copy
+    std::int64_t at = 0;
+  };
   struct Matrix {
     host::RecurrentMatrix is;
+    Copy forward_copy;
+    Copy backward_copy;
     ByBatch<Primitive> forward;
     ByBatch<Primitive> backward;
     ByBatch<Primitive> gradient[2];  // the second adds
-    Primitive round;
-    Primitive pack_forward;
-    Primitive pack_backward;
-    Descriptor forward_layout;
-    Descriptor backward_layout;
-    std::int64_t rounded_at = 0;
-    std::int64_t forward_at = 0;
-    std::int64_t backward_at = 0;
   };
 
-  /// What a step of the planned size wants, and where copies lie among the packed bytes.
+  /// Copies and their places among the packed bytes; primitives for a step of the planned size.
   void prepare(Matrix& m, std::int64_t rows, std::int64_t all_rows) {
+    if (m.is.by_row) {
+      m.forward_copy = copy_in(packed_layout(library_, forward_task(m, usual_batch)),
+                               make_descriptor({m.is.in, m.is.out}, dnnl_f32, dnnl_ba));
+      m.backward_copy = copy_in(packed_layout(library_, backward_task(m, usual_batch)),
+                                make_descriptor({m.is.out, m.is.in}, dnnl_f32, dnnl_ab));
+    } else if (rounds) {
+      m.forward_copy = copy_in(make_descriptor({m.is.out, m.is.in}, type, dnnl_ab),
+                               make_descriptor({m.is.out, m.is.in}, dnnl_f32, dnnl_ab));
+    }
     m.forward.get(rows, [&](std::int64_t) { return forward_of(m, rows); });
     if (rounds || m.is.by_row) {
       m.backward.get(rows, [&](std::int64_t) { return backward_of(m, rows); });
     }
-    if constexpr (rounds) {
-      Descriptor const from = make_descriptor({m.is.out, m.is.in}, dnnl_f32, dnnl_ab);
-      Descriptor const to = make_descriptor({m.is.out, m.is.in}, type, dnnl_ab);
-      m.round = make_reorder(library_, from.get(), to.get());
-      want(m.round);
-      m.rounded_at = keep(bytes_of(to.get()));
-      for (bool const adds : {false, true}) {
+    for (bool const adds : {false, true}) {
+      if (rounds) {
         m.gradient[adds ? 1 : 0].get(all_rows,
                                      [&](std::int64_t) { return gradient_of(m, all_rows, adds); });
       }
     }
-    if (m.is.by_row) {
-      Descriptor const transposed = make_descriptor({m.is.in, m.is.out}, type, dnnl_ba);
-      Descriptor const as_it_lies = make_descriptor({m.is.out, m.is.in}, type, dnnl_ab);
-      m.pack_forward = make_reorder(library_, transposed.get(), m.forward_layout.get());
-      m.pack_backward = make_reorder(library_, as_it_lies.get(), m.backward_layout.get());
-      want(m.pack_forward);
-      want(m.pack_backward);
-      m.forward_at = keep(bytes_of(m.forward_layout.get()));
-      m.backward_at = keep(bytes_of(m.backward_layout.get()));
-    }
   }
-  std::int64_t keep(std::int64_t bytes) {
-    std::int64_t const at = packed_;
-    packed_ += rounded_up(bytes);
-    return at;
+  Copy copy_in(Descriptor layout, Descriptor const& weight) {
+    Copy copy;
+    copy.make = make_reorder(library_, weight.get(), layout.get());
+    want(copy.make);
+    copy.at = packed_;
+    packed_ += rounded_up(bytes_of(layout.get()));
+    copy.layout = std::move(layout);
+    return copy;
   }
 
-  Primitive forward_of(Matrix& m, std::int64_t rows) {
-    bool const in_layout = m.is.by_row && rows == batch_;
-    return made({.m = rows,
-                 .n = m.is.out,
-                 .k = m.is.in,
-                 .type = type,
-                 .b_transposed = true,
-                 .b_packed = in_layout,
-                 .result = result(m.is.adds)},
-                in_layout ? &m.forward_layout : nullptr);
+  [[nodiscard]] MatmulTask forward_task(Matrix const& m, std::int64_t rows) const {
+    return {.m = rows,
+            .n = m.is.out,
+            .k = m.is.in,
+            .type = type,
+            .b_transposed = true,
+            .result = result(m.is.adds),
+            .b = m.is.by_row && m.forward_copy.make ? m.forward_copy.layout.get() : nullptr};
   }
-  Primitive backward_of(Matrix& m, std::int64_t rows) {
-    bool const in_layout = m.is.by_row && rows == batch_;
-    return made({.m = rows,
-                 .n = m.is.in,
-                 .k = m.is.out,
-                 .type = type,
-                 .b_packed = in_layout,
-                 .result = result(m.is.adds_backward)},
-                in_layout ? &m.backward_layout : nullptr);
+  [[nodiscard]] MatmulTask backward_task(Matrix const& m, std::int64_t rows) const {
+    return {.m = rows,
+            .n = m.is.in,
+            .k = m.is.out,
+            .type = type,
+            .result = result(m.is.adds_backward),
+            .b = m.backward_copy.make ? m.backward_copy.layout.get() : nullptr};
   }
-  Primitive gradient_of(Matrix& m, std::int64_t rows, bool adds) {
+  Primitive forward_of(Matrix const& m, std::int64_t rows) { return made(forward_task(m, rows)); }
+  Primitive backward_of(Matrix const& m, std::int64_t rows) { return made(backward_task(m, rows)); }
+  Primitive gradient_of(Matrix const& m, std::int64_t rows, bool adds) {
     return made({.m = m.is.out,
                  .n = m.is.in,
                  .k = rows,
                  .type = type,
                  .a_transposed = true,
                  .result = result(adds),
-                 .kernel = "gemm:"},
-                nullptr);  // as LinearOp's
+                 .kernel = "gemm:"});  // as LinearOp's
   }
-  Primitive made(MatmulTask const& task, Descriptor* layout) {
-    Primitive product = make_matmul(library_, task, layout);
+  Primitive made(MatmulTask const& task) {
+    Primitive product = make_matmul(library_, task);
     want(product);
     return product;
   }
@@ -51244,12 +51991,8 @@ class PackedProducts {
     return adds ? Attributes::Result::added_to : Attributes::Result::overwritten;
   }
 
-  static void const* plain(Matrix const& m, float const* weight, std::byte const* packed) {
-    if constexpr (rounds) {
-      return packed + m.rounded_at;
-    } else {
-      return weight;
-    }
+  static void const* of(Copy const& copy, float const* weight, std::byte const* packed) {
+    return copy.make ? static_cast<void const*>(packed + copy.at) : weight;
   }
 
   // While the op is made: so much scratch memory is asked for.
@@ -51271,7 +52014,6 @@ class PackedProducts {
   }
 
   int threads_;
-  std::int64_t batch_;
   Library library_;
   std::vector<Matrix> of_;
   std::int64_t scratch_ = 0;
