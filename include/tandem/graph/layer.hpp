@@ -144,11 +144,10 @@ concept Layer = requires(Shape in) {
   { L::output(in) } -> std::same_as<Shape>;
 };
 
-/// These of a layer's input, or of all that a layer of several inputs has.
 template <class L>
-constexpr Parameters parameters_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::parameters(in...); }) {
-    return L::parameters(in...);
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
   } else {
     return {};
   }
@@ -156,31 +155,31 @@ constexpr Parameters parameters_of(std::same_as<Shape> auto... in) {
 
 /// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
 template <class L>
-constexpr std::int64_t macs_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::macs(in...); }) {
-    return L::macs(in...);
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
   } else {
     return 0;
   }
 }
 
 template <class L>
-constexpr Kept kept_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::kept(in...); }) {
-    return L::kept(in...);
+constexpr Kept kept_of(Shape in) {
+  if constexpr (requires { L::kept(in); }) {
+    return L::kept(in);
   } else {
     return {};
   }
 }
 
 template <class L>
-constexpr Fault fault_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::fault(in...); }) {
-    if (L::fault(in...) != Fault::none) {
-      return L::fault(in...);
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
     }
   }
-  return L::output(in...).valid() ? Fault::none : Fault::rejected;
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
 }
 
 template <class L>
