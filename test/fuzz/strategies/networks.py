@@ -9,11 +9,12 @@ import itertools
 
 import classifiers
 import sequences
-from shapes import Rows, shape_of
+from shapes import Rows, names_fit, shape_of
 
 LAYERS = ("conv", "bn", "relu", "maxpool", "avgpool", "gap", "linear", "dropout", "flatten", "subsample", "pad", "upsample",
           "group_norm", "instance_norm", "conv_transpose")
 COMPOSITES = ("seq", "concat", "residual", "multiply", "frozen")
+NAMES = ("let", "use")
 
 
 def has_batch_norm_of_one_pixel(part, shape):
@@ -39,8 +40,13 @@ def kinds_in(part):
     return kinds
 
 
+def tags_in(part):
+    own = {part["tag"]} if part["kind"] == "let" else set()
+    return own.union(*(tags_in(child) for child in part.get("parts", ())))
+
+
 def count_layers(part):
-    if part["kind"] == "input":
+    if part["kind"] in ("input", "let", "use"):
         return 0
     return sum(count_layers(child) for child in part["parts"]) if "parts" in part else 1
 
@@ -128,6 +134,8 @@ def cpp(part, repeats=False):
         return spelled("Pad2d", pair_text("Padding", part["padding"], None) + [part["mode"]])
     if kind == "upsample":
         return f"Upsample<{part['scale']}, {part['mode']}>"
+    if kind in ("let", "use"):
+        return f"{kind.capitalize()}<Tag{part['tag']}>"
     if kind in ("bn", "gap", "flatten"):
         return {"bn": "BatchNorm2d<>", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
     name = {"seq": "Sequential", "concat": "Concat", "residual": "Residual", "multiply": "Multiply",
@@ -289,6 +297,34 @@ def random_block(r, shape, depth):
     return seq(parts)
 
 
+def with_names(r, body, shape):
+    """The same with values that are named, and read by top-level parts that come later: up to three each."""
+    parts, shapes = list(body["parts"]), [shape]
+    for part in parts:
+        shapes.append(shape_of(part, shapes[-1]))
+    for tag in range(r.choice((1, 1, 2))):
+        at = r.randrange(len(parts) - 1)
+        named = shapes[at + 1]
+        places = [i for i in range(at + 1, len(parts) - 1)
+                  if shapes[i + 1][1:] == named[1:] and len(shapes[i + 1]) == len(named) and shapes[i + 1][0] < 30]
+        if not places:
+            continue
+        parts[at] = seq([parts[at], {"kind": "let", "tag": tag}])
+        for i in sorted(r.sample(places, min(len(places), r.randint(1, 3)))):
+            use = {"kind": "use", "tag": tag, "shape": named}
+            kind = r.choice(("concat", "multiply", "residual")) if shapes[i + 1] == named else "concat"
+            own = [seq([]), use] if kind != "residual" else [use, seq([])]
+            kept = shape_of({"kind": kind, "parts": own}, shapes[i + 1]) == shapes[i + 1]
+            join = {"kind": kind, "parts": own}
+            if not kept:  # what follows wants the channels that it had
+                narrow = {"kind": "linear", "out": shapes[i + 1][0], "bias": True} if len(named) == 1 else {
+                    "kind": "conv", "out": shapes[i + 1][0], "groups": 1, "bias": True, "kernel": (1, 1),
+                    "stride": (1, 1), "padding": (0, 0)}
+                join = seq([join, narrow])
+            parts[i] = seq([parts[i], join])
+    return seq(parts)
+
+
 def random_network(r, largest=20):
     """{"input": shape, "body": a seq, "classes": n}: 6 to 20 layers that end in a vector of 2 to 5."""
     while True:
@@ -316,8 +352,11 @@ def random_network(r, largest=20):
         classes = r.randint(2, 5)
         parts.append({"kind": "linear", "out": classes, "bias": True})
         network.update(body=seq(parts), classes=classes)
+        if r.random() < 0.3:
+            network["body"] = with_names(r, network["body"], network["input"])
         layers = count_layers(network["body"])
-        if 6 <= layers <= largest and shape_of(network["body"], network["input"]) == (classes,):
+        fits = shape_of(network["body"], network["input"]) == (classes,) and names_fit(network["body"], network["input"])
+        if 6 <= layers <= largest and fits:
             return network
 
 
@@ -378,9 +417,9 @@ def smaller_networks(network):
     for shape in inputs[1:]:
         candidates.append((None, parts))
         out = shape_of(seq(parts), shape)
-        if out and len(out) == 1 and out[0] >= 2:
+        if out and names_fit(seq(parts), shape) and len(out) == 1 and out[0] >= 2:
             yield None, {"input": shape, "body": seq(parts), "classes": out[0]}
     for gone, fewer in candidates:
         out = fewer and shape_of(seq(fewer), network["input"])
-        if out and len(out) == 1 and out[0] >= 2:
+        if out and names_fit(seq(fewer), network["input"]) and len(out) == 1 and out[0] >= 2:
             yield gone, {"input": network["input"], "body": seq(fewer), "classes": out[0]}

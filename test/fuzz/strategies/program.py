@@ -245,6 +245,7 @@ def to_cpp(program, name="made", comment=()):
     lines = ["// SPDX-License-Identifier: Apache-2.0", *(f"// {line}".rstrip() for line in comment),
              "#include <fuzz/strategies/pairs.hpp>", "", f"namespace tandem::fuzz::{name} {{", "",
              *(sequences.definitions(network) if of_tokens else ()),
+             *(f"struct Tag{tag};" for tag in sorted(networks.tags_in(network["body"]))),
              *([losses_of(network)[program["loss"]][0]] if program.get("loss") else []),
              f"struct Net : Network<{networks.input_cpp(network)},",
              f"                     {networks.cpp(network['body'], repeats)}> {{",

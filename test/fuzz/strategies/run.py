@@ -56,7 +56,7 @@ class Coverage:
             self.count.update(set(met))
 
     def missing(self):
-        wanted = {("layer", kind) for kind in networks.LAYERS + sequences.LAYERS + networks.COMPOSITES}
+        wanted = {("layer", kind) for kind in networks.LAYERS + sequences.LAYERS + networks.COMPOSITES + networks.NAMES}
         wanted |= {("strategy", form) for form in programs.FORMS + strategies.SYNCHRONOUS}
         wanted |= {("option", key) for key in ("weights", "checkpoint", "buckets", "leaves", "hybrid", "rows", "saved")}
         return sorted(wanted - set(self.count))

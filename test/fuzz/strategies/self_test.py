@@ -93,7 +93,7 @@ def run(programs_checked=120):
                 check(out == networks.result_of(less["network"]), "a smaller network has another shape")
                 if shrink.is_sound(less):
                     programs.to_cpp(less)
-    check(kinds == set(networks.LAYERS + sequences.LAYERS + networks.COMPOSITES), f"layers: only {sorted(kinds)}")
+    check(kinds == set(networks.LAYERS + sequences.LAYERS + networks.COMPOSITES + networks.NAMES), f"layers: only {sorted(kinds)}")
     check(3 * biased >= of_images, f"only {biased} networks have a bias in front of a batch norm")
     check(forms == set(programs.FORMS), f"strategies: only {sorted(forms)}")
     check(schedules >= set(strategies.SYNCHRONOUS) | set(strategies.LATE), f"schedules: only {schedules}")

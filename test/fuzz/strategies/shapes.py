@@ -116,6 +116,10 @@ def shape_of(part, shape):
     kind = part["kind"]
     if kind == "input":
         return Rows(part["time"], 0, part["index"])
+    if kind == "use":
+        return part["shape"]
+    if kind == "let":
+        return shape
     if kind in ("seq", "frozen"):
         for child in part["parts"]:
             shape = shape_of(child, shape)
@@ -133,3 +137,18 @@ def shape_of(part, shape):
     if isinstance(shape, Rows):
         return of_rows(part, shape)
     return of_image(part, shape) if len(shape) == 3 else of_vector(part, shape)
+
+
+def names_fit(part, shape, named=None):
+    """Whether each {"kind": "use", "tag", "shape"} reads what a {"kind": "let", "tag"} before it has named, once."""
+    named = {} if named is None else named
+    kind = part["kind"]
+    if kind == "let":
+        return shape is not None and named.setdefault(part["tag"], part) is part and not part.update(shape=shape)
+    if kind == "use":
+        return part["tag"] in named and named[part["tag"]]["shape"] == part["shape"]
+    for child in part.get("parts", ()):
+        if shape is None or not names_fit(child, shape, named):
+            return False
+        shape = shape_of(child, shape) if kind in ("seq", "frozen") else shape
+    return True
