@@ -37,6 +37,19 @@ struct Net
                          Linear<6>, Tanh, Linear<3>>> {};
 static_assert(graph<Net>.tops == 5);
 
+struct Rows;
+struct Pooled;
+/// Rows of the first input and a vector of it, which stages further on read.
+struct Named
+    : Network<
+          Inputs<Tokens<first_longest, first_words>, Tokens<second_longest, second_words>>,
+          Sequential<Sequential<Embedding<first_words, 8>, Let<Rows>, MeanOverTime>, Let<Pooled>,
+                     Concat<Linear<4>, Sequential<Input<1>, Tower<second_words, LastRow>>>,
+                     Linear<8>, Residual<Tanh, Use<Pooled>>,
+                     Concat<Sequential<>, Sequential<Use<Rows>, Linear<4>, LastRow>>,
+                     Residual<Linear<12>>, Concat<Use<Pooled>, Sequential<>>, Linear<3>>> {};
+static_assert(graph<Named>.tops == 8);
+
 TrainerOptions options() {
   return {.batch = 6,
           .optimizer = Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
@@ -44,10 +57,11 @@ TrainerOptions options() {
           .threads_per_device = 1};
 }
 
-template <class S>
+template <class S, class N>
 using OnDevice =
-    Trainer<Net, S, BasicCuda<Portable, Fp64>, DefaultLoss<Net>, Accuracy, VirtualTransport>;
-using AsOnHost = Trainer<Net, SingleDevice<Microbatches<2>>, BasicHost<Portable, Fp64>>;
+    Trainer<N, S, BasicCuda<Portable, Fp64>, DefaultLoss<N>, Accuracy, VirtualTransport>;
+template <class N>
+using AsOnHost = Trainer<N, SingleDevice<Microbatches<2>>, BasicHost<Portable, Fp64>>;
 
 struct Pairs {
   using Input = std::int32_t;
@@ -104,11 +118,11 @@ StepResult step_of(T& trainer, int step) {
   return trainer.step(x, targets, rows);
 }
 
-template <class S>
+template <class S, class N = Net>
 void check_as_on_host(int steps) {
   Watchdog const watchdog{"steps on two inputs"};
-  AsOnHost host{options()};
-  OnDevice<S> gpu{options()};
+  AsOnHost<N> host{options()};
+  OnDevice<S, N> gpu{options()};
   for (int s = 0; s < steps; ++s) {
     CAPTURE(s);
     StepResult const a = step_of(host, s);
@@ -138,6 +152,11 @@ TEST_CASE("likewise on several ranks, on stages that each read an input, and bot
   check_as_on_host<DataParallel<2>>(4);
   check_as_on_host<Pipeline<OneFOneB, 2, Split<1>, Split<4>>>(4);
   check_as_on_host<Pipeline<Chimera, 2, Split<1>, Split<4>>>(4);
+}
+
+TEST_CASE("values that stages further on read go through those between, recorded and replayed") {
+  check_as_on_host<Pipeline<OneFOneB, 2, Split<1>, Split<3>, Split<4>>, Named>(12);
+  check_as_on_host<Pipeline<Chimera, 2, Split<1>, Split<1>, Split<3>, Split<3>>, Named>(4);
 }
 
 }  // namespace two_inputs_test
