@@ -569,11 +569,10 @@ concept Layer = requires(Shape in) {
   { L::output(in) } -> std::same_as<Shape>;
 };
 
-/// These of a layer's input, or of all that a layer of several inputs has.
 template <class L>
-constexpr Parameters parameters_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::parameters(in...); }) {
-    return L::parameters(in...);
+constexpr Parameters parameters_of(Shape in) {
+  if constexpr (requires { L::parameters(in); }) {
+    return L::parameters(in);
   } else {
     return {};
   }
@@ -581,31 +580,31 @@ constexpr Parameters parameters_of(std::same_as<Shape> auto... in) {
 
 /// Multiply-accumulates of one sample's forward pass; 0 where the layer does not say.
 template <class L>
-constexpr std::int64_t macs_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::macs(in...); }) {
-    return L::macs(in...);
+constexpr std::int64_t macs_of(Shape in) {
+  if constexpr (requires { L::macs(in); }) {
+    return L::macs(in);
   } else {
     return 0;
   }
 }
 
 template <class L>
-constexpr Kept kept_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::kept(in...); }) {
-    return L::kept(in...);
+constexpr Kept kept_of(Shape in) {
+  if constexpr (requires { L::kept(in); }) {
+    return L::kept(in);
   } else {
     return {};
   }
 }
 
 template <class L>
-constexpr Fault fault_of(std::same_as<Shape> auto... in) {
-  if constexpr (requires { L::fault(in...); }) {
-    if (L::fault(in...) != Fault::none) {
-      return L::fault(in...);
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
     }
   }
-  return L::output(in...).valid() ? Fault::none : Fault::rejected;
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
 }
 
 template <class L>
@@ -20378,6 +20377,25 @@ namespace tandem::detail {
 template <class L>
 inline constexpr char identity_of = 0;
 
+// What a layer of several inputs says of itself. Concepts, since nvcc 13 denies such an expression
+// of a function's own arguments.
+template <class L, class... Shapes>
+concept HasFault = requires(Shapes... in) {
+  L::fault(in...);
+};
+template <class L, class... Shapes>
+concept HasMacs = requires(Shapes... in) {
+  L::macs(in...);
+};
+template <class L, class... Shapes>
+concept HasKept = requires(Shapes... in) {
+  L::kept(in...);
+};
+template <class L, class... Shapes>
+concept HasParameters = requires(Shapes... in) {
+  L::parameters(in...);
+};
+
 // Fills a Graph. Without `keep` it only counts the parameters.
 template <class G, bool Keep>
 struct GraphBuilder {
@@ -20483,7 +20501,8 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
-        add_parameters(node, parameters_of<L>(in));
+        Parameters const list = parameters_of<L>(in);
+        add_parameters(node, list);
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
           share(node.first_parameter, &identity_of<typename SharedBy<L>::type>);
         }
@@ -20757,17 +20776,30 @@ struct GraphBuilder {
     }
     return add_join(join, ends);
   }
-  template <class L>
-  constexpr void fill(Node& node, std::same_as<Shape> auto... in) {
-    if (Fault const fault = fault_of<L>(in...); fault != Fault::none) {
-      fail(fault, node.in[0], node.in[1]);
-      return;
+  template <class L, class... Shapes>
+  constexpr void fill(Node& node, Shapes... in) {
+    if constexpr (HasFault<L, Shapes...>) {
+      if (Fault const fault = L::fault(in...); fault != Fault::none) {
+        fail(fault, node.in[0], node.in[1]);
+        return;
+      }
     }
     node.out = L::output(in...);
+    if (!node.out.valid()) {
+      fail(Fault::rejected, node.in[0], node.in[1]);
+      return;
+    }
     node.out.clock = node.out.timed ? node.in.clock : std::int8_t{0};
-    node.macs = macs_of<L>(in...);
-    node.kept = kept_of<L>(in...);
-    add_parameters(node, parameters_of<L>(in...));
+    if constexpr (HasMacs<L, Shapes...>) {
+      node.macs = L::macs(in...);
+    }
+    if constexpr (HasKept<L, Shapes...>) {
+      node.kept = L::kept(in...);
+    }
+    if constexpr (HasParameters<L, Shapes...>) {
+      Parameters const list = L::parameters(in...);
+      add_parameters(node, list);
+    }
   }
 
   // Images along their channels, vectors, and sequences of the same rows.
