@@ -119,12 +119,12 @@ TEST_CASE("Init: an element depends on seed, parameter and its place only, and i
   }
 }
 
-TEST_CASE("Parameters: up to six") {
-  constexpr Parameter one{"p", vector_shape(2), Init::normal(0.1F)};
-  constexpr Parameters six{one, one, one, one, one, one};
-  static_assert(six.count == 6 && six.item[5].init.law == Init::Law::normal);
-  static_assert(!std::is_constructible_v<Parameters, Parameter, Parameter, Parameter, Parameter,
-                                         Parameter, Parameter, Parameter>);
+TEST_CASE("Parameters: up to ten") {
+  using P = Parameter;
+  constexpr P one{"p", vector_shape(2), Init::normal(0.1F)};
+  constexpr Parameters ten{one, one, one, one, one, one, one, one, one, one};
+  static_assert(ten.count == 10 && ten.item[9].init.law == Init::Law::normal);
+  static_assert(!std::is_constructible_v<Parameters, P, P, P, P, P, P, P, P, P, P, P>);
 }
 
 /// y = x (1 + a + b + c + d + e + f), element by element.
