@@ -84,13 +84,13 @@ void check_account(StepAccount const& account, std::vector<std::string> const& e
     sum.bytes += row.launch.read + row.launch.written;
   }
   Sums const recorded = captured();
-  for (auto const& [name, sum] : recorded) {
-    CAPTURE(name);
-    CHECK(counted[name].times == sum.times);
+  for (auto const& of_kernel : recorded) {
+    CAPTURE(of_kernel.first);
+    CHECK(counted[of_kernel.first].times == of_kernel.second.times);
   }
-  for (auto const& [name, sum] : counted) {
-    CAPTURE(name);
-    CHECK((recorded.count(name) == 1 || sum.times == 0));
+  for (auto const& of_kernel : counted) {
+    CAPTURE(of_kernel.first);
+    CHECK((recorded.count(of_kernel.first) == 1 || of_kernel.second.times == 0));
   }
   for (std::string const& name : exact) {
     CAPTURE(name);
