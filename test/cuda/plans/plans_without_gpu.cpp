@@ -20,6 +20,7 @@
 #include <tandem/core/precision.hpp>
 #include <tandem/kernels/cudnn/attention_plans.hpp>
 #include <tandem/kernels/cudnn/convolution_plan.hpp>
+#include <tandem/kernels/cudnn/data_type.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
