@@ -73,10 +73,8 @@ std::uint64_t kernels_run() {
 std::vector<GraphWork> graph_work() {
   auto const held = lock();
   std::vector<GraphWork> all;
-  if (auto const& nodes = emulator().newest_graph; nodes != nullptr) {
-    for (Node const& node : *nodes) {
-      all.push_back({node.kernel != nullptr ? symbol_name(node.kernel) : node.name, node.bytes});
-    }
+  for (Node const& node : emulator().newest_graph) {
+    all.push_back({node.kernel != nullptr ? symbol_name(node.kernel) : node.name, node.bytes});
   }
   return all;
 }

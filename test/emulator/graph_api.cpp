@@ -89,7 +89,11 @@ cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   }
   auto made = std::make_unique<CUgraphExec_st>();
   made->nodes = std::make_shared<std::vector<Node> const>(found->second->nodes);
-  emulator().newest_graph = made->nodes;
+  emulator().newest_graph.clear();
+  for (Node const& node : *made->nodes) {
+    emulator().newest_graph.push_back(
+        {.name = node.name, .start = {}, .after = {}, .kernel = node.kernel, .bytes = node.bytes});
+  }
   made->accesses = found->second->accesses;
   *exec = made.get();
   emulator().execs.emplace(made.get(), std::move(made));

@@ -116,7 +116,7 @@ struct Emulator {
   bool races = false;   ///< are looked for
   bool peers = true;
   std::set<std::pair<int, int>> peer_access;  ///< (device, whose plain memory its kernels may use)
-  std::shared_ptr<std::vector<Node> const> newest_graph;  ///< of those that were instantiated
+  std::vector<Node> newest_graph;  ///< of those instantiated, without what runs, which owns things
   bool trace = false;
   bool quiet = false;
   bool computes = true;
