@@ -47,9 +47,9 @@ void train(td::World const& world, std::optional<bool> record = {}) {
                    .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
                    .clip_norm = 2.0,
                    .seed = 7,
-                   .record = record,
                    .timeout = std::chrono::seconds{20},
-                   .world = world}};
+                   .world = world,
+                   .record = record}};
   constexpr int sizes[] = {batch, 12, batch, batch, 12, 9};  // recorded, replayed, and walked again
   for (int step = 0; step < 24; ++step) {
     tandem::test::Samples<float> const data{Trainer::input, 5, sizes[step % 6],

@@ -17,7 +17,11 @@ struct InVectors<LstmFunction> {
 
   [[gnu::always_inline]] static State value(Floats const& i, Floats const& f, Floats const& g,
                                             Floats const& o, Floats const& before) {
-    State s{logistic(i), logistic(f), hyperbolic_tangent(g), logistic(o), {}, {}};
+    State s;
+    s.i = logistic(i);
+    s.f = logistic(f);
+    s.g = hyperbolic_tangent(g);
+    s.o = logistic(o);
     s.c = multiply_add(s.f, before, s.i * s.g);
     s.h = s.o * hyperbolic_tangent(s.c);
     return s;
@@ -41,7 +45,10 @@ struct InVectors<GruFunction> {
   [[gnu::always_inline]] static State value(Floats const& r, Floats const& z,
                                             Floats const& of_input, Floats const& of_state,
                                             Floats const& before) {
-    State s{logistic(r), logistic(z), {}, of_state, {}};
+    State s;
+    s.r = logistic(r);
+    s.z = logistic(z);
+    s.of_state = of_state;
     s.n = hyperbolic_tangent(multiply_add(s.r, of_state, of_input));
     s.h = multiply_add(s.z, before - s.n, s.n);
     return s;
