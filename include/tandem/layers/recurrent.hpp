@@ -132,10 +132,20 @@ struct Recurrent {
   }
 };
 
+// Functions, not the concepts themselves, whose every part clang would explain.
+template <int Hidden, class... Options>
+constexpr bool lstm_is_sound() {
+  return Hidden >= 1 && (LstmOption<Options> && ...);
+}
+template <int Hidden, class... Options>
+constexpr bool gru_is_sound() {
+  return Hidden >= 1 && (GruOption<Options> && ...);
+}
+
 template <int Hidden, class... Options>
 struct LstmIsSound {
   static constexpr bool value = true;
-  static_assert(Hidden >= 1 && (LstmOption<Options> && ...),
+  static_assert(lstm_is_sound<Hidden, Options...>(),
                 "Lstm<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
                 "Projection<P>, ForgetBias<1>, Bidirectional, InitNormal and InitUniform");
 };
@@ -143,7 +153,7 @@ struct LstmIsSound {
 template <int Hidden, class... Options>
 struct GruIsSound {
   static constexpr bool value = true;
-  static_assert(Hidden >= 1 && (GruOption<Options> && ...),
+  static_assert(gru_is_sound<Hidden, Options...>(),
                 "Gru<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
                 "Bidirectional, InitNormal and InitUniform");
 };
