@@ -172,6 +172,7 @@ TEST_CASE("memory of a pool that another stream may still use is no race where i
 }
 
 TEST_CASE("an event forces its stream up to the record, and no further") {
+  std::size_t const of_others = cuda_emulator::pending_work();
   Stream const stream{Device{0}};
   Event const event;
   Array<float> x{std::vector<float>(1, 0.0F)};
@@ -181,19 +182,20 @@ TEST_CASE("an event forces its stream up to the record, and no further") {
   CHECK(x.host()[0] == 0.0F);  // cudaMemcpy does not wait for a non-blocking stream
   CHECK(cudaEventSynchronize(event.handle) == cudaSuccess);
   CHECK(x.host()[0] == 1.0F);
-  CHECK(cuda_emulator::pending_work() == 1);
+  CHECK(cuda_emulator::pending_work() == of_others + 1);
   CHECK(cudaEventQuery(event.handle) == cudaSuccess);
   CHECK(cudaStreamQuery(stream.get()) == cudaSuccess);  // also runs what can run
   CHECK(x.host()[0] == 2.0F);
 }
 
 TEST_CASE("the eager schedule runs work when it is enqueued") {
+  std::size_t const of_others = cuda_emulator::pending_work();
   Scheduled const scheduled{Schedule::eager};
   Stream const stream{Device{0}};
   Array<float> x{std::vector<float>(1, 0.0F)};
   launch(fill_kernel, 1, 1, stream, x.data(), 1, 1.0F);
   CHECK(x.host()[0] == 1.0F);
-  CHECK(cuda_emulator::pending_work() == 0);
+  CHECK(cuda_emulator::pending_work() <= of_others);
 }
 
 TEST_CASE("asynchronous copies read pinned memory late and pageable memory at the call") {

@@ -76,7 +76,9 @@ std::map<std::uintptr_t, std::string> functions() {
 }  // namespace
 
 std::string symbol_name(void const* address) {
-  static std::map<std::uintptr_t, std::string> const names = functions();
+  // Never destroyed: what first asks may be a fiber, where the leak checker loses count of
+  // atexit().
+  static auto const& names = *new std::map<std::uintptr_t, std::string>{functions()};
   auto const found = names.find(reinterpret_cast<std::uintptr_t>(address) - load_address());
   if (found != names.end()) {
     return demangled(found->second.c_str());

@@ -171,7 +171,10 @@ class Subject {
         }
       }
     }
-    add(std::array{trainer_.position()});
+    // Number by number: between them there may be bytes that are nobody's.
+    TrainingPosition const& at = trainer_.position();
+    add(std::array{at.step, at.epoch, at.position, at.seed, at.scaling.good, at.scaling.skipped});
+    add(std::array{at.learning_rate, double{at.scaling.scale}});
     return bytes;
   }
 
