@@ -243,6 +243,26 @@ struct Shares {
   using shares = W;
 };
 
+namespace detail {
+
+template <class Option>
+inline constexpr bool is_shares = requires {
+  typename Option::shares;
+};
+
+// A base with the `shares` of the first option that has one.
+template <class... Options>
+struct SharesOf {};
+template <class First, class... Others>
+struct SharesOf<First, Others...> : SharesOf<Others...> {};
+template <class First, class... Others>
+  requires is_shares<First>
+struct SharesOf<First, Others...> {
+  using shares = typename First::shares;
+};
+
+}  // namespace detail
+
 /// Body with parameters and statistics that training leaves as they are; a frozen batch norm
 /// normalises by its running statistics. No gradient of them is computed, stored or reduced.
 template <class Body>

@@ -8,18 +8,22 @@
 #include <string_view>
 
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/network.hpp>
 #include <tandem/layers/init_options.hpp>
 
 namespace tandem {
 
 namespace detail {
 
+template <class Option>
+concept EmbeddingOption = InitOption<Option> || is_shares<Option>;
+
 template <int V, int C, class... Options>
 struct EmbeddingIsSound {
   static constexpr bool value = true;
-  static_assert(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...),
+  static_assert(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (EmbeddingOption<Options> && ...),
                 "Embedding<V, C, Options...>: give a positive number of indices and of channels; "
-                "the option is InitNormal or InitUniform");
+                "the option is InitNormal, InitUniform or Shares<W>");
 };
 
 template <class... Options>
@@ -31,7 +35,8 @@ struct PositionsIsSound {
 
 }  // namespace detail
 
-/// y[t] = weight[index[t]]. Option: an initial law, as InitNormal.
+/// y[t] = weight[index[t]]. Option: an initial law, as InitNormal, or Shares<W>, of an embedding
+/// that stands before it.
 ///
 /// Shapes: index (B, T), weight (V, C); y (B, T, C).
 /// Cost:   forward copies T C elements a sample; the weight's gradient, which is dense, adds as
@@ -49,8 +54,8 @@ struct Embedding {
 };
 
 template <int V, int C, class... Options>
-  requires(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...))
-struct Embedding<V, C, Options...> {
+  requires(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (detail::EmbeddingOption<Options> && ...))
+struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   using layer = Embedding;
   static constexpr std::string_view name = "Embedding";
   static constexpr bool takes_indices = true;

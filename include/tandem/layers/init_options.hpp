@@ -67,6 +67,26 @@ concept InitOption = requires {
   { Option::init } -> std::convertible_to<Init>;
 };
 
+/// A law of the bias, which is else PyTorch's, or 0 where the weight has a law:
+/// InitBias<InitUniform<1, 10>>. Of a recurrent layer's two the inputs' has it; the other begins at
+/// 0.
+/// The primary template is the error path.
+template <class Law>
+struct InitBias {
+  static constexpr Init init_bias{};
+  static_assert(InitOption<Law>, "InitBias<Law>: Law is InitNormal or InitUniform");
+};
+
+template <InitOption Law>
+struct InitBias<Law> {
+  static constexpr Init init_bias = Law::init;
+};
+
+template <class Option>
+concept BiasInitOption = requires {
+  { Option::init_bias } -> std::convertible_to<Init>;
+};
+
 namespace detail {
 
 // The init that one of the options gives, else the layer's own.
@@ -77,6 +97,20 @@ constexpr Init init_of(Init otherwise) {
       [&] {
         if constexpr (InitOption<Options>) {
           init = Options::init;
+        }
+      }(),
+      ...);
+  return init;
+}
+
+// The same of InitBias.
+template <class... Options>
+constexpr Init bias_init_of(Init otherwise) {
+  Init init = otherwise;
+  (
+      [&] {
+        if constexpr (BiasInitOption<Options>) {
+          init = Options::init_bias;
         }
       }(),
       ...);

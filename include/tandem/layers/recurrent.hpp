@@ -40,7 +40,7 @@ struct Bidirectional {
 
 template <class Option>
 concept GruOption = std::same_as<Option, OneBias> || std::same_as<Option, NoBias> ||
-    std::same_as<Option, Bidirectional> || InitOption<Option>;
+    std::same_as<Option, Bidirectional> || InitOption<Option> || BiasInitOption<Option>;
 
 template <class Option>
 concept LstmOption = GruOption<Option> || requires {
@@ -90,7 +90,7 @@ constexpr RecurrentOptions recurrent_options() {
 // Of PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0, and the
 // same with _reverse.
 constexpr Parameters recurrent_parameters(RecurrentOptions const& o, int inputs, Init usual,
-                                          Init of_biases) {
+                                          Init first_bias, Init second_bias) {
   constexpr char const* names[2][5] = {
       {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0"},
       {"weight_ih_l0_reverse", "weight_hh_l0_reverse", "bias_ih_l0_reverse", "bias_hh_l0_reverse",
@@ -101,7 +101,8 @@ constexpr Parameters recurrent_parameters(RecurrentOptions const& o, int inputs,
     all.item[all.count++] = Parameter{names[d][0], {2, {rows, inputs}}, usual};
     all.item[all.count++] = Parameter{names[d][1], {2, {rows, o.handed()}}, usual};
     for (int b = 0; b < o.biases; ++b) {
-      all.item[all.count++] = Parameter{names[d][2 + b], vector_shape(rows), of_biases};
+      all.item[all.count++] =
+          Parameter{names[d][2 + b], vector_shape(rows), b == 0 ? first_bias : second_bias};
     }
     if (o.projection > 0) {
       all.item[all.count++] = Parameter{names[d][4], {2, {o.projection, o.hidden}}, usual};
@@ -121,9 +122,11 @@ struct Recurrent {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], O.out()); }
   static constexpr Parameters parameters(Shape in) {
     Init const usual = Init::uniform_fan_in(O.hidden);
-    bool const given = (InitOption<Options> || ...);
+    Init const zero = Init::constant(0.0F);
+    Init const bias = (InitOption<Options> || ...) ? zero : usual;
     return recurrent_parameters(O, in[1], init_of<Options...>(usual),
-                                given ? Init::constant(0.0F) : usual);
+                                bias_init_of<Options...>(bias),
+                                (BiasInitOption<Options> || ...) ? zero : bias);
   }
   static constexpr std::int64_t macs(Shape in) {
     std::int64_t const row = std::int64_t{O.gates} * O.hidden * (in[1] + O.handed()) +
@@ -145,9 +148,10 @@ constexpr bool gru_is_sound() {
 template <int Hidden, class... Options>
 struct LstmIsSound {
   static constexpr bool value = true;
-  static_assert(lstm_is_sound<Hidden, Options...>(),
-                "Lstm<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
-                "Projection<P>, ForgetBias<1>, Bidirectional, InitNormal and InitUniform");
+  static_assert(
+      lstm_is_sound<Hidden, Options...>(),
+      "Lstm<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
+      "Projection<P>, ForgetBias<1>, Bidirectional, InitNormal, InitUniform and InitBias");
 };
 
 template <int Hidden, class... Options>
@@ -155,7 +159,7 @@ struct GruIsSound {
   static constexpr bool value = true;
   static_assert(gru_is_sound<Hidden, Options...>(),
                 "Gru<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
-                "Bidirectional, InitNormal and InitUniform");
+                "Bidirectional, InitNormal, InitUniform and InitBias");
 };
 
 }  // namespace detail
@@ -171,7 +175,8 @@ struct GruIsSound {
 /// Saves:  the gates, c and h of all rows until backward, and a view of x.
 /// Cost:   4 H (In + P) + P H multiply-accumulates a row, each of three passes: all rows in one
 ///         product with weight_ih, then a row of all samples at a time with weight_hh.
-/// Init:   uniform in ±1/sqrt(H), as PyTorch; with a law of the weights' the biases are 0.
+/// Init:   uniform in ±1/sqrt(H), as PyTorch; with a law of the weights' the biases are 0, or as
+///         InitBias says.
 /// Source: Hochreiter, Schmidhuber, Neural Computation 9(8), 1997; Sak et al., arXiv:1402.1128
 ///         (projection)
 /// The primary template is the error path.

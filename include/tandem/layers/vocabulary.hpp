@@ -41,17 +41,13 @@ template <class Option>
 inline constexpr bool is_chunked = requires {
   { Option::chunk_rows } -> std::convertible_to<int>;
 };
-template <class Option>
-inline constexpr bool is_shares = requires {
-  typename Option::shares;
-};
 
 }  // namespace detail
 
 template <class Option>
-concept VocabularyOption =
-    std::same_as<Option, NoBias> || is_of_criterion<Option> || detail::is_smoothing<Option> ||
-    detail::is_chunked<Option> || detail::is_shares<Option> || InitOption<Option>;
+concept VocabularyOption = std::same_as<Option, NoBias> || is_of_criterion<Option> ||
+    detail::is_smoothing<Option> || detail::is_chunked<Option> || detail::is_shares<Option> ||
+    InitOption<Option> || BiasInitOption<Option>;
 
 namespace detail {
 
@@ -91,23 +87,13 @@ struct DivisorOf<First, Others...> {
   using type = First;
 };
 
-template <class... Options>
-struct SharesOf {};
-template <class First, class... Others>
-struct SharesOf<First, Others...> : SharesOf<Others...> {};
-template <class First, class... Others>
-  requires is_shares<First>
-struct SharesOf<First, Others...> {
-  using shares = typename First::shares;
-};
-
 template <int V, class... Options>
 struct VocabularyIsSound {
   static constexpr bool value = true;
   static_assert(V >= 1 && (VocabularyOption<Options> && ...),
                 "Vocabulary<V, Options...>: give a positive number of words; options are NoBias, "
                 "Shares<W>, Smoothing<Percent<10>>, Chunked<Rows>, PerToken or PerSample, and "
-                "initial values such as InitNormal<2, 100>");
+                "initial values such as InitNormal<2, 100> or InitBias<InitUniform<1, 10>>");
 };
 
 }  // namespace detail
@@ -120,7 +106,8 @@ struct VocabularyIsSound {
 ///         rounding took of it, and 1 where the largest logit is the target's.
 /// Saves:  the gradient over the logits, B T V elements; with Chunked nothing but a view of x.
 /// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
-/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0.
+/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0,
+///         or as InitBias says.
 /// The primary template is the error path.
 template <int V, class... Options>
 struct Vocabulary {
@@ -151,8 +138,8 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
     Parameter const weight{"weight", {2, {V, in[1]}}, detail::init_of<Options...>(usual)};
     if constexpr (bias) {
       bool const given = (InitOption<Options> || ...);
-      return Parameters{weight,
-                        Parameter{"bias", vector_shape(V), given ? Init::constant(0.0F) : usual}};
+      Init const law = detail::bias_init_of<Options...>(given ? Init::constant(0.0F) : usual);
+      return Parameters{weight, Parameter{"bias", vector_shape(V), law}};
     } else {
       return Parameters{weight};
     }
