@@ -31,6 +31,17 @@ struct Chunked {
   static_assert(Rows >= 1, "Chunked<Rows>: give a positive number of rows");
 };
 
+/// In training the softmax of a row is over its target and so many words that are drawn, once for
+/// the global batch of a step: different ones, the likelier the smaller their number (LogUniform).
+/// From each logit goes the logarithm of how often its word was to be expected among them, and a
+/// drawn word that is the row's target counts for nothing. All words elsewhere.
+/// Source: Jean, Cho, Memisevic, Bengio, arXiv:1412.2007; TensorFlow's sampled_softmax_loss
+template <int Words>
+struct Sampled {
+  static constexpr int sampled_words = Words;
+  static_assert(Words >= 1, "Sampled<Words>: give a positive number of words");
+};
+
 namespace detail {
 
 template <class Option>
@@ -41,13 +52,17 @@ template <class Option>
 inline constexpr bool is_chunked = requires {
   { Option::chunk_rows } -> std::convertible_to<int>;
 };
+template <class Option>
+inline constexpr bool is_sampled = requires {
+  { Option::sampled_words } -> std::convertible_to<int>;
+};
 
 }  // namespace detail
 
 template <class Option>
 concept VocabularyOption = std::same_as<Option, NoBias> || is_of_criterion<Option> ||
-    detail::is_smoothing<Option> || detail::is_chunked<Option> || detail::is_shares<Option> ||
-    InitOption<Option> || BiasInitOption<Option>;
+    detail::is_smoothing<Option> || detail::is_chunked<Option> || detail::is_sampled<Option> ||
+    detail::is_shares<Option> || InitOption<Option> || BiasInitOption<Option>;
 
 namespace detail {
 
@@ -55,6 +70,7 @@ struct VocabularyOptions {
   bool bias = true;
   double smoothing = 0.0;
   int chunk_rows = 0;  // 0: all
+  int sampled = 0;     // 0: all words
 };
 
 template <class... Options>
@@ -68,6 +84,8 @@ constexpr VocabularyOptions gather_vocabulary_options() {
           all.smoothing = Options::smoothing;
         } else if constexpr (is_chunked<Options>) {
           all.chunk_rows = Options::chunk_rows;
+        } else if constexpr (is_sampled<Options>) {
+          all.sampled = Options::sampled_words;
         }
       }(),
       ...);
@@ -88,12 +106,30 @@ struct DivisorOf<First, Others...> {
 };
 
 template <int V, class... Options>
+inline constexpr bool vocabulary_is_known = V >= 1 && (VocabularyOption<Options> && ...);
+template <int V, class... Options>
+inline constexpr bool samples_fit = gather_vocabulary_options<Options...>().sampled <= V;
+template <class... Options>
+inline constexpr bool samples_are_not_smoothed = gather_vocabulary_options<Options...>().sampled ==
+                                                     0 ||
+                                                 gather_vocabulary_options<Options...>().smoothing
+                                                     == 0.0;
+
+template <int V, class... Options>
 struct VocabularyIsSound {
   static constexpr bool value = true;
-  static_assert(V >= 1 && (VocabularyOption<Options> && ...),
+  static constexpr bool known = vocabulary_is_known<V, Options...>;
+  static constexpr bool fit = samples_fit<V, Options...>;
+  static_assert(known,
                 "Vocabulary<V, Options...>: give a positive number of words; options are NoBias, "
-                "Shares<W>, Smoothing<Percent<10>>, Chunked<Rows>, PerToken or PerSample, and "
-                "initial values such as InitNormal<2, 100> or InitBias<InitUniform<1, 10>>");
+                "Shares<W>, Smoothing<Percent<10>>, Sampled<Words>, Chunked<Rows>, PerToken or "
+                "PerSample, and initial values such as InitNormal<2, 100> or "
+                "InitBias<InitUniform<1, 10>>");
+  static_assert(!known || fit,
+                "Vocabulary<V, Sampled<Words>>: a sample has each word once, so at most V of them");
+  static_assert(!known || !fit || samples_are_not_smoothed<Options...>,
+                "Vocabulary<V, Sampled<Words>, Smoothing<...>>: a sample cannot be smoothed over "
+                "words that it does not have; leave one of the two options out");
 };
 
 }  // namespace detail
@@ -104,8 +140,11 @@ struct VocabularyIsSound {
 ///
 /// Shapes: x (B, T, C), weight (V, C), bias (V), targets (B, T); y (B, T, 3): the loss, what
 ///         rounding took of it, and 1 where the largest logit is the target's.
-/// Saves:  the gradient over the logits, B T V elements; with Chunked nothing but a view of x.
+/// Saves:  the gradient over the logits, B T V elements; Sampled<S> B T (S + 1); with Chunked
+///         nothing but a view of x.
 /// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
+///         Sampled<S> (S + 1) C, and writes the V C elements of the weight's gradient. Where all
+///         words are wanted, it takes as many rows at a time as have the memory of those logits.
 /// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0,
 ///         or as InitBias says.
 /// The primary template is the error path.
@@ -118,7 +157,8 @@ struct Vocabulary {
 };
 
 template <int V, class... Options>
-  requires(V >= 1 && (VocabularyOption<Options> && ...))
+  requires(detail::vocabulary_is_known<V, Options...>&& detail::samples_fit<V, Options...>&&
+               detail::samples_are_not_smoothed<Options...>)
 struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   using layer = Vocabulary;
   using Divisor = typename detail::DivisorOf<Options...>::type;
@@ -145,9 +185,13 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
     }
   }
   static constexpr Kept kept(Shape in) {
-    return Kept::of(true, false, options.chunk_rows > 0 ? 0 : std::int64_t{in[0]} * V);
+    return Kept::of(true, false, options.chunk_rows > 0 ? 0 : std::int64_t{in[0]} * columns);
   }
-  static constexpr std::int64_t macs(Shape in) { return in.elements() * V; }
+  static constexpr std::int64_t macs(Shape in) { return in.elements() * columns; }
+
+ private:
+  /// Logits of a row in training.
+  static constexpr int columns = options.sampled > 0 ? options.sampled + 1 : V;
 };
 
 }  // namespace tandem

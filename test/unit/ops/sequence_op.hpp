@@ -47,6 +47,7 @@ struct OpTask {
   bool training = true;
   bool twice = false;  ///< a second time, adding to the gradients
   bool wants_input_gradient = true;
+  std::int64_t step = 4;
 };
 
 struct OpResult {
@@ -103,7 +104,7 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
   GuardedBytes const saved{needs.saved_bytes};
   GuardedBytes const packed{needs.packed_bytes};
   device.scratch = scratch.data();
-  StepState const state{.seed = 5, .step = 4};
+  StepState const state{.seed = 5, .step = task.step};
 
   auto const rounded = cast<T>(x);
   auto const gradient_of_y = cast<T>(dy);

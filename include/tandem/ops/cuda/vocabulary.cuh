@@ -12,6 +12,7 @@
 #include <tandem/kernels/cuda/vocabulary.cuh>
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/ops/cuda/linear.cuh>
+#include <tandem/ops/cuda/sampled_vocabulary.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -156,6 +157,7 @@ class VocabularyOp {
 }  // namespace cuda
 
 template <int V, class... Options, class Kernels, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled == 0)
 struct Op<Vocabulary<V, Options...>, BasicCuda<Kernels, Precision>>
     : cuda::VocabularyOp<Precision, Vocabulary<V, Options...>::bias> {
   using L = Vocabulary<V, Options...>;

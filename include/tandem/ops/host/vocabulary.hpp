@@ -27,18 +27,21 @@ namespace host {
 /// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient.
 /// The losses and dx have the same bits where Linear's do not depend on its batch; weights'
 /// gradients add chunk by chunk.
-/// @tparam Linear  the op of Linear<V> with or without a bias
+/// @tparam Linear  the op of Linear<V> with or without a bias; or one of fewer words, which has
+///                 columns(): where in the logits of forward() the rows' targets stand
 /// @tparam Rows    run(): vocabulary_rows
 template <class T, class P, class Linear, class Rows>
 class VocabularyOp {
  public:
-  VocabularyOp(OpSetup const& setup, int words, double smoothing, int chunk_rows)
+  /// @param more  arguments of Linear's behind its setup
+  VocabularyOp(OpSetup const& setup, int words, double smoothing, int chunk_rows,
+               auto const&... more)
       : in_{setup.node.in},
         words_{words},
         smoothing_{smoothing},
         chunked_{chunk_rows > 0},
         chunk_{chunk_of(setup, chunk_rows)},
-        linear_{linear_setup(setup, words, chunk_)},
+        linear_{linear_setup(setup, words, chunk_), more...},
         linear_scratch_{rounded(linear_.needs().scratch_bytes)},
         saved_{chunked_ ? 0 : logits_bytes()} {}
 
@@ -155,7 +158,11 @@ class VocabularyOp {
 
   void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
     linear_.forward(part, some);
-    Rows::run(some.device.team, some.batch, words_, part.y, some.targets, smoothing_,
+    std::int32_t const* targets = some.targets;
+    if constexpr (requires { linear_.columns(); }) {
+      targets = linear_.columns();
+    }
+    Rows::run(some.device.team, some.batch, words_, part.y, targets, smoothing_,
               gradient ? some.row_scale : nullptr, results(some.device));
   }
   void remake(Operands<T, P> const& part, Pass<Device> const& some) {
@@ -187,6 +194,7 @@ struct VocabularyByRow {
 }  // namespace host
 
 template <int V, class... Options, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled == 0)
 struct Op<Vocabulary<V, Options...>, BasicHost<Portable, Precision>>
     : host::VocabularyOp<
           typename Precision::Scalar, typename Precision::Master,

@@ -2,12 +2,13 @@
 #pragma once
 
 /// @file
-/// Vocabulary on Host with products by oneDNN, its rows in vectors.
+/// Vocabulary, of all words or of a sample, on Host with products by oneDNN, its rows in vectors.
 
 #include <cstdint>
 
 #include <tandem/kernels/channels_last/vocabulary.hpp>
 #include <tandem/layers/vocabulary.hpp>
+#include <tandem/ops/host/sampled_vocabulary.hpp>
 #include <tandem/ops/host/vocabulary.hpp>
 #include <tandem/ops/onednn/linear.hpp>
 #include <tandem/ops/op.hpp>
@@ -31,6 +32,7 @@ struct VocabularyInVectors {
 }  // namespace host::channels_last
 
 template <int V, class... Options, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled == 0)
 struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
     : host::VocabularyOp<
           typename Precision::Scalar, typename Precision::Master,
@@ -42,6 +44,22 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
                            onednn::LinearOp<typename Precision::Scalar, L::bias>,
                            host::channels_last::VocabularyInVectors>{setup, V, L::options.smoothing,
                                                                      L::options.chunk_rows} {}
+};
+
+template <int V, class... Options, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled > 0)
+struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
+    : host::SampledVocabularyOp<
+          typename Precision::Scalar, typename Precision::Master,
+          onednn::LinearOp<typename Precision::Scalar, true>,
+          host::VocabularyOp<
+              typename Precision::Scalar, typename Precision::Master,
+              onednn::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+              host::channels_last::VocabularyInVectors>,
+          host::channels_last::VocabularyInVectors> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : Op::SampledVocabularyOp{setup, V, L::options.sampled, L::bias, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem
