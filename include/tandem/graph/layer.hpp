@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/shape.hpp>
 
 namespace tandem {
@@ -47,6 +48,8 @@ struct Parameter {
   Init init{};
   Role role = Role::weight;
   float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+  /// Where its gradient is GradientRows: the rows that a pass touches at most; else none.
+  RowsTouched touched{};
 };
 
 /// What backward reads of a layer's forward pass of one sample, for whoever plans memory before

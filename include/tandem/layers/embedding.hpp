@@ -10,6 +10,7 @@
 #include <tandem/graph/layer.hpp>
 #include <tandem/graph/network.hpp>
 #include <tandem/layers/init_options.hpp>
+#include <tandem/layers/row_gradient.hpp>
 
 namespace tandem {
 

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/gradient_rows.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/step_state.hpp>
 
@@ -71,6 +72,8 @@ struct Operands {
   P* const* parameter = nullptr;     ///< each parameter, in the layer's order
   T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  /// The gradient of each parameter with Parameter::touched; of others and where frozen of no rows.
+  GradientRows<P> const* rows = nullptr;
   std::byte* saved = nullptr;
   std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
   T const* const* summands = nullptr;     ///< of Node::sums: its inputs

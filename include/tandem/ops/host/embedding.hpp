@@ -10,6 +10,7 @@
 
 #include <tandem/kernels/host/elementwise.hpp>
 #include <tandem/kernels/host/embedding.hpp>
+#include <tandem/kernels/host/gradient_rows.hpp>
 #include <tandem/kernels/host/rotary.hpp>
 #include <tandem/layers/embedding.hpp>
 #include <tandem/layers/rotary_positions.hpp>

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// GradientRows: the gradient of a parameter of which a step touches few rows: their numbers, and a
+/// row of values for each; and RowsTouched, by which a parameter says how many these are at most.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem {
+
+/// Rows, along axis 0 of a parameter, that a pass over a microbatch may give a gradient: so many a
+/// sample and so many besides, none of them twice. None at all: its gradient is dense.
+struct RowsTouched {
+  int of_sample = 0;  ///< as the T indices of an Embedding
+  int of_pass = 0;    ///< as what a sampled softmax draws once for all samples
+
+  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_pass > 0; }
+
+  /// Of @p passes over microbatches of @p batch samples, in a parameter of @p rows rows.
+  [[nodiscard]] constexpr std::int64_t most(std::int64_t rows, std::int64_t batch,
+                                            std::int64_t passes = 1) const {
+    return std::min(rows, passes * (of_pass + batch * of_sample));
+  }
+
+  friend constexpr bool operator==(RowsTouched const&, RowsTouched const&) = default;
+};
+
+/// A view of such a gradient. Rows that are not named have the gradient 0.
+///
+/// Shapes: count (1); row (most), of which the first *count are the numbers, ascending, no two
+///         alike; value (most, width), of which as many.
+/// Order:  microbatches are added one after another, leaves and replicas in the tree of a dense
+///         gradient. A row that one of the summands lacks is +0 there; no sum here is ever -0,
+///         since each begins with +0: so leaving +0 out gives the bits of adding it.
+template <class P>
+struct GradientRows {
+  std::int32_t* count = nullptr;
+  std::int32_t* row = nullptr;
+  P* value = nullptr;
+  std::int64_t most = 0;
+  int width = 0;
+
+  [[nodiscard]] P* values_of(std::int64_t i) const { return value + i * width; }
+};
+
+/// Elements of P of the block of memory that a GradientRows stands in, which travels as a whole:
+/// the count and the numbers, to a multiple of 64 bytes, and the values, likewise.
+template <class P>
+constexpr std::int64_t gradient_rows_elements(std::int64_t most, std::int64_t width) {
+  constexpr auto line = static_cast<std::int64_t>(64 / sizeof(P));
+  auto const numbers = (1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t));
+  return (numbers + 63) / 64 * line + (most * width + line - 1) / line * line;
+}
+
+/// The view of such a block.
+template <class P>
+GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
+  auto* const numbers = reinterpret_cast<std::int32_t*>(block);
+  auto const bytes = (1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t));
+  return {.count = numbers,
+          .row = numbers + 1,
+          .value = block + (bytes + 63) / 64 * static_cast<std::int64_t>(64 / sizeof(P)),
+          .most = most,
+          .width = width};
+}
+
+}  // namespace tandem
