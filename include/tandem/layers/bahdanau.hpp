@@ -31,8 +31,9 @@ struct BahdanauIsSound {
 /// Shapes: q (B, Tq, Cq), m (B, Tk, Cm); linear_q.weight (H, Cq), linear_k.weight (H, Cm),
 ///         linear_att (H), which is v, normalize_bias (H), which is b, normalize_scalar (1), which
 ///         is g; y (B, Tq, Cm). Rows of m behind its sample's length are not looked at.
-/// Saves:  what W_q and W_k make, their gradients, and the probabilities: 2 (Tq + Tk) H + Tq Tk
-///         numbers a sample; never the Tq Tk H that go through tanh, which backward computes again.
+/// Saves:  what W_q and W_k make, their gradients, the probabilities, and a sample's gradients of v
+///         and b: 2 (Tq + Tk) H + Tq Tk + 2 H numbers a sample; never the Tq Tk H that go through
+///         tanh, which backward computes again.
 /// Cost:   (Tq Cq + Tk Cm) H + Tq Tk (H + Cm) multiply-accumulates and Tq Tk H hyperbolic tangents
 ///         a sample; backward twice as many.
 /// Init:   uniform in ±1/√C of W_q and W_k and in ±1/√H of v; b is 0, g 1/√H.
@@ -70,7 +71,7 @@ struct Bahdanau<Width, Options...> {
   }
   static constexpr Kept kept(Shape query, Shape memory) {
     std::int64_t const rows = std::int64_t{query[0]} + memory[0];
-    return Kept::of(true, false, 0, 2 * rows * Width + std::int64_t{query[0]} * memory[0] + Width);
+    return Kept::of(true, false, 2 * rows * Width, std::int64_t{query[0]} * memory[0] + 2 * Width);
   }
   static constexpr std::int64_t macs(Shape query, Shape memory) {
     return (query.elements() + memory.elements()) * Width +

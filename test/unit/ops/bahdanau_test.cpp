@@ -34,14 +34,18 @@ std::vector<T> random(std::int64_t n, std::uint64_t seed) {
   std::vector<T> values(static_cast<std::size_t>(n));
   std::uint64_t i = 0;
   for (T& value : values) {
-    value = static_cast<T>(2.0F * uniform(philox(seed, RandomUse::user, i++, 0).word[0]) - 1.0F);
+    value = static_cast<T>(static_cast<float>(
+        BFloat16{2.0F * uniform(philox(seed, RandomUse::user, i++, 0).word[0]) - 1.0F}));
   }
   return values;
 }
 
-/// One op with inputs of the longest times but for @p q and @p k, which a step may have.
-template <class T>
+/// One op with inputs of the longest times but for @p q and @p k, which a step may have. All
+/// numbers are such as BFloat16 holds.
+template <class T,
+          class Backend = BasicHost<Portable, std::conditional_t<sizeof(T) == 8, Fp64, Fp32>>>
 struct Setting {
+  using P = typename Backend::Master;
   static Shape of_clock(Shape shape, int clock) {
     shape.clock = static_cast<std::int8_t>(clock);
     return shape;
@@ -53,20 +57,20 @@ struct Setting {
   Parameters list = Layer::parameters(in[0], in[1]);
   Node node{.edges = 2, .in = in[0], .out = Layer::output(in[0], in[1])};
   host::Device device{2};
-  Op<Layer, BasicHost<Portable, std::conditional_t<sizeof(T) == 8, Fp64, Fp32>>> op{
-      OpSetup{.node = node, .inputs = in, .batch = batch, .threads = 2}};
+  Op<Layer, Backend> op{OpSetup{.node = node, .inputs = in, .batch = batch, .threads = 2}};
   std::vector<T> x[2] = {random<T>(batch * q * query_size, 1), random<T>(batch* k* memory_size, 2)};
   std::vector<T> dx[2] = {std::vector<T>(x[0].size()), std::vector<T>(x[1].size())};
   std::vector<T> weights = random<T>(batch * q * memory_size, 3);
   std::vector<T> y = std::vector<T>(weights.size());
-  std::vector<std::vector<T>> parameter{}, gradient{};
-  std::vector<T*> parameters{}, gradients{};
+  std::vector<std::vector<P>> parameter{}, gradient{};
+  std::vector<P*> parameters{}, gradients{};
   host::Buffer saved{static_cast<std::size_t>(op.needs().saved_bytes)};
   host::Buffer scratch{static_cast<std::size_t>(op.needs().scratch_bytes)};
+  host::Buffer packed{static_cast<std::size_t>(op.needs().packed_bytes)};
 
   explicit Setting(int q_time = queries, int k_time = keys) : q{q_time}, k{k_time} {
     for (int p = 0; p < list.count; ++p) {
-      parameter.push_back(random<T>(list.item[p].shape.elements(), 10 + std::uint64_t(p)));
+      parameter.push_back(random<P>(list.item[p].shape.elements(), 10 + std::uint64_t(p)));
       gradient.emplace_back(parameter.back().size());
     }
     for (std::size_t p = 0; p < parameter.size(); ++p) {
@@ -88,13 +92,14 @@ struct Setting {
   void with(F const& f) {
     T const* const values[] = {x[0].data(), x[1].data()};
     T* const given[] = {dx[0].data(), dx[1].data()};
-    f(Operands<T>{.x = values,
-                  .y = y.data(),
-                  .dy = weights.data(),
-                  .dx = given,
-                  .parameter = parameters.data(),
-                  .gradient = gradients.data(),
-                  .saved = saved.data()});
+    f(Operands<T, P>{.x = values,
+                     .y = y.data(),
+                     .dy = weights.data(),
+                     .dx = given,
+                     .parameter = parameters.data(),
+                     .gradient = gradients.data(),
+                     .saved = saved.data(),
+                     .packed = packed.data()});
   }
   T objective() {
     with([&](Operands<T> const& o) { op.forward(o, pass()); });
@@ -233,6 +238,56 @@ TEST_CASE("floats are as near as their rounding allows") {
   }
   CHECK(worst <= 1e-6);
 }
+
+#if defined(TANDEM_ONEDNN)
+/// The largest error of @p values, of all magnitudes the largest being 1.
+template <class T>
+double error(std::vector<T> const& values, std::vector<double> const& exact) {
+  double worst = 0.0;
+  double largest = 0.0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    double const each = std::fabs(static_cast<double>(static_cast<float>(values[i])) - exact[i]);
+    worst = each <= worst ? worst : each;
+    largest = std::max(largest, std::fabs(exact[i]));
+  }
+  return worst / largest;
+}
+
+/// Against double. Between the inputs and dx of the second stand six roundings: q and k, dk, the
+/// product of dk, its sum with what the values gave, and y, which others have instead. No sum here
+/// magnifies what it is given (norms are about 1, tanh and softmax flatten), so each moves a result
+/// by u of the largest at most: 2⁻⁹ in bf16, 2⁻²⁴ in fp32, whose sums of ten terms lie within.
+template <class T, class Backend>
+void near_double(double bound) {
+  Setting<double> exact{queries - 1, keys};
+  Setting<T, Backend> s{queries - 1, keys};
+  static_cast<void>(exact.objective());
+  exact.with([&](Operands<double> const& o) {
+    exact.op.input_gradient(o, exact.pass());
+    exact.op.weight_gradient(o, exact.pass());
+  });
+  s.with([&](auto const& o) {
+    s.op.pack(o, s.device);
+    s.op.forward(o, s.pass());
+    s.op.input_gradient(o, s.pass());
+    s.op.weight_gradient(o, s.pass());
+  });
+  CHECK(error(s.y, exact.y) <= bound);
+  CHECK(error(s.dx[0], exact.dx[0]) <= bound);
+  CHECK(error(s.dx[1], exact.dx[1]) <= bound);
+  for (std::size_t p = 0; p < s.parameter.size(); ++p) {
+    INFO(s.list.item[p].name);
+    CHECK(error(s.gradient[p], exact.gradient[p]) <= bound);
+  }
+}
+
+TEST_CASE("by oneDNN, in fp32 and in bf16, it is the portable one") {
+  near_double<float, BasicHost<OneDnn, Fp32>>(6 * 0x1p-24);
+  if (onednn::detail::has_avx512()) {
+    near_double<BFloat16, BasicHost<OneDnn, Bf16>>(6 * 0x1p-9);
+  }
+}
+#endif
 
 struct Query;
 struct Memory;

@@ -9,8 +9,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/channels_last/channel_vectors.hpp>
+#include <tandem/kernels/channels_last/elementary.hpp>
 #include <tandem/kernels/functors/elementary.hpp>
 #include <tandem/kernels/host/wide.hpp>
 #include <tandem/runtime/host/team.hpp>
@@ -62,6 +65,16 @@ void normalise_scores_gradient(int n, T const* v, T g, T const* dunit, T* dv, T*
   *dg = accumulate ? *dg + along * inverse : along * inverse;
 }
 
+namespace detail {
+
+/// All lanes of a Wide<T>, for numbers of Real<T>.
+template <class T>
+using WholeLanes = std::conditional_t<std::is_same_v<T, double>, OneLane, channels_last::AllLanes>;
+template <class T>
+inline constexpr int wide_lanes = std::is_same_v<T, double> ? 1 : channels_last::lanes;
+
+}  // namespace detail
+
 /// p = softmax over j of unit·tanh(q + k[j] + bias); y = Σ p[j] value[j].
 ///
 /// Shapes: q (B, Tq, H), k (B, Tk, H), unit and bias (H), value (B, Tk, C); p (B, Tq, Tk), 0 behind
@@ -70,7 +83,9 @@ void normalise_scores_gradient(int n, T const* v, T g, T const* dunit, T* dv, T*
 /// Order:  a score by lanes and a tree, in double in order of h; all else in order of j.
 template <class T>
 TANDEM_NOINLINE void additive_forward(Team& team, AdditiveRows const& rows, T const* q, T const* k,
-                                      T const* unit, T const* bias, T const* value, T* p, T* y) {
+                                      Real<T> const* unit, Real<T> const* bias, T const* value,
+                                      Real<T>* p, T* y) {
+  using R = Real<T>;
   using elementary::hyperbolic_tangent;
   team.parallel_for(std::int64_t{rows.batch} * rows.queries, [=](std::int64_t begin,
                                                                  std::int64_t end) {
@@ -78,8 +93,8 @@ TANDEM_NOINLINE void additive_forward(Team& team, AdditiveRows const& rows, T co
       std::int64_t const sample = row / rows.queries;
       int const length = rows.length(sample);
       T const* const query = q + row * rows.hidden;
-      T* const share = p + row * rows.keys;
-      T largest = -std::numeric_limits<T>::infinity();
+      R* const share = p + row * rows.keys;
+      R largest = -std::numeric_limits<R>::infinity();
       for (int j = 0; j < length; ++j) {
         T const* const key = k + (sample * rows.keys + j) * rows.hidden;
         auto sum = wide<T>(0);
@@ -91,13 +106,13 @@ TANDEM_NOINLINE void additive_forward(Team& team, AdditiveRows const& rows, T co
         share[j] = lane_total(sum);
         largest = std::max(largest, share[j]);
       }
-      T total{0};
+      R total{0};
       for (int j = 0; j < length; ++j) {
-        share[j] = elementary::exponential(T{share[j] - largest});
+        share[j] = elementary::exponential(R{share[j] - largest});
         total += share[j];
       }
       for (int j = 0; j < rows.keys; ++j) {
-        share[j] = j < length ? share[j] / total : T{0};
+        share[j] = j < length ? share[j] / total : R{0};
       }
       T const* const values = value + sample * rows.keys * rows.channels;
       T* const out = y + row * rows.channels;
@@ -112,65 +127,113 @@ TANDEM_NOINLINE void additive_forward(Team& team, AdditiveRows const& rows, T co
   });
 }
 
-/// The gradients of q, k and unit, the last for each sample, and of value where it is not null.
+/// Numbers of Real<T> that additive_gradient wants as scratch.
+template <class T>
+constexpr std::int64_t additive_gradient_scratch(AdditiveRows const& rows) {
+  return std::int64_t{rows.batch} * rows.keys * (rows.queries + 2 * detail::wide_lanes<T>);
+}
+
+/// The gradients of q and k, and of unit and bias for each sample.
 ///
-/// Shapes: as above; dy (B, Tq, C), dq (B, Tq, H), dk (B, Tk, H), dunit (B, H), dvalue (B, Tk, C);
-///         scratch (B, Tk).
-/// Cost:   2 B Tq Tk (H + C) multiply-accumulates and B Tq Tk H hyperbolic tangents.
+/// Lane by lane of H: what a sample's keys get is summed in as many numbers a key, and rounded
+/// once.
+///
+/// Shapes: as above; dy (B, Tq, C), dq (B, Tq, H), dk (B, Tk, H), dunit and dbias (B, H); scratch
+///         of additive_gradient_scratch() numbers.
+/// Cost:   B Tq Tk (2 H + C) multiply-accumulates and B Tq Tk H hyperbolic tangents.
 /// Order:  of a sample, query by query, key by key.
 template <class T>
 TANDEM_NOINLINE void additive_gradient(Team& team, AdditiveRows const& rows, T const* q, T const* k,
-                                       T const* unit, T const* bias, T const* value, T const* p,
-                                       T const* dy, T* dq, T* dk, T* dunit, T* dvalue, T* scratch) {
+                                       Real<T> const* unit, Real<T> const* bias, T const* value,
+                                       Real<T> const* p, T const* dy, T* dq, T* dk, Real<T>* dunit,
+                                       Real<T>* dbias, Real<T>* scratch) {
+  using R = Real<T>;
   using elementary::hyperbolic_tangent;
+  constexpr int lanes = detail::wide_lanes<T>;
   team.parallel_for(rows.batch, [=](std::int64_t begin, std::int64_t end) {
+    detail::WholeLanes<T> const all;
     for (std::int64_t sample = begin; sample < end; ++sample) {
       int const length = rows.length(sample);
       std::int64_t const first_key = sample * rows.keys;
-      T* const own_dunit = dunit + sample * rows.hidden;
-      T* const own_dk = dk + first_key * rows.hidden;
-      T* const score = scratch + first_key;  // the gradient of each
-      std::fill_n(own_dunit, rows.hidden, T{0});
-      std::fill_n(own_dk, std::int64_t{rows.keys} * rows.hidden, T{0});
-      if (dvalue != nullptr) {
-        std::fill_n(dvalue + first_key * rows.channels, std::int64_t{rows.keys} * rows.channels,
-                    T{0});
-      }
+      std::int64_t const first_query = sample * rows.queries;
+      R* const dscore = scratch + first_key * (rows.queries + 2 * lanes);  // (Tq, Tk)
+      R* const key = dscore + std::int64_t{rows.queries} * rows.keys;      // (Tk, lanes)
+      R* const dkey = key + std::int64_t{rows.keys} * lanes;
       for (int t = 0; t < rows.queries; ++t) {
-        std::int64_t const row = sample * rows.queries + t;
-        T const* const query = q + row * rows.hidden;
-        T const* const share = p + row * rows.keys;
-        T const* const given = dy + row * rows.channels;
-        T* const own_dq = dq + row * rows.hidden;
-        std::fill_n(own_dq, rows.hidden, T{0});
-        T mean{0};
+        R const* const share = p + (first_query + t) * rows.keys;
+        R* const own = dscore + std::int64_t{t} * rows.keys;
+        T const* const given = dy + (first_query + t) * rows.channels;
+        R mean{0};
         for (int j = 0; j < length; ++j) {
           T const* const values = value + (first_key + j) * rows.channels;
           auto sum = wide<T>(0);
           for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
-            auto const product = some.load(given + c) * some.load(values + c);
-            sum += some.keep(product, wide<T>(0));
-            if (dvalue != nullptr) {
-              T* const to = dvalue + (first_key + j) * rows.channels + c;
-              some.store(to, some.load(to) + wide<T>(share[j]) * some.load(given + c));
-            }
+            sum += some.keep(some.load(given + c) * some.load(values + c), wide<T>(0));
           });
-          score[j] = lane_total(sum);
-          mean += share[j] * score[j];
+          own[j] = lane_total(sum);
+          mean += share[j] * own[j];
         }
         for (int j = 0; j < length; ++j) {
-          auto const dscore = wide<T>(share[j] * (score[j] - mean));
-          T const* const key = k + (first_key + j) * rows.hidden;
-          T* const key_gradient = own_dk + std::int64_t{j} * rows.hidden;
-          for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
-            auto const a =
-                hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
-            auto const slope = dscore * some.load(unit + h) * (wide<T>(1) - a * a);
-            some.store(own_dq + h, some.load(own_dq + h) + slope);
-            some.store(key_gradient + h, some.load(key_gradient + h) + slope);
-            some.store(own_dunit + h, some.load(own_dunit + h) + dscore * a);
-          });
+          own[j] = share[j] * (own[j] - mean);
         }
+      }
+      for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
+        auto const weight = some.load(unit + h);
+        auto const shift = some.load(bias + h);
+        for (int j = 0; j < length; ++j) {
+          all.store(key + j * lanes, some.load(k + (first_key + j) * rows.hidden + h) + shift);
+          all.store(dkey + j * lanes, wide<T>(0));
+        }
+        auto of_unit = wide<T>(0);
+        auto of_bias = wide<T>(0);
+        for (int t = 0; t < rows.queries; ++t) {
+          std::int64_t const at = (first_query + t) * rows.hidden + h;
+          R const* const own = dscore + std::int64_t{t} * rows.keys;
+          auto const query = some.load(q + at);
+          auto sum = wide<T>(0);
+          for (int j = 0; j < length; ++j) {
+            auto const a = hyperbolic_tangent(query + all.load(key + j * lanes));
+            auto const along = wide<T>(own[j]) * a;
+            auto const slope = wide<T>(own[j]) - along * a;
+            sum += slope;
+            of_unit += along;
+            all.store(dkey + j * lanes, all.load(dkey + j * lanes) + slope);
+          }
+          some.store(dq + at, sum * weight);
+          of_bias += sum * weight;
+        }
+        some.store(dunit + sample * rows.hidden + h, of_unit);
+        some.store(dbias + sample * rows.hidden + h, of_bias);
+        for (int j = 0; j < rows.keys; ++j) {
+          some.store(dk + (first_key + j) * rows.hidden + h,
+                     j < length ? all.load(dkey + j * lanes) * weight : wide<T>(0));
+        }
+      });
+    }
+  });
+}
+
+/// dvalue += the gradient of value.
+///
+/// Shapes: p (B, Tq, Tk), dy (B, Tq, C), dvalue (B, Tk, C).
+/// Cost:   B Tq Tk C multiply-accumulates.
+/// Order:  of a value, query by query; added once.
+template <class T>
+TANDEM_NOINLINE void additive_value_gradient(Team& team, AdditiveRows const& rows, Real<T> const* p,
+                                             T const* dy, T* dvalue) {
+  team.parallel_for(rows.batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t sample = begin; sample < end; ++sample) {
+      Real<T> const* const share = p + sample * rows.queries * rows.keys;
+      T const* const given = dy + sample * rows.queries * rows.channels;
+      for (int j = 0; j < rows.length(sample); ++j) {
+        T* const to = dvalue + (sample * rows.keys + j) * rows.channels;
+        for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
+          auto sum = wide<T>(0);
+          for (std::int64_t t = 0; t < rows.queries; ++t) {
+            sum += wide<T>(share[t * rows.keys + j]) * some.load(given + t * rows.channels + c);
+          }
+          some.store(to + c, some.load(to + c) + sum);
+        });
       }
     }
   });

@@ -2,16 +2,17 @@
 #pragma once
 
 /// @file
-/// Bahdanau on Host, of float and of double.
+/// Bahdanau on Host: two Linears' products around the rows of additive attention.
 
 #include <algorithm>
-#include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/host/bahdanau.hpp>
-#include <tandem/kernels/host/linear.hpp>
+#include <tandem/kernels/host/wide.hpp>
 #include <tandem/layers/bahdanau.hpp>
+#include <tandem/ops/host/convolution.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -21,8 +22,11 @@ namespace host {
 
 /// Any Bahdanau of a type. saved holds what both products make, the probabilities, and their
 /// gradients: the weights' are made of them, whenever that is.
-template <class T>
+/// @tparam Linear  the op of a Linear without a bias
+template <class T, class P, class Linear>
 class BahdanauOp {
+  using R = Real<T>;
+
  public:
   BahdanauOp(OpSetup const& setup, int hidden)
       : longest_{.batch = std::max(setup.batch, 1),
@@ -30,90 +34,147 @@ class BahdanauOp {
                  .keys = setup.inputs[1][0],
                  .hidden = hidden,
                  .channels = setup.inputs[1][1]},
-        query_{setup.inputs[0][1]},
         alike_{setup.inputs[0].clock == setup.inputs[1].clock},
         goes_back_{setup.wants_input_gradient},
-        products_{linear_scratch<T>(setup.threads)} {}
+        of_queries_{linear_setup(setup, setup.inputs[0], hidden)},
+        of_keys_{linear_setup(setup, setup.inputs[1], hidden)},
+        products_{
+            rounded(std::max(of_queries_.needs().scratch_bytes, of_keys_.needs().scratch_bytes))},
+        keys_packed_at_{rounded(of_queries_.needs().packed_bytes)} {}
 
   [[nodiscard]] OpNeeds needs() const {
-    std::int64_t const pairs = std::int64_t{longest_.queries} * longest_.keys;
-    std::int64_t const rows = std::int64_t{longest_.queries} + longest_.keys;
-    std::int64_t const saved = longest_.batch * (pairs + (2 * rows + 1) * longest_.hidden);
-    std::int64_t const scratch =
-        products_ + 2 * longest_.hidden + std::int64_t{longest_.batch} * longest_.keys;
+    std::int64_t const packed = of_keys_.needs().packed_bytes;
     return {.input = true,
-            .saved_bytes = saved * static_cast<std::int64_t>(sizeof(T)),
-            .scratch_bytes = scratch * static_cast<std::int64_t>(sizeof(T))};
+            .saved_bytes = Saved{longest_, nullptr}.bytes,
+            .scratch_bytes = products_ + bytes<R>(2 * longest_.hidden) +
+                             bytes<R>(additive_gradient_scratch<T>(longest_)),
+            .packed_bytes = packed > 0 ? keys_packed_at_ + packed : 0};
   }
 
-  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+  void pack(Operands<T, P> const& o, Device& device) requires requires(Linear& linear) {
+    linear.pack(o, device);
+  }
+  {
+    of_queries_.pack(o, device);
+    Operands<T, P> keys = o;
+    keys.parameter = o.parameter + 1;
+    keys.packed = o.packed + keys_packed_at_;
+    of_keys_.pack(keys, device);
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
     AdditiveRows const rows = this->rows(p);
-    Saved const s = saved(o);
-    T* const scratch = p.device.template scratch_as<T>();
-    linear_forward<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden, o.x[0],
-                      o.parameter[0], nullptr, s.q, scratch);
-    linear_forward<T>(p.device.team, rows.batch * rows.keys, rows.channels, rows.hidden, o.x[1],
-                      o.parameter[1], nullptr, s.k, scratch);
+    Saved const s{longest_, o.saved};
+    Operands<T, P> queries = o;
+    queries.y = s.q;
+    of_queries_.forward(queries, query_rows(p, rows));
+    Operands<T, P> keys = operands_of_keys(o);
+    keys.y = s.k;
+    of_keys_.forward(keys, key_rows(p, rows));
     additive_forward<T>(p.device.team, rows, s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
                         o.y);
   }
 
-  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
     AdditiveRows const rows = this->rows(p);
-    Saved const s = saved(o);
-    T* const scratch = p.device.template scratch_as<T>();
-    core_gradient(o, p, o.dx[1]);
+    Saved const s{longest_, o.saved};
+    core_gradient(o, p);
     if (o.dx[0] != nullptr) {
-      linear_input_gradient<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden,
-                               o.parameter[0], s.dq, o.dx[0], scratch);
+      Operands<T, P> queries = o;
+      queries.dy = s.dq;
+      of_queries_.input_gradient(queries, query_rows(p, rows));
     }
-    if (o.dx[1] != nullptr) {  // behind what the values gave
-      gemm<T>(p.device.team, Transpose::no, Transpose::no, rows.batch * rows.keys, rows.channels,
-              rows.hidden, s.dk, rows.hidden, o.parameter[1], rows.channels, o.dx[1], rows.channels,
-              true, scratch);
+    if (o.dx[1] != nullptr) {
+      Operands<T, P> keys = operands_of_keys(o);
+      keys.dy = s.dk;
+      of_keys_.input_gradient(keys, key_rows(p, rows));
+      additive_value_gradient<T>(p.device.team, rows, s.p, o.dy, o.dx[1]);
     }
   }
 
-  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
     AdditiveRows const rows = this->rows(p);
-    Saved const s = saved(o);
-    T* const scratch = p.device.template scratch_as<T>();
+    Saved const s{longest_, o.saved};
     if (!goes_back_) {
-      core_gradient(o, p, nullptr);
+      core_gradient(o, p);
     }
-    linear_weight_gradient<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden, o.x[0],
-                              s.dq, o.gradient[0], o.gradient[3], p.accumulate, scratch);
-    linear_weight_gradient<T>(p.device.team, rows.batch * rows.keys, rows.channels, rows.hidden,
-                              o.x[1], s.dk, o.gradient[1], nullptr, p.accumulate, scratch);
-    T* const dunit = scratch + products_;
-    for (int h = 0; h < rows.hidden; ++h) {  // of all samples, in order
-      dunit[h] = T{0};
-      for (int b = 0; b < rows.batch; ++b) {
-        dunit[h] += s.dunit[std::int64_t{b} * rows.hidden + h];
-      }
-    }
-    normalise_scores_gradient<T>(rows.hidden, o.parameter[2], *o.parameter[4], dunit, o.gradient[2],
+    Operands<T, P> queries = o;
+    queries.dy = s.dq;
+    of_queries_.weight_gradient(queries, query_rows(p, rows));
+    Operands<T, P> keys = operands_of_keys(o);
+    keys.dy = s.dk;
+    of_keys_.weight_gradient(keys, key_rows(p, rows));
+    R* const sum = own_scratch(p);
+    add_samples(rows, s.dunit, sum);
+    normalise_scores_gradient<R>(rows.hidden, o.parameter[2], *o.parameter[4], sum, o.gradient[2],
                                  o.gradient[4], p.accumulate);
+    add_samples(rows, s.dbias, sum);
+    for (int h = 0; h < rows.hidden; ++h) {
+      o.gradient[3][h] = p.accumulate ? o.gradient[3][h] + sum[h] : sum[h];
+    }
   }
 
  private:
+  static std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+  template <class E>
+  static std::int64_t bytes(std::int64_t numbers) {
+    return rounded(numbers * static_cast<std::int64_t>(sizeof(E)));
+  }
+
   struct Saved {
     T* q;
     T* k;
     T* dq;
     T* dk;
-    T* dunit;
-    T* p;
+    R* dunit;  // (B, H)
+    R* dbias;
+    R* p;
+    std::int64_t bytes = 0;
+
+    Saved(AdditiveRows const& longest, std::byte* at) {
+      std::int64_t const samples = longest.batch;
+      take(q, at, samples * longest.queries * longest.hidden);
+      take(k, at, samples * longest.keys * longest.hidden);
+      take(dq, at, samples * longest.queries * longest.hidden);
+      take(dk, at, samples * longest.keys * longest.hidden);
+      take(dunit, at, samples * longest.hidden);
+      take(dbias, at, samples * longest.hidden);
+      take(p, at, samples * longest.queries * longest.keys);
+    }
+
+   private:
+    template <class E>
+    void take(E*& to, std::byte* at, std::int64_t numbers) {
+      to = at != nullptr ? reinterpret_cast<E*>(at + bytes) : nullptr;
+      bytes += BahdanauOp::bytes<E>(numbers);
+    }
   };
-  [[nodiscard]] Saved saved(Operands<T> const& o) const {
-    std::int64_t const queries = std::int64_t{longest_.batch} * longest_.queries * longest_.hidden;
-    std::int64_t const keys = std::int64_t{longest_.batch} * longest_.keys * longest_.hidden;
-    T* const q = reinterpret_cast<T*>(o.saved);
-    T* const k = q + queries;
-    T* const dq = k + keys;
-    T* const dk = dq + queries;
-    T* const dunit = dk + keys;
-    return {q, k, dq, dk, dunit, dunit + std::int64_t{longest_.batch} * longest_.hidden};
+
+  // Each row is a sample of the Linears.
+  static OpSetup linear_setup(OpSetup setup, Shape in, int hidden) {
+    setup.batch = std::max(setup.batch, 1) * in[0];
+    setup.node.in = vector_shape(in[1]);
+    setup.node.out = vector_shape(hidden);
+    return setup;
+  }
+  static Pass<Device> query_rows(Pass<Device> const& p, AdditiveRows const& rows) {
+    Pass<Device> some = p;
+    some.batch = rows.batch * rows.queries;
+    return some;
+  }
+  static Pass<Device> key_rows(Pass<Device> const& p, AdditiveRows const& rows) {
+    Pass<Device> some = p;
+    some.batch = rows.batch * rows.keys;
+    return some;
+  }
+  Operands<T, P> operands_of_keys(Operands<T, P> const& o) const {
+    Operands<T, P> keys = o;
+    keys.x = o.x + 1;
+    keys.dx = o.dx + 1;
+    keys.parameter = o.parameter + 1;
+    keys.gradient = o.gradient + 1;
+    keys.packed = o.packed + keys_packed_at_;
+    return keys;
   }
   // The second input may be of the other clock.
   [[nodiscard]] AdditiveRows rows(Pass<Device> const& p) const {
@@ -124,32 +185,49 @@ class BahdanauOp {
     rows.lengths = alike_ ? p.lengths : p.other_lengths;
     return rows;
   }
-  T* unit(Operands<T> const& o, Pass<Device> const& p) const {
-    T* const unit = p.device.template scratch_as<T>() + products_ + longest_.hidden;
-    normalise_scores<T>(longest_.hidden, o.parameter[2], *o.parameter[4], unit);
+  R* own_scratch(Pass<Device> const& p) const {
+    return reinterpret_cast<R*>(p.device.scratch + products_);
+  }
+  R* unit(Operands<T, P> const& o, Pass<Device> const& p) const {
+    R* const unit = own_scratch(p) + longest_.hidden;
+    normalise_scores<R>(longest_.hidden, o.parameter[2], *o.parameter[4], unit);
     return unit;
   }
-  void core_gradient(Operands<T> const& o, Pass<Device> const& p, T* dvalue) const {
-    Saved const s = saved(o);
-    T* const scores = p.device.template scratch_as<T>() + products_ + 2 * longest_.hidden;
+  void core_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    Saved const s{longest_, o.saved};
+    auto* const scratch =
+        reinterpret_cast<R*>(p.device.scratch + products_ + bytes<R>(2 * longest_.hidden));
     additive_gradient<T>(p.device.team, rows(p), s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
-                         o.dy, s.dq, s.dk, s.dunit, dvalue, scores);
+                         o.dy, s.dq, s.dk, s.dunit, s.dbias, scratch);
+  }
+  /// sum[h] = of all samples, in order.
+  static void add_samples(AdditiveRows const& rows, R const* each, R* sum) {
+    std::fill_n(sum, rows.hidden, R{0});
+    for (std::int64_t b = 0; b < rows.batch; ++b) {
+      for (int h = 0; h < rows.hidden; ++h) {
+        sum[h] += each[b * rows.hidden + h];
+      }
+    }
   }
 
   AdditiveRows longest_;
-  int query_;
   bool alike_;
   bool goes_back_;
+  Linear of_queries_;
+  Linear of_keys_;
   std::int64_t products_;
+  std::int64_t keys_packed_at_;
 };
 
 }  // namespace host
 
-template <int Width, class... Options, class Kernels, class Precision>
-  requires std::same_as<typename Precision::Scalar, typename Precision::Master>
-struct Op<Bahdanau<Width, Options...>, BasicHost<Kernels, Precision>>
-    : host::BahdanauOp<typename Precision::Scalar> {
-  explicit Op(OpSetup const& setup) : host::BahdanauOp<typename Precision::Scalar>{setup, Width} {}
+template <int Width, class... Options, class Precision>
+struct Op<Bahdanau<Width, Options...>, BasicHost<Portable, Precision>>
+    : host::BahdanauOp<typename Precision::Scalar, typename Precision::Master,
+                       host::LinearOp<typename Precision::Scalar, false>> {
+  explicit Op(OpSetup const& setup)
+      : host::BahdanauOp<typename Precision::Scalar, typename Precision::Master,
+                         host::LinearOp<typename Precision::Scalar, false>>{setup, Width} {}
 };
 
 }  // namespace tandem

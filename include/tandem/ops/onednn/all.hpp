@@ -6,6 +6,7 @@
 
 #include <tandem/ops/onednn/activation.hpp>
 #include <tandem/ops/onednn/attention.hpp>
+#include <tandem/ops/onednn/bahdanau.hpp>
 #include <tandem/ops/onednn/batch_norm.hpp>
 #include <tandem/ops/onednn/border.hpp>
 #include <tandem/ops/onednn/conv_transpose.hpp>
