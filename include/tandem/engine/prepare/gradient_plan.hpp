@@ -34,7 +34,8 @@ TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& ne
                              .element_bytes = task.element_bytes,
                              .in_place = in_place.data(),
                              .deferred = deferred,
-                             .apart = task.apart}};
+                             .apart = task.apart,
+                             .branches = task.branches}};
   auto const list = [](Scratch<std::int64_t> const& offsets, int size) {
     return std::vector<std::int64_t>(offsets.data(), offsets.data() + size);
   };

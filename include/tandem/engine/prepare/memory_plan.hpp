@@ -8,14 +8,16 @@
 /// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
 /// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
 /// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
-/// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
-/// sent; it is the memory of *transient*, too, where no value of that is computed again.
+/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
+/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
+/// where no value of that is computed again.
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/graph/branches.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -81,6 +83,7 @@ struct PlanTask {
   std::vector<StageLife> stages{};
   int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
 };
 
 namespace detail {
@@ -166,7 +169,9 @@ class ValuePlanner {
       }
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
-        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || later)) {
+        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
+        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
+            (m > n || later || meanwhile)) {
           return false;
         }
       }
@@ -231,6 +236,12 @@ class ValuePlanner {
     plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
     FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
+    auto const place_transient = [&](std::int64_t size, int birth, int death) {
+      Branches const* const branches = task_.branches;
+      return branches == nullptr
+                 ? transient.place(size, birth, death)
+                 : transient.place(size, branches->first[birth], branches->last[death]);
+    };
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
       for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
@@ -249,14 +260,14 @@ class ValuePlanner {
             graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
           std::int64_t const size = sizes_.stored_bytes(root(n));
           plan_.stage[r] = static_cast<int>(s);
-          plan_.value[r] = where == MemoryRegion::transient ? transient.place(size, n, last[r])
+          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
                                                             : reserve(where, size);
         }
         if (needs(n).saved_bytes > 0) {
           MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
           std::int64_t const size = aligned(needs(n).saved_bytes);
           plan_.saved[i] =
-              saved == MemoryRegion::transient ? transient.place(size, n, n) : reserve(saved, size);
+              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
         }
         Node const& node = graph_.node[n];
         bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);

@@ -6,13 +6,15 @@
 /// engine's plan, and what device_memory counts where the compiler or a planner asks.
 ///
 /// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
-/// with their inputs; what is sent has memory of its own, before all others.
+/// with their inputs; what is sent has memory of its own, before all others. Where branches run at
+/// the same time, all that their region has lives as long as the region.
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
 #include <tandem/core/scratch.hpp>
+#include <tandem/graph/branches.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/memory/buffer_sizes.hpp>
 #include <tandem/strategy/memory/first_fit.hpp>
@@ -26,6 +28,7 @@ struct GradientTask {
   bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
   bool deferred = false;           ///< weight gradients are computed when the pass is over
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
 };
 
 /// Offsets in bytes, -1 where there is no such gradient.
@@ -210,7 +213,12 @@ class GradientPlanner {
 
   // Memory that is written when @p writer has its turn and read until time @p death.
   constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
-    return arena_.outgoing_bytes + gradients_.place(bytes, time(writer), death);
+    Branches const* const branches = task_.branches;
+    int const birth = branches != nullptr ? branches->last[writer] : writer;
+    if (branches != nullptr && death <= graph_.nodes) {
+      death = time(branches->first[graph_.nodes - death]);
+    }
+    return arena_.outgoing_bytes + gradients_.place(bytes, time(birth), death);
   }
 
   [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
