@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RecurrentMemory: what a direction of an Lstm or Gru keeps for backward on Cuda; RecurrentWork:
+/// what its passes need besides. Offsets only: no CUDA header is needed.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/functors/recurrent.hpp>
+
+namespace tandem::cuda {
+
+/// Cuts arrays from memory, each at a multiple of @p Step bytes of its beginning.
+template <std::int64_t Step>
+class ArrayCutter {
+ public:
+  explicit ArrayCutter(std::byte* memory) : memory_{memory} {}
+
+  template <class E>
+  E* next(std::int64_t count) {
+    E* const here = memory_ != nullptr ? reinterpret_cast<E*>(memory_ + used_) : nullptr;
+    used_ += (count * static_cast<std::int64_t>(sizeof(E)) + Step - 1) / Step * Step;
+    return count > 0 ? here : nullptr;
+  }
+  [[nodiscard]] std::int64_t used() const { return used_; }
+
+ private:
+  std::byte* memory_;
+  std::int64_t used_ = 0;
+};
+
+/// From forward to backward, all (B, time, ·), of B samples of `time` rows.
+template <class Cell, class T>
+struct RecurrentMemory {
+  using R = ComputeType<T>;
+  static constexpr bool lstm = std::is_same_v<Cell, LstmFunction>;
+
+  R* c = nullptr;          ///< (H) of an LSTM
+  T* gates = nullptr;      ///< (G H), later their gradients
+  T* kept = nullptr;       ///< (3 H) of a GRU: what its state gave, later the gradients of that
+  T* before = nullptr;     ///< (P) h of the row before
+  T* inner = nullptr;      ///< (H) what a projection is of
+  T* dh = nullptr;         ///< (P) the gradient of what it gives
+  std::int64_t bytes = 0;  ///< of all directions
+
+  /// @param at  of all directions; null: only `bytes` is of use
+  RecurrentMemory(RecurrentShape const& s, std::byte* at, std::int64_t rows, int direction) {
+    std::int64_t const projected = s.projected ? rows : 0;
+    ArrayCutter<16> cut{at};
+    for (int d = 0; d < s.directions; ++d) {
+      RecurrentMemory own = *this;
+      own.c = cut.template next<R>(lstm ? rows * s.hidden : 0);
+      own.gates = cut.template next<T>(rows * Cell::gates * s.hidden);
+      own.kept = cut.template next<T>(lstm ? 0 : rows * Cell::gates * s.hidden);
+      own.before = cut.template next<T>(rows * s.handed);
+      own.inner = cut.template next<T>(projected * s.hidden);
+      own.dh = cut.template next<T>(projected * s.handed);
+      if (d == direction) {
+        *this = own;
+      }
+    }
+    bytes = cut.used();
+  }
+};
+
+/// Of one pass, behind the workspace of products.
+template <class T>
+struct RecurrentWork {
+  using R = ComputeType<T>;
+
+  R* sums = nullptr;   ///< (B, time, G H) of products, where no gates of their type are kept
+  R* row = nullptr;    ///< of a row of all samples: products with the state, or the projection
+  R* dh = nullptr;     ///< (B, P)
+  R* c = nullptr;      ///< (B, H) in evaluation; the gradient of c in backward
+  T* h = nullptr;      ///< (B, P) in evaluation
+  T* inner = nullptr;  ///< (B, H) likewise
+  std::int64_t bytes;
+
+  RecurrentWork(RecurrentShape const& s, int gates, std::byte* at, std::int64_t batch,
+                std::int64_t time) {
+    ArrayCutter<256> cut{at};
+    sums = cut.template next<R>(batch * time * gates * s.hidden);
+    row = cut.template next<R>(batch * (gates == 3 ? 3 * s.hidden : std::max(s.hidden, s.handed)));
+    dh = cut.template next<R>(batch * s.handed);
+    c = cut.template next<R>(batch * s.hidden);
+    h = cut.template next<T>(batch * s.handed);
+    inner = cut.template next<T>(batch * s.hidden);
+    bytes = cut.used();
+  }
+};
+
+/// What is carried of a sample: c and then h, each at a multiple of 16 bytes.
+template <class Cell, class T>
+struct RecurrentCarry {
+  using R = ComputeType<T>;
+  std::int64_t h_at;   ///< bytes
+  std::int64_t bytes;  ///< from sample to sample
+
+  explicit RecurrentCarry(RecurrentShape const& s) {
+    ArrayCutter<16> cut{nullptr};
+    cut.template next<R>(std::is_same_v<Cell, LstmFunction> ? s.hidden : 0);
+    h_at = cut.used();
+    cut.template next<T>(s.handed);
+    bytes = cut.used();
+  }
+};
+
+}  // namespace tandem::cuda
