@@ -88,9 +88,9 @@ TEST_CASE("a Gnmt has PyTorch's rows, loss, gradients and steps, in double") {
   check<ThreeLayers, Double>("gnmt_3", 1e-12);
 }
 
-TEST_CASE("in float, too, and cut between encoder and decoder") {
+TEST_CASE("in float, too, and in two models cut between encoder and decoder") {
   check<ThreeLayers, Host>("gnmt_3", 1e-5);
-  check<TwoLayers, Double, ModelParallel<Split<3>, Split<5>>>("gnmt", 1e-12);
+  check<TwoLayers, Double, CrossModelParallel<AverageGradients, Split<3>, Split<5>>>("gnmt", 1e-12);
 }
 
 }  // namespace gnmt_test

@@ -45,8 +45,9 @@ struct MicrobatchPasses {
       if (slot.key.targets) {
         int const global = slot.microbatches.global(m);
         auto const* const targets = slot.feed.targets(own);
-        parts.ops.loss.forward(pass, table.output, targets, parts.sums.loss(global));
-        parts.ops.metric.count(pass, table.output, targets, parts.sums.metric(global));
+        auto const& of_output = output_pass(pass);
+        parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(global));
+        parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(global));
       }
       if (slot.key.outputs) {
         slot.feed.store(parts.device, table.output, own);
@@ -73,8 +74,8 @@ struct MicrobatchPasses {
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {
-        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own), slot.loss_scale(own),
-                                table.loss_gradient);
+        parts.ops.loss.gradient(output_pass(pass), table.output, slot.feed.targets(own),
+                                slot.loss_scale(own), table.loss_gradient);
       }
     }
     if constexpr (stage.needs_gradient) {
@@ -91,6 +92,17 @@ struct MicrobatchPasses {
       return slot.criterion_pass(parts, own);
     } else {
       return slot.pass(parts, own);
+    }
+  }
+
+  // As the network's output sees it: with the time of its own clock.
+  template <class Pass>
+  static decltype(auto) output_pass(Pass const& pass) {
+    constexpr int clock = Program::Program::network.output().out.clock;
+    if constexpr (clock != 0) {
+      return pass.on_clock(clock);
+    } else {
+      return (pass);
     }
   }
 
