@@ -41,6 +41,7 @@
 #include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/layers/time_pool.hpp>
 #include <tandem/layers/vocabulary.hpp>
+#include <tandem/models/big_lstm.hpp>
 #include <tandem/models/gnmt.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/gpt.hpp>

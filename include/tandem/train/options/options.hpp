@@ -69,7 +69,7 @@ struct TrainerOptions {
   std::optional<LossScaling> loss_scaling{};
   std::vector<ParameterGroup> groups{};
   WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
-  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
+  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
   bool shuffle = true;
   bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
