@@ -82,9 +82,10 @@ struct Node {
   bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
   Shape in{};           ///< of the first input
   Shape out{};
-  double rate = 0.0;      ///< of a dropout
-  std::int64_t macs = 0;  ///< of one sample's forward pass
-  Kept kept{};            ///< of one sample's forward pass, for backward
+  double rate = 0.0;       ///< of a dropout
+  std::int64_t macs = 0;   ///< of one sample's forward pass
+  Kept kept{};             ///< of one sample's forward pass, for backward
+  CarriedState carried{};  ///< of one sample, from step to step
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by

@@ -136,11 +136,19 @@ constexpr bool is_convolution(LayerKind kind) {
   return kind == LayerKind::pointwise || kind == LayerKind::convolution;
 }
 
+/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful.
+struct CarriedState {
+  int c = 0;  ///< numbers of the type of parameters, which come first
+  int h = 0;  ///< numbers of the type of activations
+
+  [[nodiscard]] constexpr bool any() const { return c + h > 0; }
+};
+
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
-/// `Divisor` is the loss), and `shares` (see Shares).
+/// `Divisor` is the loss), `carried` (see CarriedState), and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -170,6 +178,15 @@ template <class L>
 constexpr Kept kept_of(Shape in) {
   if constexpr (requires { L::kept(in); }) {
     return L::kept(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
+constexpr CarriedState carried_of() {
+  if constexpr (requires { L::carried; }) {
+    return L::carried;
   } else {
     return {};
   }

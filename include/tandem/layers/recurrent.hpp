@@ -38,9 +38,21 @@ struct Bidirectional {
   static constexpr bool bidirectional = true;
 };
 
+/// The state lives on from step to step (truncated backpropagation through time): sample b of a
+/// step begins with the state that sample b of the step before has left behind its last row, and no
+/// gradient goes back into that one. States begin at 0, at the beginning of each epoch of train(),
+/// and with Trainer::reset_state(). See docs/sequences.md, "States that live on".
+///
+/// PyTorch: `y, state = lstm(x, state)` with `state = [s.detach() for s in state]` before each
+/// step.
+struct Stateful {
+  static constexpr bool stateful = true;
+};
+
 template <class Option>
 concept GruOption = std::same_as<Option, OneBias> || std::same_as<Option, NoBias> ||
-    std::same_as<Option, Bidirectional> || InitOption<Option> || BiasInitOption<Option>;
+    std::same_as<Option, Bidirectional> || std::same_as<Option, Stateful> || InitOption<Option> ||
+    BiasInitOption<Option>;
 
 template <class Option>
 concept LstmOption = GruOption<Option> || requires {
@@ -58,6 +70,7 @@ struct RecurrentOptions {
   int projection = 0;  // 0: none
   int forget_bias = 0;
   int directions = 1;
+  bool stateful = false;
 
   // Numbers of a direction that are handed on and given out.
   [[nodiscard]] constexpr int handed() const { return projection > 0 ? projection : hidden; }
@@ -81,6 +94,8 @@ constexpr RecurrentOptions recurrent_options() {
           all.forget_bias = Options::forget_bias;
         } else if constexpr (requires { Options::bidirectional; }) {
           all.directions = 2;
+        } else if constexpr (requires { Options::stateful; }) {
+          all.stateful = true;
         }
       }(),
       ...);
@@ -115,6 +130,9 @@ constexpr Parameters recurrent_parameters(RecurrentOptions const& o, int inputs,
 template <RecurrentOptions O, class... Options>
 struct Recurrent {
   static constexpr RecurrentOptions options = O;
+  // c of an LSTM, and h.
+  static constexpr CarriedState carried =
+      O.stateful ? CarriedState{O.gates == 4 ? O.hidden : 0, O.handed()} : CarriedState{};
 
   static constexpr Fault fault(Shape in) {
     return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;
@@ -140,6 +158,11 @@ template <int Hidden, class... Options>
 constexpr bool lstm_is_sound() {
   return Hidden >= 1 && (LstmOption<Options> && ...);
 }
+template <class... Options>
+constexpr bool state_goes_forward() {
+  return !(std::same_as<Options, Stateful> || ...) ||
+         !(std::same_as<Options, Bidirectional> || ...);
+}
 template <int Hidden, class... Options>
 constexpr bool gru_is_sound() {
   return Hidden >= 1 && (GruOption<Options> && ...);
@@ -148,10 +171,10 @@ constexpr bool gru_is_sound() {
 template <int Hidden, class... Options>
 struct LstmIsSound {
   static constexpr bool value = true;
-  static_assert(
-      lstm_is_sound<Hidden, Options...>(),
-      "Lstm<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
-      "Projection<P>, ForgetBias<1>, Bidirectional, InitNormal, InitUniform and InitBias");
+  static_assert(lstm_is_sound<Hidden, Options...>(),
+                "Lstm<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
+                "Projection<P>, ForgetBias<1>, Bidirectional, Stateful, InitNormal, InitUniform "
+                "and InitBias");
 };
 
 template <int Hidden, class... Options>
@@ -159,7 +182,15 @@ struct GruIsSound {
   static constexpr bool value = true;
   static_assert(gru_is_sound<Hidden, Options...>(),
                 "Gru<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
-                "Bidirectional, InitNormal, InitUniform and InitBias");
+                "Bidirectional, Stateful, InitNormal, InitUniform and InitBias");
+};
+
+template <class... Options>
+struct StateGoesForward {
+  static constexpr bool value = true;
+  static_assert(state_goes_forward<Options...>(),
+                "Stateful with Bidirectional: the other direction begins at the end of a text that "
+                "has not come yet, so that no step can leave it a state; leave one of both out");
 };
 
 }  // namespace detail
@@ -167,7 +198,7 @@ struct GruIsSound {
 /// A long short-term memory, as PyTorch's nn.LSTM of one layer: with the gates i, f, g, o from
 /// W_ih x + b_ih + W_hh h + b_hh, c = σ(f) c + σ(i) tanh(g) and h = σ(o) tanh(c), both 0 before the
 /// first row. Options: OneBias or NoBias, Projection<P> (h = W_hr σ(o) tanh(c)), ForgetBias<1>,
-/// Bidirectional, an initial law, as InitNormal.
+/// Bidirectional or Stateful, an initial law, as InitNormal.
 ///
 /// Shapes: x (B, T, In), weight_ih (4 H, In), weight_hh (4 H, P), biases (4 H), weight_hr (P, H);
 ///         y (B, T, P), P being H without a projection, twice that in two directions. Rows behind a
@@ -193,6 +224,7 @@ template <int H, class... Options>
 struct Lstm<H, Options...>
     : detail::Recurrent<detail::recurrent_options<H, 4, Options...>(), Options...> {
   using layer = Lstm;
+  static_assert(detail::StateGoesForward<Options...>::value);
   using Base = detail::Recurrent<detail::recurrent_options<H, 4, Options...>(), Options...>;
   static constexpr std::string_view name = "Lstm";
 
@@ -208,7 +240,7 @@ struct Lstm<H, Options...>
 
 /// A gated recurrent unit, as PyTorch's nn.GRU of one layer: r and z are σ of W_ih x + b_ih +
 /// W_hh h + b_hh, n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h = (1 - z) n + z h, 0 before the
-/// first row. Options: OneBias or NoBias, Bidirectional, an initial law, as InitNormal.
+/// first row. Options: OneBias or NoBias, Bidirectional or Stateful, an initial law, as InitNormal.
 ///
 /// Shapes: x (B, T, In), weight_ih (3 H, In), weight_hh (3 H, H), biases (3 H): of r, z, n; y (B,
 ///         T, H), in two directions (B, T, 2 H). Rows behind a sample's length as with Lstm.
@@ -230,6 +262,7 @@ template <int H, class... Options>
 struct Gru<H, Options...>
     : detail::Recurrent<detail::recurrent_options<H, 3, Options...>(), Options...> {
   using layer = Gru;
+  static_assert(detail::StateGoesForward<Options...>::value);
   using Base = detail::Recurrent<detail::recurrent_options<H, 3, Options...>(), Options...>;
   static constexpr std::string_view name = "Gru";
 

@@ -58,7 +58,9 @@ struct OpNeeds {
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
   std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
   std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
-  std::int64_t carried_bytes = 0;  ///< handed from rows of time to later ones: see Pass::position
+  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
+  /// alignment of what is in it.
+  std::int64_t carried_bytes = 0;
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -80,7 +82,11 @@ struct Operands {
   T* sum = nullptr;                       ///< and its output, which is x[0]
   T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
   std::byte* packed = nullptr;
-  std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
+  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
+  std::byte* carry = nullptr;
+  /// Of a node with Node::carried, where Pass::position is -1: where what its rows leave goes, laid
+  /// out likewise. Training has two places, since a pass may be computed again.
+  std::byte* carried_on = nullptr;
 };
 
 /// What a pass over one microbatch may depend on.

@@ -3,8 +3,11 @@
 #include <tandem/ops/host/recurrent.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -92,21 +95,35 @@ struct Cell {
   }
 };
 
+/// What a sample has left.
+struct State {
+  Numbers h, c;
+};
+
+/// @param states  of each sample, of the first direction: what it begins with, and then what it
+///                leaves; null: 0
 template <class L>
 Numbers reference(Shape in, OpTask const& task, Numbers const& x,
-                  std::vector<Numbers> const& weights) {
+                  std::vector<Numbers> const& weights, std::vector<State>* states = nullptr) {
   constexpr detail::RecurrentOptions o = L::options;
   Numbers y(static_cast<std::size_t>(task.batch * task.time * o.out()));
   for (int b = 0; b < task.batch; ++b) {
     int const length = task.lengths.empty() ? task.time : task.lengths[static_cast<std::size_t>(b)];
     for (int d = 0; d < o.directions; ++d) {
       Cell cell{o, &weights[static_cast<std::size_t>(d * o.parameters())], in[1]};
+      if (states != nullptr && !(*states)[static_cast<std::size_t>(b)].h.empty()) {
+        cell.h = (*states)[static_cast<std::size_t>(b)].h;
+        cell.c = (*states)[static_cast<std::size_t>(b)].c;
+      }
       for (int i = 0; i < length; ++i) {
         int const t = d == 0 ? i : length - 1 - i;
         auto const row = x.begin() + (b * task.time + t) * in[1];
         cell.step({row, row + in[1]});
         std::copy(cell.h.begin(), cell.h.end(),
                   y.begin() + (b * task.time + t) * o.out() + d * o.handed());
+      }
+      if (states != nullptr) {
+        (*states)[static_cast<std::size_t>(b)] = {cell.h, cell.c};
       }
     }
   }
@@ -235,6 +252,82 @@ TEST_CASE("a sequence that comes in pieces carries its state") {
   pieces_are_the_whole<Small>();
   pieces_are_the_whole<Lstm<5, Projection<2>>>();
   pieces_are_the_whole<SmallGru>();
+}
+
+/// Three steps, the second of several lengths: outputs are those of loops that go on, and gradients
+/// the loops' differences with what the step before left held as it is.
+template <class L>
+void lives_on() {
+  constexpr CarriedState carried = L::carried;
+  constexpr std::size_t each = (carried.c + carried.h) * sizeof(double);
+  std::vector<State> states(3);
+  alignas(64) std::byte memory[2][3 * each] = {};
+  Case<L> c{rows, OpTask{.batch = 3, .time = 5}};
+  for (int step = 0; step < 3; ++step) {
+    OpTask task{.batch = 3, .time = 5, .carry = memory[0], .carried_on = memory[1]};
+    if (step == 1) {
+      task.lengths = {5, 1, 4};
+    }
+    c.x = test::random<double>(task.batch * rows.elements(task.time), 20 + std::uint64_t(step));
+    std::vector<State> const before = states;
+    Numbers const y = reference<L>(rows, task, c.x, c.weights, &states);
+    auto const found = run<L>(rows, task, c);
+    CHECK(test::within(found.y, y, test::constant(y.size(), 64 * test::eps<double>)));
+    auto const of = [&](Numbers& variable) {
+      return test::finite_differences(variable, [&](Numbers const& moved) {
+        Numbers const old = std::exchange(variable, moved);
+        std::vector<State> begun = before;
+        double const result = test::dot(reference<L>(rows, task, c.x, c.weights, &begun), c.dy);
+        variable = old;
+        return result;
+      });
+    };
+    CHECK(test::within(found.dx, of(c.x), test::constant(c.x.size(), 1e-8)));
+    for (std::size_t p = 0; p < c.weights.size(); ++p) {
+      CHECK(test::within(found.gradients[p], of(c.weights[p]),
+                         test::constant(c.weights[p].size(), 1e-8)));
+    }
+    CHECK(test::same_bits(run<L>(rows, task, c).all(), found.all()));  // computed again
+    Numbers left;
+    for (std::size_t b = 0; b < 3; ++b) {
+      left.insert(left.end(), states[b].c.begin(), states[b].c.begin() + carried.c);
+      left.insert(left.end(), states[b].h.begin(), states[b].h.end());
+    }
+    Numbers has(left.size());
+    std::memcpy(has.data(), memory[1], sizeof memory[1]);
+    CHECK(test::within(has, left, test::constant(left.size(), 64 * test::eps<double>)));
+    task.training = false;  // in place
+    task.carried_on = task.carry;
+    CHECK(test::within(run<L>(rows, task, c).y, y, test::constant(y.size(), 1e-13)));
+    CHECK(std::memcmp(memory[0], memory[1], sizeof memory[0]) == 0);
+  }
+}
+
+TEST_CASE("a Stateful layer goes on where the step before has ended, and no gradient goes back") {
+  lives_on<Lstm<5, Stateful>>();
+  lives_on<Lstm<5, Stateful, OneBias, Projection<3>, ForgetBias<1>>>();
+  lives_on<Gru<4, Stateful>>();
+}
+
+TEST_CASE("what a Stateful layer leaves in parts is what it leaves at once") {
+  using L = Gru<4, Stateful>;
+  Shape const in = timed_shape(200, 6);
+  std::byte memory[2][3 * 4 * sizeof(double)] = {};
+  OpTask task{.batch = 3,
+              .time = 190,
+              .lengths = {190, 60, 131},
+              .carry = memory[0],
+              .carried_on = memory[1]};
+  Case<L> const c{in, task};
+  run<L>(in, task, c);
+  task.training = false;
+  task.carried_on = task.carry;
+  run<L>(in, task, c);
+  Numbers left[2] = {Numbers(12), Numbers(12)};
+  for (int i = 0; i < 2; ++i) {
+    std::memcpy(left[i].data(), memory[i], sizeof memory[i]);
+  }
+  CHECK(test::within(left[0], left[1], test::constant(12, 1e-13)));
 }
 
 TEST_CASE("threads change no bit, and a microbatch of none has gradients of 0") {

@@ -48,6 +48,8 @@ struct OpTask {
   bool twice = false;  ///< a second time, adding to the gradients
   bool wants_input_gradient = true;
   std::int64_t step = 4;
+  std::byte* carry = nullptr;  ///< of a layer that is Stateful, where its states are
+  std::byte* carried_on = nullptr;
 };
 
 struct OpResult {
@@ -94,8 +96,12 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
                 Numbers const& dy) {
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
-  Node const node{
-      .kind = NodeKind::layer, .needs_gradient = true, .edges = 1, .in = in, .out = L::output(in)};
+  Node const node{.kind = NodeKind::layer,
+                  .needs_gradient = true,
+                  .edges = 1,
+                  .in = in,
+                  .out = L::output(in),
+                  .carried = carried_of<L>()};
   host::Device device{task.threads};
   Op<L, Backend> op{
       OpSetup{node, 9, &node.in, task.batch, task.threads, task.wants_input_gradient}};
@@ -132,7 +138,9 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
                          .parameter = parameter.data(),
                          .gradient = gradient.data(),
                          .saved = saved.data(),
-                         .packed = packed.data()};
+                         .packed = packed.data(),
+                         .carry = task.carry,
+                         .carried_on = task.carried_on};
   Pass<host::Device> pass{.device = device,
                           .batch = task.batch,
                           .first_sample = task.first_sample,

@@ -41,6 +41,7 @@ class RecurrentOp {
   RecurrentOp(OpSetup const& setup, RecurrentShape const& shape)
       : shape_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
+        lives_on_{setup.node.carried.any()},
         batch_{std::max(setup.batch, 1)},
         products_{matrices_of(shape, Cell::gates), batch_, batch_ * shape.longest, setup.threads} {}
   RecurrentOp(RecurrentOp const&) = delete;
@@ -51,15 +52,13 @@ class RecurrentOp {
     std::int64_t const few = std::min(rows, rows_at_once + batch_);
     RecurrentWork<T> const work{shape_, Cell::gates, batch_, rows};
     RecurrentWork<T> const less{shape_, Cell::gates, batch_, few};
-    std::int64_t const state = shape_.handed * static_cast<std::int64_t>(sizeof(T)) +
-                               (lstm ? shape_.hidden * static_cast<std::int64_t>(sizeof(R)) : 0);
     return {
         .input = true,
         .saved_bytes = Memory::bytes(shape_, batch_, rows),
         .scratch_bytes =
             work_at() + std::max(work.bytes(), less.bytes() + Memory::bytes(shape_, batch_, few)),
         .packed_bytes = products_.packed_bytes(),
-        .carried_bytes = shape_.directions == 1 ? state : 0};
+        .carried_bytes = shape_.directions == 1 ? Memory::carried_bytes(shape_) : 0};
   }
 
   void pack(Operands<T, R> const& o, Device& device) requires Products::packs {
@@ -67,7 +66,7 @@ class RecurrentOp {
   }
 
   void forward(Operands<T, R> const& o, Pass<Device> const& p) {
-    expects(p.position < 0 || (shape_.directions == 1 && p.batch == 1),
+    expects(p.position < 0 || shape_.directions == 1,
             "generate(prompt): a Bidirectional layer looks at tokens that are not written yet; "
             "leave Bidirectional out");
     if (p.batch * p.time == 0) {
@@ -186,8 +185,8 @@ class RecurrentOp {
     Memory const own = memory(at, p, part.most, d);
     if (goes_on) {
       own.go_on(d, part.count);
-    } else if (p.position > 0) {
-      own.load(o.carry);
+    } else if (p.position > 0 || lives_on(o, p)) {
+      own.load(o.carry, Memory::carried_bytes(shape_));
     } else {
       own.clear(d, part.count);
     }
@@ -231,7 +230,22 @@ class RecurrentOp {
       }
     }
     if (p.position >= 0) {
-      own.store(part.count, o.carry);
+      leave(p, part, own, o.carry);
+    } else if (lives_on(o, p)) {
+      leave(p, part, own, o.carried_on);
+    }
+  }
+
+  [[nodiscard]] bool lives_on(Operands<T, R> const& o, Pass<Device> const& p) const {
+    return lives_on_ && p.position < 0 && o.carry != nullptr;
+  }
+  /// Leaves the states of the samples whose last row is in this part.
+  void leave(Pass<Device> const& p, Part const& part, Memory const& own, std::byte* carry) const {
+    for (std::int64_t b = 0; b < p.batch; ++b) {
+      std::int64_t const rows = (p.lengths != nullptr ? p.lengths[b] : p.time) - part.first;
+      if (rows <= part.count && (rows > 0 || part.first == 0)) {
+        own.store(b, rows, carry, Memory::carried_bytes(shape_));
+      }
     }
   }
 
@@ -285,6 +299,7 @@ class RecurrentOp {
 
   RecurrentShape shape_;
   bool runs_in_weight_gradient_;
+  bool lives_on_;  // its state, from step to step
   std::int64_t batch_;
   Products products_;
 };

@@ -98,16 +98,28 @@ struct RecurrentMemory {
     std::int64_t const last = (1 - direction) * count;
     put(direction * rows, h + last * batch * handed, lstm ? c + last * batch * hidden : nullptr);
   }
-  /// From and to what is carried, c and then h of one sample; direction 0.
-  void load(std::byte const* carry) const {
-    put(0, reinterpret_cast<T const*>(carry + carried_c()), reinterpret_cast<R const*>(carry));
+  /// Of a sample, what is carried from row to row: c and then h, of direction 0.
+  static std::int64_t carried_bytes(RecurrentShape const& shape) {
+    std::int64_t const c = lstm ? shape.hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
+    return (c + shape.handed * static_cast<std::int64_t>(sizeof(T)) + 7) / 8 * 8;
   }
-  void store(std::int64_t rows, std::byte* carry) const {
-    if (lstm) {
-      std::memcpy(carry, c + rows * hidden, static_cast<std::size_t>(carried_c()));
+  /// From and to the carries of all samples, one behind the other.
+  void load(std::byte const* carry, std::int64_t each) const {
+    for (std::int64_t b = 0; b < batch; ++b, carry += each) {
+      if (lstm) {
+        std::memcpy(c + b * hidden, carry, static_cast<std::size_t>(carried_c()));
+      }
+      std::memcpy(h + b * handed, carry + carried_c(), static_cast<std::size_t>(carried_h()));
     }
-    std::memcpy(carry + carried_c(), h + rows * handed,
-                static_cast<std::size_t>(handed) * sizeof(T));
+  }
+  /// What sample @p b has left behind its row number @p rows, counted from 1.
+  void store(std::int64_t b, std::int64_t rows, std::byte* carry, std::int64_t each) const {
+    carry += b * each;
+    if (lstm) {
+      std::memcpy(carry, c + (rows * batch + b) * hidden, static_cast<std::size_t>(carried_c()));
+    }
+    std::memcpy(carry + carried_c(), h + (rows * batch + b) * handed,
+                static_cast<std::size_t>(carried_h()));
   }
 
  private:
@@ -118,6 +130,9 @@ struct RecurrentMemory {
   }
   [[nodiscard]] std::int64_t carried_c() const {
     return lstm ? hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
+  }
+  [[nodiscard]] std::int64_t carried_h() const {
+    return handed * static_cast<std::int64_t>(sizeof(T));
   }
   // A block of states; 0 where null.
   void put(std::int64_t block, T const* from_h, R const* from_c) const {
