@@ -6,9 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/describe.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/gnmt.hpp>
+#include <tandem/tandem.hpp>
 
 namespace tandem {
 namespace gnmt_test {
@@ -75,6 +77,17 @@ TEST_CASE("weights and the first biases begin uniform in ±0.1, the biases of st
       CHECK(of.init.value == 0.1F);
     }
   }
+}
+
+TEST_CASE("describe says what a stage hands on that it does not read") {
+  using Three = Pipeline<OneFOneB, 4, Split<4>, Split<2>, Split<4>>;
+  std::string const text = describe<Small, Three>({.batch = 8});
+  CHECK(text.find("relayed: what 3.0 gives, 5x6, goes through stage 1, and its gradient back, 0.1 "
+                  "KiB a sample each\n") != std::string::npos);
+  CHECK(text.find("shared: 0.weight, counted once, lies with Embedding of part 0 and Embedding of "
+                  "part 4") != std::string::npos);
+  CHECK(describe<Small, Pipeline<OneFOneB, 4, Split<4>, Split<6>>>().find("relayed") ==
+        std::string::npos);
 }
 
 }  // namespace gnmt_test

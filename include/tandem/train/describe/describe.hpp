@@ -57,12 +57,29 @@ std::string memory_heads(DescribeOptions const& options, std::string const& prec
          ": at most, without scratch memory and packed weights\n" + heads;
 }
 
+/// The values that Let has named and that stages hand on without reading them.
+template <class = void>
+std::string relayed_values(GraphView graph, std::int16_t const* stage) {
+  std::string text;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (node.name == "Relay") {
+      char kib[32];
+      std::snprintf(kib, sizeof kib, "%.1f", static_cast<double>(node.out.elements()) * 4 / 1024);
+      text += "relayed: what " + to_string(node.path) + " gives, " + to_string(node.out) +
+              ", goes through stage " + std::to_string(stage[n]) + ", and its gradient back, " +
+              kib + " KiB a sample each\n";
+    }
+  }
+  return text;
+}
+
 }  // namespace detail
 
 /// A table of @p Net: each layer's path, kind, output, parameters, multiply-accumulates and output
-/// in KiB, and their sums; weights that layers share; and, of .batch samples, each device's memory
-/// by the function that fits<> asks, parameters, gradients, the optimizer's states, activations and
-/// their gradients. Needs no device.
+/// in KiB, and their sums; weights that layers share; named values that stages relay; and, of
+/// .batch samples, each device's memory by the function that fits<> asks, parameters, gradients,
+/// the optimizer's states, activations and their gradients. Needs no device.
 ///
 ///   std::puts(describe<Net, DataParallel<2>>({.batch = 256, .optimizer = AdamW{}}).c_str());
 ///
@@ -73,8 +90,11 @@ std::string describe(DescribeOptions const& options = {}) {
           "describe({.batch = ...}): give 1 sample or more, or 0 for no memory");
   constexpr auto const& network = graph<Net>;
   std::string text = detail::layer_table(network, options.title, network.tops, options.top_only);
+  using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
+  if constexpr (S::devices > 1) {
+    text += detail::relayed_values(P::Routed::graph, P::Routed::partition.part);
+  }
   if (options.batch > 0) {
-    using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
     int const states = states_of(options.optimizer) + (options.average.on() ? 1 : 0);
     text += detail::memory_heads(options, Precision::name, S::batching.replicas);
     [&]<int... D>(std::integer_sequence<int, D...>) {
