@@ -6,6 +6,7 @@
 #include <token_network.hpp>
 
 #include <compare.hpp>
+#include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 
 namespace tandem {
@@ -94,6 +95,41 @@ TEST_CASE("in reproducible mode the bits are those of one device") {
   };
   same(Trained<DataParallel<2, Microbatches<2>, Reproducible<4>>>{});
   same(Trained<Pipeline<OneFOneB, 4, Split<2>, Split<4>, Reproducible<4>>>{});
+}
+
+/// The same with a softmax over four words that each step draws.
+struct DrawingNet
+    : Network<Tokens<longest, test::words>,
+              Sequential<test::Table, Repeat<4, test::Shift>,
+                         Vocabulary<test::words, Shares<test::Table>, NoBias, Sampled<4>>>> {};
+
+TEST_CASE("every device draws the same words, also where a checkpoint goes on") {
+  test::Watchdog const watchdog{"reproducible samples"};
+  using OneDevice = SingleDevice<Microbatches<4>, Reproducible<4>>;
+  Trained<OneDevice, DrawingNet> one;
+  auto const same = [&](auto const& many) {
+    for (std::size_t s = 0; s < one.results.size(); ++s) {
+      CHECK(one.results[s].loss == many.results[s].loss);
+      CHECK(one.results[s].metric == many.results[s].metric);
+    }
+    CHECK(test::first_difference(many.trainer.parameters(), one.trainer.parameters()) == "");
+  };
+  Trained<DataParallel<2, Microbatches<2>, Reproducible<4>>, DrawingNet> const two;
+  same(two);
+  same(Trained<Pipeline<OneFOneB, 4, Split<2>, Split<4>, Reproducible<4>>, DrawingNet>{});
+  test::TemporaryFolder const folder;
+  one.trainer.save(folder.file("saved"));
+  Trainer<DrawingNet, OneDevice, Double> other{options()};
+  other.load(folder.file("saved"));
+  TokenBatch const batch = test::token_batch(10, longest, 7);
+  double const next = one.trainer.step(batch.x, batch.targets, {.lengths = batch.lengths}).loss;
+  CHECK(other.step(batch.x, batch.targets, {.lengths = batch.lengths}).loss == next);
+  Trainer<DrawingNet, OneDevice, Double> anew{options()};  // with the draws of the first step
+  for (std::size_t p = 0; p < anew.parameters().size(); ++p) {
+    auto const from = two.trainer.parameters()[p].value;
+    std::copy(from.begin(), from.end(), anew.parameters()[p].value.begin());
+  }
+  CHECK(anew.step(batch.x, batch.targets, {.lengths = batch.lengths}).loss != next);
 }
 
 TEST_CASE("the gradient of a shared parameter is the sum of its layers'") {

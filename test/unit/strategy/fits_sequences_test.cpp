@@ -69,6 +69,17 @@ TEST_CASE("a criterion in chunks keeps no logits") {
   CHECK(device_memory<Chunks, SingleDevice<>, AdamW, Fp32>(4, 0).kept < 4 * 48 * 1000 * 4);
 }
 
+struct Drawn : Network<Tokens<48, 1000>,
+                       Sequential<Embedding<1000, 32>, RmsNorm<>, Vocabulary<1000, Sampled<50>>>> {
+};
+
+TEST_CASE("a sampled criterion keeps the logits of the drawn words and the target") {
+  check<Drawn, SingleDevice<>>(4);
+  constexpr std::int64_t kept = device_memory<Drawn, SingleDevice<>, AdamW, Fp32>(4, 0).kept;
+  CHECK(kept > 4 * 48 * 51 * 4);
+  CHECK(kept < 4 * 48 * 1000 * 4);
+}
+
 struct States
     : Network<Tokens<24, 40>, Sequential<Embedding<40, 16>, Lstm<24, Projection<12>, Bidirectional>,
                                          Gru<16>, Vocabulary<40>>> {};
