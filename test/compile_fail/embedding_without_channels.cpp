@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect-error: Embedding<V, C, Options...>: give a positive number of indices and of channels; the
-// option is InitNormal, InitUniform or Shares<W>
+// options are InitNormal or InitUniform and RowGradient, or Shares<W>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/embedding.hpp>
 

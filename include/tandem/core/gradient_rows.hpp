@@ -46,23 +46,37 @@ struct GradientRows {
   [[nodiscard]] P* values_of(std::int64_t i) const { return value + i * width; }
 };
 
-/// Elements of P of the block of memory that a GradientRows stands in, which travels as a whole:
-/// the count and the numbers, to a multiple of 64 bytes, and the values, likewise.
+namespace detail {
+
+constexpr std::int64_t whole_lines(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Of the count and the numbers.
+constexpr std::int64_t row_numbers_bytes(std::int64_t most) {
+  return whole_lines((1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t)));
+}
+
+}  // namespace detail
+
+/// Bytes of the block of memory that a GradientRows stands in, which travels as a whole: the count
+/// and the numbers, to a multiple of 64 bytes, and the values, likewise.
+constexpr std::int64_t gradient_rows_bytes(std::int64_t most, std::int64_t width,
+                                           std::int64_t element_bytes) {
+  return detail::row_numbers_bytes(most) + detail::whole_lines(most * width * element_bytes);
+}
+/// The same in elements of P.
 template <class P>
 constexpr std::int64_t gradient_rows_elements(std::int64_t most, std::int64_t width) {
-  constexpr auto line = static_cast<std::int64_t>(64 / sizeof(P));
-  auto const numbers = (1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t));
-  return (numbers + 63) / 64 * line + (most * width + line - 1) / line * line;
+  constexpr auto size = static_cast<std::int64_t>(sizeof(P));
+  return gradient_rows_bytes(most, width, size) / size;
 }
 
 /// The view of such a block.
 template <class P>
 GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
   auto* const numbers = reinterpret_cast<std::int32_t*>(block);
-  auto const bytes = (1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t));
   return {.count = numbers,
           .row = numbers + 1,
-          .value = block + (bytes + 63) / 64 * static_cast<std::int64_t>(64 / sizeof(P)),
+          .value = block + detail::row_numbers_bytes(most) / static_cast<std::int64_t>(sizeof(P)),
           .most = most,
           .width = width};
 }

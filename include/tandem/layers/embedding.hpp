@@ -4,6 +4,7 @@
 /// @file
 /// Embedding, which makes rows of indices, and Positions, which adds a learnt row for each time.
 
+#include <concepts>
 #include <cstdint>
 #include <string_view>
 
@@ -16,15 +17,22 @@ namespace tandem {
 
 namespace detail {
 
-template <class Option>
-concept EmbeddingOption = InitOption<Option> || is_shares<Option>;
+/// At most an initial law or Shares, and with a law or none RowGradient.
+template <class... Options>
+constexpr bool are_embedding_options() {
+  int const rows = (0 + ... + int{std::same_as<Options, RowGradient>});
+  int const inits = (0 + ... + int{InitOption<Options>});
+  int const shares = (0 + ... + int{is_shares<Options>});
+  return rows + shares <= 1 && inits + shares <= 1 &&
+         rows + inits + shares == static_cast<int>(sizeof...(Options));
+}
 
 template <int V, int C, class... Options>
 struct EmbeddingIsSound {
   static constexpr bool value = true;
-  static_assert(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (EmbeddingOption<Options> && ...),
+  static_assert(V >= 1 && C >= 1 && are_embedding_options<Options...>(),
                 "Embedding<V, C, Options...>: give a positive number of indices and of channels; "
-                "the option is InitNormal, InitUniform or Shares<W>");
+                "the options are InitNormal or InitUniform and RowGradient, or Shares<W>");
 };
 
 template <class... Options>
@@ -36,12 +44,12 @@ struct PositionsIsSound {
 
 }  // namespace detail
 
-/// y[t] = weight[index[t]]. Option: an initial law, as InitNormal, or Shares<W>, of an embedding
-/// that stands before it.
+/// y[t] = weight[index[t]]. Options: an initial law, as InitNormal; RowGradient; or Shares<W>, of an
+/// embedding that stands before it.
 ///
 /// Shapes: index (B, T), weight (V, C); y (B, T, C).
-/// Cost:   forward copies T C elements a sample; the weight's gradient, which is dense, adds as
-///         many and writes V C.
+/// Cost:   forward copies T C elements a sample; the weight's gradient adds as many and, unless it
+///         is a RowGradient, writes V C.
 /// Init:   normal with deviation 1, as PyTorch.
 /// Order:  Host adds the rows of an index in the order of the microbatch.
 /// The primary template is the error path.
@@ -55,7 +63,7 @@ struct Embedding {
 };
 
 template <int V, int C, class... Options>
-  requires(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (detail::EmbeddingOption<Options> && ...))
+  requires(V >= 1 && C >= 1 && detail::are_embedding_options<Options...>())
 struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   using layer = Embedding;
   static constexpr std::string_view name = "Embedding";
@@ -68,9 +76,10 @@ struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   }
   static constexpr Shape output(Shape in) { return timed_shape(in[0], C); }
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
-  static constexpr Parameters parameters(Shape) {
-    return Parameters{
-        Parameter{"weight", {2, {V, C}}, detail::init_of<Options...>(Init::normal(1.0F))}};
+  static constexpr Parameters parameters(Shape in) {
+    Parameter weight{"weight", {2, {V, C}}, detail::init_of<Options...>(Init::normal(1.0F))};
+    weight.touched.of_sample = has_row_gradient<Options...>() ? in[0] : 0;
+    return Parameters{weight};
   }
 };
 

@@ -31,6 +31,11 @@ struct BoundOptimizer : AnyOptimizer {
   /// @param run  its states in the order of AnyOptimizer::states
   virtual void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
                       UpdateSettings const& settings) const = 0;
+
+  /// The same of some rows of a parameter, at whose row 0 @p run begins.
+  /// @pre keeps_untouched, and no weight decay
+  virtual void update_rows(Device& device, ParameterRun<T, most_states> const& run,
+                           GradientRows<T> const& rows, UpdateSettings const& settings) const = 0;
 };
 
 namespace detail {
@@ -90,6 +95,14 @@ struct BoundTo final : BoundOptimizer<Backend> {
       update.take_norms(p[0], u[0]);
     }
     Verbs<Backend>::each(device, n, update);
+  }
+
+  void update_rows(Device& device, ParameterRun<T, most_states> const& run,
+                   GradientRows<T> const& rows, UpdateSettings const& settings) const override {
+    if constexpr (keeps_untouched<O> && ElementOptimizer<O>) {
+      Verbs<Backend>::each_row(
+          device, rows, make_update<T>(optimizer, settings, run_of_type<places_of<O>>(*this, run)));
+    }
   }
 
   O optimizer;
@@ -164,6 +177,25 @@ BoundOptimizer<Backend> const& bound_to(OwnOptimizer const& own) {
           "own_optimizer<B>(...) with the trainer's B, or give it behind the options: "
           "Trainer<...> trainer{{.batch = 128}, Lion{...}}");
   return *bound;
+}
+
+/// One step of some rows of a parameter by an optimizer that leaves the others alone.
+/// @param parameter  its row 0
+/// @param states     array s of its states begins at states(s)
+template <class Backend, class O, class P, class States>
+void update_weight_rows(typename Backend::Device& device, O const& optimizer, P* parameter,
+                        GradientRows<P> const& rows, States const& states,
+                        UpdateSettings const& settings) {
+  if constexpr (std::is_same_v<O, OwnOptimizer>) {
+    ParameterRun<P, most_states> run{.parameter = parameter, .gradient = nullptr};
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = states(s);
+    }
+    bound_to<Backend>(optimizer).update_rows(device, run, rows, settings);
+  } else if constexpr (std::is_same_v<O, Sgd>) {
+    ParameterRun<P> const run{.parameter = parameter, .gradient = nullptr};
+    Verbs<Backend>::each_row(device, rows, make_update<P>(optimizer, settings, run));
+  }
 }
 
 /// One step of @p n weights by any optimizer.

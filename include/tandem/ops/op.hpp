@@ -74,7 +74,7 @@ struct Operands {
   P* const* parameter = nullptr;     ///< each parameter, in the layer's order
   T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
-  /// The gradient of each parameter with Parameter::touched; of others and where frozen of no rows.
+  /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
   GradientRows<P> const* rows = nullptr;
   std::byte* saved = nullptr;
   std::byte const* activation = nullptr;  ///< what Node::activated_by has saved

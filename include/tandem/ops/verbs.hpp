@@ -9,6 +9,7 @@
 
 #include <tandem/kernels/channels_last/elementwise.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
+#include <tandem/kernels/host/gradient_rows.hpp>
 #include <tandem/kernels/host/update.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -24,7 +25,9 @@ struct CastElement {
 
 /// zero, copy, cast, add (y += x), sum (of k arrays, in order; 16-bit ones in float, rounded once),
 /// sum_of_squares (in double, in an order of its own that no number of threads changes), each
-/// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
+/// (functor(i) for every i; a step of an optimizer in vectors). Of GradientRows, where a backend
+/// has
+/// them: copy_rows, add_rows, sum_rows, sum_of_squares, each_row (a step of an optimizer). Arrays are activations or
 /// parameters, whatever the types of these are.
 template <class Backend>
 struct Verbs;
@@ -60,6 +63,31 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   template <class E>
   static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);
+  }
+  template <class P>
+  static void copy_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y) {
+    host::copy_rows(d.team, x, y);
+  }
+  template <class P>
+  static void add_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y,
+                       std::int32_t* place) {
+    host::add_rows(d.team, x, y, place);
+  }
+  template <class P>
+  static void sum_rows(host::Device& d, GradientRows<P> const* sets, int n,
+                       GradientRows<P> const& out) {
+    host::sum_gradient_rows(d.team, sets, n, out);
+  }
+  /// Of the dense gradient of @p all elements that they are.
+  template <class P>
+  static double sum_of_squares(host::Device& /*device*/, GradientRows<P> const& rows,
+                               std::int64_t all) {
+    return host::sum_of_squares(rows, all);
+  }
+  /// @param functor  of the whole parameter: its run begins with row 0
+  template <class P, class Functor>
+  static void each_row(host::Device& d, GradientRows<P> const& rows, Functor const& functor) {
+    host::update_rows(d.team, rows, functor);
   }
   template <class Functor>
   static void each(host::Device& d, std::int64_t n, Functor const& functor) {

@@ -27,6 +27,7 @@ struct Adagrad {
 
   static constexpr std::string_view name = "Adagrad";
   static constexpr std::string_view state_names[] = {"sum"};
+  static constexpr bool keeps_untouched = true;
   [[nodiscard]] constexpr float initial(int /*state*/) const { return initial_accumulator_value; }
   struct Rate {
     double value;

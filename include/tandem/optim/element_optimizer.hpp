@@ -31,6 +31,17 @@ constexpr int count_of_states() {
   }
 }
 
+/// Whether it says that without weight decay it changes neither a weight whose gradient is 0 nor
+/// its states, so that rows of such weights may be left out.
+template <class O>
+inline constexpr bool keeps_untouched = [] {
+  if constexpr (requires { O::keeps_untouched; }) {
+    return bool{O::keeps_untouched};
+  } else {
+    return false;
+  }
+}();
+
 template <class O>
 inline constexpr bool is_stateless = count_of_states<O>() == 0;
 /// Places for states in a functor: at least one, since C++ has no array of none.
@@ -153,6 +164,8 @@ concept DirectsElements = requires(O const& o, V const& p, detail::StatesOf<O, V
 /// too:
 ///   float weight_decay        what groups may replace; the update gets it by its settings
 ///   bool keeps(int state)     whether these settings need that state; without it all
+///   static constexpr bool keeps_untouched = true: without weight decay it changes neither a weight
+///                             whose gradient is 0 nor its states, as RowGradient asks
 ///   float initial(int state)  what its elements begin with; without it 0
 ///   void check()              throws a ContractError if a setting is out of range
 ///   auto prepare(UpdateSettings const&)  what is the same for all elements of a step but dear,

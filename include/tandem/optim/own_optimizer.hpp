@@ -40,6 +40,8 @@ struct AnyOptimizer {
   std::vector<State> states{};
   bool decays = false;     ///< it has a weight_decay
   bool by_tensor = false;  ///< TensorOptimizer
+  bool keeps_untouched =
+      false;  ///< without weight decay it changes nothing where the gradient is 0
 };
 
 /// One of any type; copies share it.
@@ -64,6 +66,7 @@ TANDEM_COLD void describe_optimizer(O const& optimizer, AnyOptimizer& any) {
   any.name = std::string{std::string_view{O::name}};
   any.decays = requires { optimizer.weight_decay; };
   any.by_tensor = TensorOptimizer<O>;
+  any.keeps_untouched = detail::keeps_untouched<O>;
   for (int s = 0; s < detail::count_of_states<O>(); ++s) {
     AnyOptimizer::State state{.name = {}, .place = s};
     bool kept = true;

@@ -53,12 +53,16 @@ struct UpdateRun {
   int clip_set = 0;  ///< of ClipSets
   float gradient_scale = 1.0F;
   double clip_value = 0.0;  ///< 0: none
+  /// Of a parameter whose gradient is GradientRows: which of these, in the order of
+  /// ParameterLayout::row_parameter; -1: dense.
+  int rows = -1;
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen && clip_set == other.clip_set &&
-           gradient_scale == other.gradient_scale && clip_value == other.clip_value;
+           gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
+           other.rows < 0;
   }
 };
 
@@ -150,6 +154,7 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
                                                   std::vector<ParameterGroup> const& groups,
                                                   int parts, double clip_value = 0.0) {
   std::vector<UpdateRun> runs;
+  int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
@@ -165,6 +170,9 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
                     .role = parameter.role,
                     .rate = parameter.rate,
                     .clip_value = clip_value};
+      if (parameter.touched.sparse()) {
+        run.rows = rows++;
+      }
       if (int const g = group_of(graph, p, groups); g >= 0) {
         ParameterGroup const& group = groups[static_cast<std::size_t>(g)];
         run.learning_rate_scale = group.learning_rate_scale;

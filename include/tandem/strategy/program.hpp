@@ -66,6 +66,44 @@ constexpr Asynchrony asynchrony_of() {
   }
 }
 
+/// Trained parameters whose gradients are GradientRows.
+template <GraphSize Size>
+constexpr bool has_row_gradients(Graph<Size> const& graph) {
+  bool any = false;
+  for (int p = 0; p < Size.parameters; ++p) {
+    any = any || (graph.parameter[p].parameter.touched.sparse() && !graph.parameter[p].frozen);
+  }
+  return any;
+}
+
+/// Whether some layer shares one of these.
+template <GraphSize Size>
+constexpr bool shares_row_gradients(Graph<Size> const& graph) {
+  bool any = false;
+  for (int p = 0; p < Size.parameters; ++p) {
+    int const owner = graph.parameter[p].shared;
+    any = any || (owner >= 0 && !graph.parameter[p].frozen &&
+                  (graph.parameter[p].parameter.touched.sparse() ||
+                   graph.parameter[owner].parameter.touched.sparse()));
+  }
+  return any;
+}
+
+template <bool Shared, bool IsAsynchronous, bool HasTwoCopies>
+struct RowGradientsAreSound {
+  static constexpr bool value = true;
+  static_assert(!Shared,
+                "Shares<W> with RowGradient: the weight that both layers share has one gradient, "
+                "and the other layer's is dense; leave RowGradient out");
+  static_assert(Shared || !IsAsynchronous,
+                "RowGradient in an asynchronous pipeline: its stages keep several versions of all "
+                "weights; leave RowGradient out, or take a synchronous schedule");
+  static_assert(Shared || IsAsynchronous || !HasTwoCopies,
+                "RowGradient where each device has parts of two copies of the model (Chimera, "
+                "DualPipe, CrossModelParallel): whole arrays of gradients or weights are added "
+                "there; leave RowGradient out, or take another schedule");
+};
+
 template <bool Shared, bool IsAsynchronous, bool IsOrdered>
 struct TiesAreSound {
   static constexpr bool value = true;
@@ -144,6 +182,12 @@ struct Program {
   static constexpr auto ties = find_ties<count_ties(network)>(network, partition, map);
   static_assert(detail::TiesAreSound < ties.crosses(), asynchrony.on(),
                 ties.widest() <= 2 || !batching.reproducible > ::value);
+  /// Whether gradients are GradientRows.
+  static constexpr bool has_row_gradients = detail::has_row_gradients(network);
+  static_assert(detail::RowGradientsAreSound < has_row_gradients &&
+                    detail::shares_row_gradients(network),
+                has_row_gradients&& asynchrony.on(),
+                has_row_gradients && (map.copies > 1) > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(

@@ -6,7 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/layers/embedding.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/vocabulary.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/strategy/program.hpp>
@@ -163,6 +165,24 @@ TEST_CASE("a program holds what its parts say") {
   CHECK(P::Device<0>::stages.count == 1);
   CHECK(P::Device<0>::stages.stage[0].last == graph<ResNet18>.nodes);
   CHECK((P::Device<0>::has_input && P::Device<0>::has_result));
+}
+
+struct ByRows : Network<Tokens<4, 30>,
+                        Sequential<Embedding<30, 20, RowGradient>, Linear<9>, Vocabulary<30>>> {};
+
+TEST_CASE("gradients of rows have no place among the dense ones, and a bucket of their own") {
+  using P = Program<ByRows, SingleDevice<>, 4>;
+  constexpr auto const& layout = P::Device<0>::layout;
+  static_assert(layout.dense == 272 + 32 + 192 + 16);
+  static_assert(layout.trained == layout.dense + 608 && layout.elements == layout.trained);
+  static_assert(layout.row_gradients == 1 && layout.row_parameter[0] == 0);
+  static_assert(layout.offset[0] == layout.dense);
+  static_assert(layout.buckets == 1 && layout.row_bucket[0] == 0 && layout.closes[1] == 0);
+  static_assert(layout.bucket_begin[1] == layout.dense);
+  using Small = DataParallel<2, BucketBytes<1, 1>>;
+  constexpr auto const& apart = Program<ByRows, Small, 4>::Device<0>::layout;
+  static_assert(apart.buckets == 3 && apart.row_bucket[0] == 2);
+  CHECK(bucket_range(apart, 2).count() == 0);
 }
 
 }  // namespace parameter_layout_test

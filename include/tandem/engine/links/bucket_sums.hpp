@@ -114,7 +114,7 @@ class RoundedWire {
       std::conditional_t<Program::batching.wire == WireFormat::bfloat16, BFloat16, Float16>;
 
   explicit RoundedWire(Device& device)
-      : rounded_{device, static_cast<std::size_t>(Program::layout.trained) * sizeof(Element)} {}
+      : rounded_{device, static_cast<std::size_t>(Program::layout.dense) * sizeof(Element)} {}
 
   std::span<Element> sent(Device& device, P const* gradients, ElementRange range) const {
     Element* const to = rounded_.template as<Element>() + range.begin;

@@ -15,6 +15,7 @@
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
+#include <tandem/engine/links/row_sums.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/step/tracer.hpp>
@@ -50,6 +51,9 @@ class GradientReduction {
   using Twins =
       std::conditional_t<has_twins, TwinBuckets<Program, Backend>, NoTwinBuckets<Backend>>;
 
+  using RowGradientSums =
+      std::conditional_t<(layout.row_gradients > 0), RowSums<Program, Backend>, NoRowSums<Backend>>;
+
   /// @param all     the group of all ranks
   /// @param stages  of each local stage: the group of its replicas
   /// @param plan    microbatches, leaves, and the order in which the stages end
@@ -63,13 +67,15 @@ class GradientReduction {
         tracer_{&tracer},
         summed_{device.make_mark()},
         synchronized_{device.make_mark()},
-        sums_{device} {}
+        sums_{device},
+        rows_{device} {}
 
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins.
   void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
     if (memory.waiting_leaves() > 0) {
       join_tree(device, memory, leaf, bucket_range(layout, bucket));
+      rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
     }
     if (overlaps_ && leaf == leaves_ - 1) {
       begin(device, memory, bucket);
@@ -82,12 +88,22 @@ class GradientReduction {
       begin_in_order(device, memory);
     }
     if (!Twins::is_second(bucket)) {  // which gets its sum from the first
-      sums_.await(device, memory.gradients(), bucket);
+      if (bucket_range(layout, bucket).count() > 0) {
+        sums_.await(device, memory.gradients(), bucket);
+      }
+      rows_.await(device, memory.rows(), bucket);
       Twins::share(device, memory.gradients(), bucket);
     }
   }
 
-  /// The same for the losses and metrics of all microbatches.
+  /// The gradients of @p bucket are 0.
+  void clear(Device& device, Memory const& memory, int bucket) {
+    ElementRange const range = bucket_range(layout, bucket);
+    Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
+    rows_.clear(memory.rows(), bucket);
+  }
+
+  /// Sums the losses and metrics of all microbatches.
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
@@ -109,7 +125,10 @@ class GradientReduction {
  private:
   void begin(Device& device, Memory const& memory, int bucket) {
     Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-    sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
+    if (bucket_range(layout, bucket).count() > 0) {
+      sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
+    }
+    rows_.begin(device, group, memory.rows(), bucket, *tracer_);
   }
 
   // All buckets, from the last part of the model to the first.
@@ -151,6 +170,7 @@ class GradientReduction {
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
   Sums sums_;
+  RowGradientSums rows_;
 };
 
 }  // namespace tandem

@@ -25,7 +25,7 @@ struct NamedParameter {
   bool frozen = false;
   int owner = 0;  ///< index of the one whose values it has: its own unless it is shared
   std::span<T> value{};
-  std::span<T> gradient{};             ///< empty where frozen
+  std::span<T> gradient{};             ///< empty where frozen, and where it is GradientRows
   std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
   std::span<T> average{};              ///< empty where TrainerOptions::average has none
 };
@@ -51,7 +51,9 @@ TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
                             .owner = own.owner(),
                             .value = {values + offset[p], count}};
     if (!own.frozen) {
-      named.gradient = {gradients + offset[p], count};
+      if (!own.parameter.touched.sparse()) {
+        named.gradient = {gradients + offset[p], count};
+      }
       for (std::size_t s = 0; named.role == Role::weight && s < states.size(); ++s) {
         named.states.emplace_back(states[s] + offset[p], count);
       }

@@ -35,8 +35,9 @@ struct ArenaBases {
 template <class T, class P>
 struct ParameterPointers {
   std::vector<P*> parameter{};
-  std::vector<T const*> weight{};    ///< as products read them
-  std::vector<P*> gradient{};        ///< null where frozen
+  std::vector<T const*> weight{};  ///< as products read them
+  std::vector<P*> gradient{};      ///< null where frozen, and of GradientRows
+  std::vector<GradientRows<P>> rows{};  ///< of those; empty where there are none
   std::vector<std::byte*> packed{};  ///< of each node
 };
 
@@ -182,6 +183,8 @@ class OperandTables {
              .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
              .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
              .gradient = parameters_.gradient.data() + node.first_parameter,
+             .rows = parameters_.rows.empty() ? nullptr
+                                              : parameters_.rows.data() + node.first_parameter,
              .saved = saved_of(n, s, t),
              .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
              .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge

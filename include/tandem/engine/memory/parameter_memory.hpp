@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/engine/memory/row_gradients.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -41,14 +42,23 @@ class ParameterMemory {
   static constexpr auto const& places = Program::places;
   static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
 
+  using Rows = std::conditional_t<(layout.row_gradients > 0), RowGradients<Program, Backend>,
+                                  NoRowGradients<P>>;
+
   /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
-  ParameterMemory(Device& device, int states, int leaves)
+  /// @param batch, microbatches  of its microbatches the largest, and how many these are
+  ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches)
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
         parameters_{device, bytes(layout.elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
+        gradients_{device, bytes(layout.dense) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
+        rows_{device,
+              {.batch = batch,
+               .microbatches = microbatches,
+               .replicas = Program::gradient_replicas,
+               .buffers = 1 + waiting_leaves_}} {}
 
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
   /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
@@ -83,8 +93,10 @@ class ParameterMemory {
   }
   /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
   [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.trained;
+    return gradients_.template as<P>() + buffer * layout.dense;
   }
+  /// Gradients that are GradientRows.
+  [[nodiscard]] Rows const& rows() const { return rows_; }
   [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
   /// Sums of finished leaves that wait for their sibling in the tree.
   [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
@@ -94,7 +106,7 @@ class ParameterMemory {
   [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
   [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
   [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
-  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_) + rows_.bytes(); }
   [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
 
  private:
@@ -108,6 +120,7 @@ class ParameterMemory {
   Buffer weights_;
   Buffer gradients_;
   Buffer states_;
+  Rows rows_;
 };
 
 }  // namespace tandem

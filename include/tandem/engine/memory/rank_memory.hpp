@@ -45,7 +45,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   template <class Ops>
   TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
                          int leaves)
-      : Base{device, states, leaves},
+      : Base{device, states, leaves, task.batch, task.microbatches},
         task_{task},
         plan_{plan_memory(graph, ops.needs(), task)},
         kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
@@ -165,12 +165,18 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   [[nodiscard]] TANDEM_COLD ParameterPointers<T, P> pointers(
       std::vector<OpNeeds> const& needs) const {
     ParameterPointers<T, P> all;
+    if constexpr (layout.row_gradients > 0) {
+      all.rows.resize(static_cast<std::size_t>(graph.parameters));
+      for (int r = 0; r < layout.row_gradients; ++r) {
+        all.rows[static_cast<std::size_t>(layout.row_parameter[r])] = this->rows().buffer(r);
+      }
+    }
     for (int place = 0; place < places.count(); ++place) {
       for (int p = 0; p < graph.parameters; ++p) {
         all.parameter.push_back(this->parameter(p, place));
         all.weight.push_back(this->weight(p, place));
-        all.gradient.push_back(graph.parameter[p].frozen ? nullptr
-                                                         : this->gradients() + layout.offset[p]);
+        bool const dense = layout.offset[p] < layout.dense;
+        all.gradient.push_back(dense ? this->gradients() + layout.offset[p] : nullptr);
       }
       std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
       for (OpNeeds const& need : needs) {

@@ -11,7 +11,7 @@ namespace tandem {
 /// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
 struct MemoryReport {
   std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers, and GradientRows
   std::int64_t optimizer_state = 0;
   std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
   std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them

@@ -131,8 +131,7 @@ struct RankParts {
   /// The same where the microbatch has no samples: it contributes zeros unless it adds to others.
   void finish_empty_bucket(int bucket, bool adds, int leaf) {
     if (leaf >= 0 && !adds) {
-      ElementRange const range = bucket_range(Program::layout, bucket);
-      Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
+      gradients.clear(device, memory, bucket);
     }
     bucket_ready(bucket, leaf);
   }

@@ -72,8 +72,7 @@ class Update {
     std::fill(squares_.begin(), squares_.end(), 0.0);
     for (UpdateRun const& r : parameters_) {
       if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
-        squares_[static_cast<std::size_t>(r.origin)] =
-            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+        squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
       }
     }
     return squares_;
@@ -153,6 +152,19 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  template <class Memory>
+  static constexpr bool has_rows = Memory::layout.row_gradients > 0;
+
+  template <class Memory>
+  double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
+    if constexpr (has_rows<Memory>) {
+      if (r.rows >= 0) {
+        return Verbs<Backend>::sum_of_squares(device, memory.rows().sum(r.rows), r.end - r.begin);
+      }
+    }
+    return Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+  }
+
   template <class Memory, class O>
   void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
                   UpdateRun const& r) const {
@@ -160,7 +172,7 @@ class Update {
       return;
     }
     T* const parameters = memory.parameters() + r.begin;
-    T const* const gradients = memory.gradients() + r.begin;
+    T const* const gradients = r.rows < 0 ? memory.gradients() + r.begin : nullptr;
     if (r.role == Role::statistic) {
       Verbs<Backend>::each(device, r.end - r.begin,
                            AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
@@ -175,9 +187,16 @@ class Update {
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
         .step = state.step + 1 - scaled_.now.skipped,
         .clip_value = r.clip_value};
-    update_weights<Backend>(
-        device, optimizer, parameters, gradients, [&](int s) { return memory.state(s) + r.begin; },
-        r.end - r.begin, settings);
+    auto const states = [&](int s) { return memory.state(s) + r.begin; };
+    if constexpr (has_rows<Memory>) {
+      if (r.rows >= 0) {
+        update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
+                                    states, settings);
+        return;
+      }
+    }
+    update_weights<Backend>(device, optimizer, parameters, gradients, states, r.end - r.begin,
+                            settings);
   }
 
   Optimizer optimizer_;

@@ -25,16 +25,19 @@ namespace host {
 template <class T, class P>
 class EmbeddingOp {
  public:
-  EmbeddingOp(OpSetup const& setup, int vocabulary)
+  /// @param by_rows  the weight's gradient is GradientRows
+  EmbeddingOp(OpSetup const& setup, int vocabulary, bool by_rows)
       : in_{setup.node.in},
         vocabulary_{vocabulary},
+        by_rows_{by_rows},
         channels_{setup.node.out[1]},
         rows_{std::int64_t{std::max(setup.batch, 1)} * in_[0]} {}
 
   [[nodiscard]] OpNeeds needs() const {
+    std::int64_t const numbers =
+        by_rows_ ? embedding_rows_scratch(rows_) : embedding_scratch(rows_, vocabulary_);
     return {.input = true,
-            .scratch_bytes = embedding_scratch(rows_, vocabulary_) *
-                             static_cast<std::int64_t>(sizeof(std::int32_t))};
+            .scratch_bytes = numbers * static_cast<std::int64_t>(sizeof(std::int32_t))};
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
@@ -42,8 +45,14 @@ class EmbeddingOp {
   }
   void input_gradient(Operands<T, P> const& /*operands*/, Pass<Device> const& /*pass*/) const {}
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
-                       o.gradient[0], p.accumulate, p.device.template scratch_as<std::int32_t>());
+    auto* const scratch = p.device.template scratch_as<std::int32_t>();
+    if (by_rows_) {
+      embedding_gradient_rows(p.device.team, p.elements(in_), vocabulary_, indices(o), o.dy,
+                              o.rows[0], p.accumulate, scratch);
+    } else {
+      embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
+                         o.gradient[0], p.accumulate, scratch);
+    }
   }
 
  private:
@@ -53,6 +62,7 @@ class EmbeddingOp {
 
   Shape in_;
   int vocabulary_;
+  bool by_rows_;
   int channels_;
   std::int64_t rows_;  // at most
 };
@@ -117,7 +127,8 @@ template <int V, int C, class... Options, class Kernels, class Precision>
 struct Op<Embedding<V, C, Options...>, BasicHost<Kernels, Precision>>
     : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
-      : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master>{setup, V} {}
+      : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master>{
+            setup, V, has_row_gradient<Options...>()} {}
 };
 
 template <class... Options, class Kernels, class Precision>

@@ -143,7 +143,9 @@ void count_parameters(GraphView graph, MemoryTask& task) {
     std::int64_t const aligned =
         (own + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
     task.elements += aligned;
-    task.trained += graph.parameter[p].frozen ? 0 : aligned;
+    bool const trained = !graph.parameter[p].frozen;
+    task.trained += trained ? aligned : 0;
+    task.dense += trained && !graph.parameter[p].parameter.touched.sparse() ? aligned : 0;
   }
 }
 

@@ -22,6 +22,7 @@
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 #include <tandem/strategy/memory/gradient_bound.hpp>
+#include <tandem/strategy/memory/row_gradient_size.hpp>
 #include <tandem/strategy/memory/value_sizes.hpp>
 
 namespace tandem {
@@ -31,7 +32,7 @@ struct DeviceMemory {
   std::int64_t parameters = 0;
   std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers, and rows
   std::int64_t optimizer_state = 0;
   std::int64_t exchange = 0;    ///< averages of two models on their way
   std::int64_t kept = 0;        ///< activations of all live microbatches
@@ -61,10 +62,13 @@ struct MemoryTask {
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
   std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
   std::int64_t trained = 0;       ///< of those that are not frozen
-  int states = 1;                 ///< arrays of the optimizer's state
-  int gradients = 1;              ///< buffers
-  int places = 1;                 ///< of weights, as WeightPlaces::count()
-  bool reproducible = false;      ///< the strategy is
+  std::int64_t dense = 0;         ///< of these: whose gradients are not GradientRows
+  int microbatches = 1;           ///< of a replica
+  int replicas = 1;
+  int states = 1;             ///< arrays of the optimizer's state
+  int gradients = 1;          ///< buffers
+  int places = 1;             ///< of weights, as WeightPlaces::count()
+  bool reproducible = false;  ///< the strategy is
   Averaging averaging{};
   StageMemory const* stage = nullptr;
   int stages = 0;
@@ -119,8 +123,20 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   DeviceMemory memory{.parameters = task.elements * task.master_bytes,
                       .versions = others * task.master_bytes,
                       .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
-                      .gradients = task.trained * task.master_bytes * task.gradients,
+                      .gradients = task.dense * task.master_bytes * task.gradients,
                       .optimizer_state = task.trained * task.master_bytes * task.states};
+  for (int p = 0; p < graph.parameters; ++p) {
+    GraphParameter const& own = graph.parameter[p];
+    if (own.parameter.touched.sparse() && !own.frozen) {
+      memory.gradients += RowGradientSize{own.parameter,
+                                          {.batch = task.batch,
+                                           .microbatches = task.microbatches,
+                                           .replicas = task.replicas,
+                                           .buffers = task.gradients},
+                                          task.master_bytes}
+                              .bytes();
+    }
+  }
   if (task.averaging.has_buffer()) {
     bool const with_state = task.averaging.what == Averaged::weights_and_state;
     memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
@@ -155,6 +171,9 @@ constexpr DeviceMemory device_memory(int batch, int states) {
                                                .scalar_bytes = sizeof(typename Precision::Scalar),
                                                .elements = Device::layout.elements,
                                                .trained = Device::layout.trained,
+                                               .dense = Device::layout.dense,
+                                               .microbatches = batching.microbatches,
+                                               .replicas = Device::gradient_replicas,
                                                .states = states,
                                                .gradients = buffers,
                                                .places = Device::places.count(),

@@ -6,8 +6,9 @@
 /// optimizer state, and which runs of it are reduced together.
 ///
 /// Trained parameters come first, in the order in which the backward pass finishes their gradients,
-/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
-/// gradient. Cost: one walk over the nodes, at compile time.
+/// so that a bucket is one contiguous run and nothing is copied; behind them those whose gradients
+/// are GradientRows, which stand elsewhere. Frozen ones come last and have no gradient. Cost: one
+/// walk over the nodes, at compile time.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,8 @@ template <int Nodes, int Parameters>
 struct ParameterLayout {
   std::int64_t offset[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
       {};                     ///< of a graph's parameter, in elements
-  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
+  std::int64_t dense = 0;     ///< elements that have a gradient in the flat array, gaps included
+  std::int64_t trained = 0;   ///< these and the elements of parameters with GradientRows
   std::int64_t elements = 0;  ///< all of them
   int buckets = 0;
   std::int64_t bucket_begin[static_cast<std::size_t>(Nodes + 1)] =
@@ -31,7 +33,12 @@ struct ParameterLayout {
   int bucket_stage[static_cast<std::size_t>(Nodes)] =
       {};  ///< whose parameters the bucket has: of one stage only
   std::int16_t closes[static_cast<std::size_t>(Nodes)] =
-      {};  ///< bucket that is whole after this node's backward, or -1
+      {};                 ///< bucket that is whole after this node's backward, or -1
+  int row_gradients = 0;  ///< parameters with GradientRows
+  int row_parameter[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
+      {};  ///< of each of these: its index in the graph
+  int row_bucket[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
+      {};  ///< with which bucket it is reduced
 };
 
 /// Elements [begin, end) of the flat arrays.
@@ -94,7 +101,7 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
 }
 
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-///                     its others
+///                     its others; or GradientRows
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
                                   std::int64_t first, std::int64_t rest) {
@@ -106,12 +113,16 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
         (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
   };
   int last_trained = -1;
+  bool has_rows = false;  // the bucket that is open
   auto const close = [&](int n) {
     layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
     layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
     layout.bucket_begin[layout.buckets] = layout.elements;
+    has_rows = false;
   };
-  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
+  auto const is_open = [&] {
+    return has_rows || layout.elements > layout.bucket_begin[layout.buckets];
+  };
   int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
   for (int n = Size.nodes - 1; n >= 0; --n) {
     Node const& node = graph.node[n];
@@ -123,7 +134,13 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
       close(last_trained);
     }
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      place(p);
+      if (graph.parameter[p].parameter.touched.sparse()) {
+        layout.row_bucket[layout.row_gradients] = layout.buckets;
+        layout.row_parameter[layout.row_gradients++] = p;
+        has_rows = true;
+      } else {
+        place(p);
+      }
     }
     last_trained = n;
     whole = node.merged && node.home < whole ? node.home : whole;
@@ -131,12 +148,16 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
     bool const is_first =
         layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
-    if (n <= whole && bytes >= (is_first ? first : rest)) {
+    if (n <= whole && (has_rows || bytes >= (is_first ? first : rest))) {
       close(n);
     }
   }
   if (is_open()) {  // what is left
     close(last_trained);
+  }
+  layout.dense = layout.elements;
+  for (int r = 0; r < layout.row_gradients; ++r) {
+    place(layout.row_parameter[r]);
   }
   layout.trained = layout.elements;
   for (int p = 0; p < Size.parameters; ++p) {

@@ -18,6 +18,7 @@
 #include <tandem/optim/weight_average.hpp>
 #include <tandem/train/options/check_asynchrony.hpp>
 #include <tandem/train/options/check_rates.hpp>
+#include <tandem/train/options/check_row_gradients.hpp>
 #include <tandem/train/options/options.hpp>
 
 namespace tandem {
@@ -61,6 +62,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
       "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
       "has weights of several steps at once; leave average out, or take a synchronous schedule");
   check_asynchrony(Program::asynchrony, options);
+  if constexpr (Program::has_row_gradients) {
+    check_row_gradients(Program::network, options);
+  }
   return options;
 }
 

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RowGradients: the memory of a rank's GradientRows.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/gradient_rows.hpp>
+#include <tandem/strategy/memory/row_gradient_size.hpp>
+
+namespace tandem {
+
+/// Of each such parameter, in the order of ParameterLayout::row_parameter: what one replica makes
+/// of it, as many buffers as there are of dense gradients; what all replicas have made; their sum.
+template <class Program, class Backend>
+class RowGradients {
+ public:
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  static constexpr int count = Program::layout.row_gradients;
+
+  TANDEM_COLD RowGradients(Device& device, RowGradientTask const& task) {
+    for (int r = 0; r < count; ++r) {
+      int const p = Program::layout.row_parameter[r];
+      RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
+      all_.push_back({size, Buffer{device, static_cast<std::size_t>(size.own)},
+                      Buffer{device, static_cast<std::size_t>(size.gathered)},
+                      Buffer{device, static_cast<std::size_t>(size.sum)},
+                      Buffer{device, static_cast<std::size_t>(size.places)}});
+      Entry& own = all_.back();
+      for (int buffer = 0; buffer < task.buffers; ++buffer) {
+        own.buffer.push_back(view(own.own, buffer * size.block, size.most, size.width));
+        *own.buffer.back().count = 0;
+      }
+      for (int replica = 0; task.replicas > 1 && replica < task.replicas; ++replica) {
+        own.replica.push_back(view(own.gathered, replica * size.block, size.most, size.width));
+      }
+      own.total = task.replicas > 1 ? view(own.sum, 0, size.all, size.width) : own.buffer.front();
+      *own.total.count = 0;
+    }
+  }
+
+  /// Buffer 0 takes those of the leaf at work, the others wait in the tree.
+  [[nodiscard]] GradientRows<P> const& buffer(int r, int b = 0) const {
+    return entry(r).buffer[static_cast<std::size_t>(b)];
+  }
+  /// The replicas' rows, once they have come.
+  [[nodiscard]] std::vector<GradientRows<P>> const& replicas(int r) const {
+    return entry(r).replica;
+  }
+  /// The sum over all replicas, what an update reads; of one replica buffer 0.
+  [[nodiscard]] GradientRows<P> const& sum(int r) const { return entry(r).total; }
+
+  /// Buffer 0 as it is sent, and where the replicas' are received.
+  [[nodiscard]] std::span<P> sent(int r) const {
+    return {entry(r).own.template as<P>(), elements(entry(r).size.block)};
+  }
+  [[nodiscard]] std::span<P> received(int r) const {
+    return {entry(r).gathered.template as<P>(), elements(entry(r).size.gathered)};
+  }
+  /// Scratch of add_rows, where there is more than one buffer.
+  [[nodiscard]] std::int32_t* places(int r) const {
+    return entry(r).places.template as<std::int32_t>();
+  }
+
+  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (Entry const& own : all_) {
+      sum += own.size.bytes();
+    }
+    return sum;
+  }
+
+ private:
+  struct Entry {
+    RowGradientSize size;
+    Buffer own;
+    Buffer gathered;
+    Buffer sum;
+    Buffer places;
+    std::vector<GradientRows<P>> buffer{};
+    std::vector<GradientRows<P>> replica{};
+    GradientRows<P> total{};
+  };
+
+  [[nodiscard]] Entry const& entry(int r) const { return all_[static_cast<std::size_t>(r)]; }
+  static std::size_t elements(std::int64_t bytes) {
+    return static_cast<std::size_t>(bytes) / sizeof(P);
+  }
+  static GradientRows<P> view(Buffer const& buffer, std::int64_t offset, std::int64_t most,
+                              int width) {
+    return gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)),
+                         most, width);
+  }
+
+  std::vector<Entry> all_;
+};
+
+/// Of a device without such parameters.
+template <class P>
+struct NoRowGradients {
+  template <class Device>
+  NoRowGradients(Device& /*device*/, RowGradientTask const& /*task*/) {}
+
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+};
+
+}  // namespace tandem

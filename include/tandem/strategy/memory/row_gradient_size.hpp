@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RowGradientSize: how much memory a device has for one parameter's GradientRows. The engine
+/// allocates it, and device_memory() counts it.
+
+#include <algorithm>
+#include <cstdint>
+
+#include <tandem/core/gradient_rows.hpp>
+#include <tandem/graph/graph.hpp>
+
+namespace tandem {
+
+/// What it depends on.
+struct RowGradientTask {
+  std::int64_t batch = 1;  ///< samples of the largest microbatch
+  int microbatches = 1;    ///< of a replica
+  int replicas = 1;
+  int buffers = 1;  ///< of gradients: the leaf at work and those that wait
+};
+
+/// Rows, and bytes.
+struct RowGradientSize {
+  std::int64_t most = 0;  ///< of a replica's share of a batch
+  std::int64_t all = 0;   ///< of the batch
+  int width = 0;
+  std::int64_t block = 0;     ///< bytes of a replica's rows, once
+  std::int64_t own = 0;       ///< of all buffers of these
+  std::int64_t gathered = 0;  ///< of the replicas' rows
+  std::int64_t sum = 0;       ///< of their sum
+  std::int64_t places = 0;    ///< scratch of the tree of leaves
+
+  constexpr RowGradientSize(Parameter const& parameter, RowGradientTask const& task,
+                            std::int64_t element_bytes) {
+    std::int64_t const rows = parameter.shape[0];
+    most = parameter.touched.most(rows, task.batch, task.microbatches);
+    all = std::min(rows, most * task.replicas);
+    width = static_cast<int>(parameter.shape.elements() / rows);
+    block = gradient_rows_bytes(most, width, element_bytes);
+    own = block * task.buffers;
+    if (task.replicas > 1) {
+      gathered = block * task.replicas;
+      sum = gradient_rows_bytes(all, width, element_bytes);
+    }
+    places = task.buffers > 1 ? most * static_cast<std::int64_t>(sizeof(std::int32_t)) : 0;
+  }
+
+  [[nodiscard]] constexpr std::int64_t bytes() const { return own + gathered + sum + places; }
+};
+
+}  // namespace tandem
