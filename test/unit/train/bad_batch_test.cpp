@@ -156,6 +156,8 @@ TEST_CASE("options out of range") {
                  "threads_per_device must be 0 (shared out) or more"));
   CHECK(contains(refusal([] { Plain{{.loader_threads = 0}}; }),
                  "loader_threads must be from 1 to 256"));
+  CHECK(contains(refusal([] { Plain{{.cuda = {.branches = 0}}}; }),
+                 "cuda.branches must be from 1 (branches run one after another) to 8"));
   CHECK(contains(refusal([] { Plain{{.groups = {{.pattern = "9.*"}}}}; }),
                  "parameter group '9.*' matches no trained parameter"));
 }

@@ -13,6 +13,7 @@
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/weight_average.hpp>
+#include <tandem/runtime/cuda_options.hpp>
 #include <tandem/runtime/device_spec.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 
@@ -33,6 +34,7 @@ struct RankOptions {
   int microbatches = 0;
   std::optional<bool> record{};  ///< on a GPU: record a step as a graph and replay it; empty: yes
   bool debug = false;            ///< wait for each action, and name the one that fails
+  CudaOptions cuda{};
 };
 
 /// Arrays of the trained parameters' size that the rank keeps between steps: the optimizer's states

@@ -19,6 +19,7 @@
 #include <tandem/engine/memory/rank_memory.hpp>
 #include <tandem/engine/prepare/memory_report.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/branch_streams.hpp>
 #include <tandem/engine/rank/prepared_ops.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/step/feed.hpp>
@@ -52,6 +53,9 @@ struct RankParts {
   using Groups = RankGroups<Whole>;
   using Ties = std::conditional_t<(Whole::ties.count > 0), TiedSums<Program, Backend, Communicator>,
                                   NoTiedSums>;
+  static constexpr bool has_branches = HasSides<Device> && has_joins(Program::graph);
+  using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
+                                                std::type_identity<NoBranchStreams>>::type;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
 
   /// @param rank_plan  what it does in a step
@@ -60,6 +64,7 @@ struct RankParts {
   TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
       : plan{std::move(rank_plan)},
         device{options.device},
+        branches{Program::graph, options.cuda.branches, segments()},
         ops{options.largest_microbatch, options.device.threads, device},
         memory{device, ops, arrays_of(options), plan_task(options),
                plan.batching.leaves_of_copy(Whole::map.copies)},
@@ -80,6 +85,7 @@ struct RankParts {
       device.casts.memory = staged.data();
       device.casts.bytes = ops.staged_bytes();
     }
+    branches.open(device, ops.needs());
   }
 
   RankParts(RankParts const&) = delete;
@@ -98,7 +104,7 @@ struct RankParts {
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
-    all.scratch += ops.staged_bytes();
+    all.scratch += ops.staged_bytes() + branches.bytes();
     all.wire = gradients.wire_bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
@@ -114,6 +120,7 @@ struct RankParts {
 
   /// After an error: nothing queued reads or writes memory any more.
   void settle() {
+    branches.settle(device);
     device.settle(device.communication);
     links.settle(device);
   }
@@ -157,6 +164,7 @@ struct RankParts {
 
   RankPlan plan;
   Device device;
+  Branching branches;
   Ops ops;
   Memory memory;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
@@ -167,13 +175,17 @@ struct RankParts {
   StepSums<Backend> sums;
 
  private:
+  static constexpr int const* segments() {
+    return Whole::checkpoint.every != 0 ? Program::segments.of : nullptr;
+  }
   [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
     return {.batch = options.largest_microbatch,
             .element_bytes = sizeof(T),
             .microbatches = plan.batching.microbatches,
             .stages = plan.stages,
-            .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
-            .apart = Whole::batching.reproducible};
+            .segment = segments(),
+            .apart = Whole::batching.reproducible,
+            .branches = branches.plan()};
   }
 };
 

@@ -72,7 +72,17 @@ struct Stage {
   static constexpr auto keys = node_keys<Program>(detail::op_groups<Program>, uses);
   static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
 
+  /// Whether branches may run at the same time.
+  static constexpr bool forks = [] {
+    if constexpr (requires { Host::has_branches; }) {
+      return Host::has_branches;
+    } else {
+      return false;
+    }
+  }();
+
   TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
+    [[maybe_unused]] auto const scope = returning(host);
     forward_blocks(host, pass, table, Blocks{});
   }
 
@@ -82,6 +92,7 @@ struct Stage {
   template <BackwardPart P = BackwardPart::whole>
   TANDEM_NOINLINE static void backward(Host& host, PassType const& pass, Table const& table,
                                        int leaf) {
+    [[maybe_unused]] auto const scope = returning(host);
     if constexpr (Program::segments.of[First] < 0) {
       backward_blocks<P>(host, pass, table, leaf, Blocks{});
     } else {
@@ -121,9 +132,15 @@ struct Stage {
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
     each_node<runs<Begin, End>>([&](auto at, auto n) {
+      if constexpr (forks) {
+        host.branches.begin_forward(host.device, n);
+      }
       if constexpr (graph.node[at].computes()) {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
+      }
+      if constexpr (forks) {
+        host.branches.end_forward(host.device, n);
       }
     });
   }
@@ -142,8 +159,15 @@ struct Stage {
   }
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
-    each_node_back<runs<Begin, End>>(
-        [&](auto node, auto n) { backward_node<P, node>(host, pass, table, leaf, n); });
+    each_node_back<runs<Begin, End>>([&](auto node, auto n) {
+      if constexpr (forks) {
+        host.branches.begin_backward(host.device, n);
+      }
+      backward_node<P, node>(host, pass, table, leaf, n);
+      if constexpr (forks) {
+        end_backward<P>(host, pass, leaf, n);
+      }
+    });
   }
 
   static constexpr int segment_begin(int end) {
@@ -226,8 +250,34 @@ struct Stage {
         OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
       }
       if constexpr (node.parameters > 0 && !node.frozen) {
-        close_bucket(host, pass, leaf, Program::layout.closes[n]);
+        if (!is_open(host, n)) {
+          close_bucket(host, pass, leaf, Program::layout.closes[n]);
+        }
       }
+    }
+  }
+
+  // A bucket of which a part is a branch's is whole when all branches are.
+  template <BackwardPart P>
+  static void end_backward(Host& host, PassType const& pass, int leaf, int n) {
+    if (host.branches.end_backward(host.device, n) && P != BackwardPart::input_gradient) {
+      for (int m = host.branches.last(n); m >= n; --m) {
+        close_bucket(host, pass, leaf, Program::layout.closes[m]);
+      }
+    }
+  }
+  static auto returning([[maybe_unused]] Host& host) {
+    if constexpr (forks) {
+      return typename Host::Branching::Return{host.device};
+    } else {
+      return 0;
+    }
+  }
+  static bool is_open(Host const& host, int n) {
+    if constexpr (forks) {
+      return host.branches.inside(n);
+    } else {
+      return false;
     }
   }
 

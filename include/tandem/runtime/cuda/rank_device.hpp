@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/clock.hpp>
@@ -112,6 +113,51 @@ struct RankDevice {
   std::int64_t scratch_bytes = 0;
   CastQueue casts;    ///< gradients that wait until their bucket is whole
   CastQueue packing;  ///< weights that wait to be copied to where ops read them side by side
+
+  /// A stream on which branches of a network compute beside those on `compute`.
+  struct Side {
+    explicit Side(Device which) : stream{which}, done{which} {}
+
+    Stream stream;
+    Event done;
+    std::byte* scratch = nullptr;  ///< not owned
+    std::int64_t scratch_bytes = 0;
+    CastQueue casts{};
+  };
+  std::vector<std::unique_ptr<Side>> sides;
+
+  Side& add_side() { return *sides.emplace_back(std::make_unique<Side>(device)); }
+
+  /// `compute`, `scratch` and `casts` become those of sides[side - 1], which has the device's own
+  /// meanwhile; 0: they are the device's own again.
+  void turn_to(int side) noexcept {
+    for (int const which : {turned_, side}) {  // back, then there
+      if (which > 0 && turned_ != side) {
+        Side& other = *sides[static_cast<std::size_t>(which - 1)];
+        std::swap(compute, other.stream);
+        std::swap(scratch, other.scratch);
+        std::swap(scratch_bytes, other.scratch_bytes);
+        std::swap(casts, other.casts);
+      }
+    }
+    turned_ = side;
+  }
+  /// The first @p count sides wait for all that is queued on the compute stream.
+  /// @pre it is the device's own
+  void fork(int count) {
+    compute.record(queued_);
+    for (int s = 0; s < count; ++s) {
+      sides[static_cast<std::size_t>(s)]->stream.wait_for(queued_);
+    }
+  }
+  /// The compute stream waits for them.
+  void join(int count) {
+    for (int s = 0; s < count; ++s) {
+      Side& side = *sides[static_cast<std::size_t>(s)];
+      side.stream.record(side.done);
+      compute.wait_for(side.done);
+    }
+  }
 
   template <class T>
   [[nodiscard]] T* scratch_as() const noexcept {
@@ -222,6 +268,7 @@ struct RankDevice {
 
  private:
   Event queued_;
+  int turned_ = 0;
   detail::Libraries libraries_;
 };
 

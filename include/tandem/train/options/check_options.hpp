@@ -51,6 +51,8 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
           "asynchronous pipeline updates each stage before it has seen the others' gradients; "
           "leave loss_scaling out, or take a synchronous schedule");
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
+          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
   check_rates(options);
   check_groups(Program::network, options.groups);
   check_average(Program::network, options.groups, options.average);

@@ -21,6 +21,7 @@
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>
 #include <tandem/optim/weight_average.hpp>
+#include <tandem/runtime/cuda_options.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 
 namespace tandem {
@@ -87,6 +88,7 @@ struct TrainerOptions {
   /// but several ranks of one process that talk through NCCL, which may wait for each other for
   /// ever.
   std::optional<bool> record{};
+  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
 };
 
 /// One pass over the training data.

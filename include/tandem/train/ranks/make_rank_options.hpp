@@ -29,7 +29,8 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
           .record = options.record,
-          .debug = options.record == false};
+          .debug = options.record == false,
+          .cuda = options.cuda};
 }
 
 }  // namespace tandem

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// CudaOptions: how a rank on a GPU queues its work. No option changes a number.
+
+namespace tandem {
+
+/// Other backends take no notice of them.
+struct CudaOptions {
+  /// Streams on which the branches of a Concat, a Residual or another join run at the same time,
+  /// from 1 (one after another) to 8. Pays where kernels are too small to fill the GPU, as with few
+  /// samples a microbatch. Costs memory: each stream has scratch memory of its own, and branches
+  /// share no memory while they run, so that the peak may exceed what fits<> says.
+  int branches = 1;
+};
+
+}  // namespace tandem
