@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps on Host against PyTorch: GoogLeNet for CIFAR, also against the convolutions alone, a GPT, or an LSTM.
+"""Training steps on Host against PyTorch: GoogLeNet for CIFAR, also against the convolutions alone, a GPT, an LSTM, GNMT.
 
-    bench/train/run.py BUILD_FOLDER RESULTS [--network googlenet|gpt|gpt_small|lstm|lstm_projected]
+    bench/train/run.py BUILD_FOLDER RESULTS [--network googlenet|gpt|gpt_small|lstm|lstm_projected|gnmt]
                        [--python VENV/bin/python]
                        [--batch 32 128] [--precision fp32 bf16] [--threads 1 2] [--rounds 7]
                        [--only steps|devices] [--without-peers] [--only-peers]
@@ -18,6 +18,11 @@ have weights in bf16 with a copy in fp32 for the optimizer. --only-peers runs Py
 
 lstm is one layer of 1024 numbers on 1024, 25 rows of 32 samples, and lstm_projected one of 512 on 512 by way of 2048,
 20 rows: forward and the gradients of weights and input, no optimizer; in bf16 PyTorch's weights are bf16.
+
+gnmt is GNMT with 4 layers of 512 numbers on either side, whose batches bench_gnmt --write has put into --data; a step
+is a pass over all of them, a word a token of either language, without padding. PyTorch's modes: packed runs the
+encoder's first layer over real lengths, as NVIDIA's does, padded over the padding, which is faster where oneDNN
+computes it; master and packed_master have weights in bf16 with a copy in fp32. The fastest counts.
 
 Steps: for each batch, precision and number of threads all competitors are started and warmed up; then they take
 turns, one at work at a time, a second or a step each, in one order and then in the reverse. A line has the median
@@ -75,6 +80,12 @@ def lstm(size, rows, bars):
                    "rows", rows)
 
 
+GNMT = Network("bench_gnmt", "pytorch_gnmt.py", [],
+               {"padded": "padded", "packed": "packed", "master": "padded, bf16 weights",
+                "packed_master": "packed, bf16 weights"},
+               ["padded", "packed", "master", "packed_master"], [32], {"fp32": {"PyTorch": 1.3}, "bf16": {"PyTorch": 1.8}},
+               "words")
+
 NETWORKS = {
     "googlenet": Network("bench_googlenet", "pytorch_googlenet.py", [],
                          {"eager": "NCHW", "channels_last": "channels-last", "compiled": "compiled, channels-last"},
@@ -84,6 +95,7 @@ NETWORKS = {
     "gpt_small": gpt("gpt_small", 12, 64),
     "lstm": lstm("lstm", 25, {"fp32": {"PyTorch": 1.15}, "bf16": {"PyTorch": 1.8}}),
     "lstm_projected": lstm("lstm_projected", 20, {"fp32": {"PyTorch": 1.9}, "bf16": {}}),
+    "gnmt": GNMT,
 }
 
 
@@ -148,10 +160,10 @@ def row_of(competitor, clock, network):
     if not competitor.rounds:
         return row | {"seconds": None, "fault": competitor.fault()}
     seconds = [measured[clock] for measured in competitor.rounds]
-    batch = sum(competitor.shares)
+    units = competitor.about[0].get("units", sum(competitor.shares) * network.units)
     return row | {"seconds": competitor.median(clock), "least_s": min(seconds), "most_s": max(seconds),
                   "wall_s": competitor.median("step_s"), "cpu_s": competitor.median("cpu_s"),
-                  f"{network.unit}_per_s": batch * network.units / competitor.median(clock),
+                  f"{network.unit}_per_s": units / competitor.median(clock),
                   "rounds": competitor.rounds}
 
 
@@ -230,10 +242,14 @@ def parse():
     parser.add_argument("--only", choices=["steps", "devices"])
     parser.add_argument("--timeout", type=float, default=600.0, help="seconds that a warm-up or a round may take")
     parser.add_argument("--tuned-malloc", action="store_true", help="give PyTorch an allocator that keeps memory")
+    parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("build/translation/gnmt.batches"),
+                        help="of gnmt: what bench_gnmt --write has written")
     parser.add_argument("--without-peers", action="store_true", help="without PyTorch")
     parser.add_argument("--only-peers", action="store_true", help="PyTorch alone")
     options = parser.parse_args()
     network = NETWORKS[options.network]
+    if options.network == "gnmt":
+        network.flags = ["--data", options.data]
     options.batch = options.batch or network.batches
     options.modes = options.modes or network.default_modes
     unknown = [mode for mode in options.modes if mode not in network.modes]
