@@ -26,6 +26,7 @@
 #include <tandem/engine/step/cuda/update.cuh>
 #include <tandem/ops/cuda/activation.cuh>
 #include <tandem/ops/cuda/attention.cuh>
+#include <tandem/ops/cuda/bahdanau.cuh>
 #include <tandem/ops/cuda/batch_norm.cuh>
 #include <tandem/ops/cuda/conv_transpose.cuh>
 #include <tandem/ops/cuda/convolution.cuh>

@@ -12,27 +12,9 @@
 
 #include <tandem/kernels/cuda/compute_type.hpp>
 #include <tandem/kernels/functors/recurrent.hpp>
+#include <tandem/ops/cuda/array_cutter.hpp>
 
 namespace tandem::cuda {
-
-/// Cuts arrays from memory, each at a multiple of @p Step bytes of its beginning.
-template <std::int64_t Step>
-class ArrayCutter {
- public:
-  explicit ArrayCutter(std::byte* memory) : memory_{memory} {}
-
-  template <class E>
-  E* next(std::int64_t count) {
-    E* const here = memory_ != nullptr ? reinterpret_cast<E*>(memory_ + used_) : nullptr;
-    used_ += (count * static_cast<std::int64_t>(sizeof(E)) + Step - 1) / Step * Step;
-    return count > 0 ? here : nullptr;
-  }
-  [[nodiscard]] std::int64_t used() const { return used_; }
-
- private:
-  std::byte* memory_;
-  std::int64_t used_ = 0;
-};
 
 /// From forward to backward, all (B, time, ·), of B samples of `time` rows.
 template <class Cell, class T>
