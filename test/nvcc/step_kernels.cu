@@ -3,18 +3,27 @@
 #include <cstdint>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/kernels/cuda/attention_softmax.cuh>
+#include <tandem/kernels/cuda/bahdanau.cuh>
 #include <tandem/kernels/cuda/batch_norm.cuh>
 #include <tandem/kernels/cuda/batch_norm_gradient.cuh>
 #include <tandem/kernels/cuda/cast_many.cuh>
 #include <tandem/kernels/cuda/column_sum.cuh>
+#include <tandem/kernels/cuda/dropout.cuh>
 #include <tandem/kernels/cuda/elementwise.cuh>
+#include <tandem/kernels/cuda/embedding.cuh>
 #include <tandem/kernels/cuda/global_avg_pool.cuh>
 #include <tandem/kernels/cuda/max_pool.cuh>
+#include <tandem/kernels/cuda/recurrent_rows.hpp>
 #include <tandem/kernels/cuda/relu.cuh>
 #include <tandem/kernels/cuda/row_norm.cuh>
 #include <tandem/kernels/cuda/row_norm_weight_gradient.cuh>
 #include <tandem/kernels/cuda/softmax_cross_entropy.cuh>
+#include <tandem/kernels/cuda/take_batch.cuh>
+#include <tandem/kernels/cuda/transform.cuh>
+#include <tandem/kernels/cuda/update.cuh>
 #include <tandem/kernels/cuda/vocabulary.cuh>
+#include <tandem/ops/cuda/bound_optimizer.cuh>
 
 namespace tandem::cuda {
 
@@ -46,6 +55,41 @@ void step(Stream const& s, T* x, float* p, std::int32_t* labels, double* sums, s
   softmax_cross_entropy_forward(s, x, labels, 1, 10, 0.0, sums, sums);
   softmax_cross_entropy_gradient(s, x, labels, 1, 10, 0.0, 1.0, x);
   vocabulary_rows(s, x, labels, 1, 64, 0.0, sums, x);
+}
+
+template <class O>
+void update(Stream const& s, UpdateChunk const* chunks, std::byte* runs, T* x, int const* stopped) {
+  using Run = typename detail::PrepareRun<O, float>::Run;
+  apply_update(s, chunks, 1, reinterpret_cast<Run const*>(runs), x, stopped);
+}
+
+void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, UpdateChunk const* chunks,
+                   std::byte* scratch, int const* stopped) {
+  StagedBatch<float, std::int32_t> const* const staged = nullptr;
+  take_batch(s, staged, 0, 64, 1, 64, x, 1, tokens);
+  embedding_forward(s, tokens, 1, 64, x, x);
+  embedding_gradient(s, tokens, 1, 64, 64, x, p, false, scratch, 4096);
+  dropout_forward(s, 1, 64, 64, {}, 0.5F, x, x);
+  attention_softmax(s, {}, {}, p, x, p);
+  attention_softmax_gradient(s, {}, {}, 1.0, x, x, p, p, p, x, x);
+  RecurrentRow const row{.batch = 1, .hidden = 64};
+  each(s, 64, LstmRow<T>{row});
+  each(s, 64, LstmRowGradient<T>{row});
+  each(s, 64, GruRow<T>{row});
+  each(s, 64, GruRowGradient<T>{row});
+  each(s, 64, HandOn<T>{64});
+  each(s, 64, StateGradientSum<T>{row, 64});
+  AdditiveRows const rows{1, 1, 64, 64, 64};
+  AdditiveTerms<float> const terms{p, p, p, p, p};
+  additive_scale<float>(s, 64, p, p, p);
+  additive_scores(s, rows, terms, p);
+  additive_softmax<float>(s, rows, p, x);
+  additive_softmax_gradient<float>(s, rows, static_cast<T const*>(x), p);
+  each(s, 64, AdditiveQueryGradient<T>{rows, terms, p, x, p});
+  each(s, 64, AdditiveKeyGradient<T>{rows, terms, p, x});
+  additive_scale_gradient<float>(s, 64, p, p, p, p, p, false);
+  update<Sgd>(s, chunks, scratch, x, stopped);
+  update<AdamW>(s, chunks, scratch, x, stopped);
 }
 
 }  // namespace tandem::cuda
