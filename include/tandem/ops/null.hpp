@@ -41,6 +41,8 @@ struct Verbs<Null> {
   static void copy(host::Device&, float const*, float*, std::int64_t) {}
   static void sum(host::Device&, float const* const*, int, float*, std::int64_t) {}
   static double sum_of_squares(host::Device&, float const*, std::int64_t) { return 0.0; }
+  static void gather_rows(host::Device&, std::byte const*, std::byte*, std::int32_t const*,
+                          std::int64_t, std::int64_t) {}
   template <class Functor>
   static void each(host::Device&, std::int64_t, Functor const&) {}
 };

@@ -109,13 +109,16 @@ struct Pass {
   /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
   /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
   float const* loss_scale = nullptr;
-  /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
-  /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
-  /// whole.
+  /// Where sequences come in pieces, forward only: how many of their rows came before. An op that
+  /// looks at other rows reads them in Operands::carry and adds these. -1: whole. Of a network of
+  /// two inputs only the second comes in pieces: the first, whole, with the piece of position 0.
   int position = -1;
   /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
   /// row.
   float* scores = nullptr;
+  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
+  /// where it writes how much of each row it has taken so far; null: it need not.
+  float* coverage = nullptr;
 
   /// Position in time of the first row.
   [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
@@ -132,6 +135,13 @@ struct Pass {
       other.other_time = time;
       other.other_lengths = lengths;
     }
+    return other;
+  }
+
+  /// The same pass for an op whose rows are all there, whatever comes in pieces.
+  [[nodiscard]] constexpr Pass whole() const {
+    Pass other = *this;
+    other.position = -1;
     return other;
   }
 

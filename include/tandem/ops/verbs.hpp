@@ -4,7 +4,9 @@
 /// @file
 /// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include <tandem/kernels/channels_last/elementwise.hpp>
@@ -25,10 +27,11 @@ struct CastElement {
 
 /// zero, copy, cast, add (y += x), sum (of k arrays, in order; 16-bit ones in float, rounded once),
 /// sum_of_squares (in double, in an order of its own that no number of threads changes), each
-/// (functor(i) for every i; a step of an optimizer in vectors). Of GradientRows, where a backend
-/// has
-/// them: copy_rows, add_rows, sum_rows, sum_of_squares, each_row (a step of an optimizer). Arrays are activations or
-/// parameters, whatever the types of these are.
+/// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
+/// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
+/// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces. Of
+/// GradientRows, where a backend has them: copy_rows, add_rows, sum_rows, sum_of_squares, each_row
+/// (a step of an optimizer).
 template <class Backend>
 struct Verbs;
 
@@ -88,6 +91,18 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   template <class P, class Functor>
   static void each_row(host::Device& d, GradientRows<P> const& rows, Functor const& functor) {
     host::update_rows(d.team, rows, functor);
+  }
+  static void gather_rows(host::Device& d, std::byte const* from, std::byte* to,
+                          std::int32_t const* parents, std::int64_t rows, std::int64_t bytes) {
+    d.team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) {
+        if (parents[b] < 0) {
+          std::memset(to + b * bytes, 0, static_cast<std::size_t>(bytes));
+        } else {
+          std::memcpy(to + b * bytes, from + parents[b] * bytes, static_cast<std::size_t>(bytes));
+        }
+      }
+    });
   }
   template <class Functor>
   static void each(host::Device& d, std::int64_t n, Functor const& functor) {

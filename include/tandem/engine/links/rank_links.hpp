@@ -152,21 +152,20 @@ class RankLinks {
     End* end;
   };
 
-  // What stage @p id has made of microbatch @p own leaves.
+  // What stage @p id has made of microbatch @p own leaves; of a source that is there already,
+  // nothing.
   void send_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : sends_) {
-      if (t.stage == id) {
+      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
         // As the edge has it: a view of the network's input has no memory of its own.
-        end(t.link, true)
-            ->send(device, table.operands[t.node].x[0], elements(t, own), label(id, 0, m));
+        end(t.link, true)->send(device, table.operands[t.node].x[0], n, label(id, 0, m));
       }
     }
   }
   void receive_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : receives_) {
-      if (t.stage == id) {
-        end(t.link, true)
-            ->receive(device, table.operands[t.node].y, elements(t, own), label(id, 1, m));
+      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
+        end(t.link, true)->receive(device, table.operands[t.node].y, n, label(id, 1, m));
       }
     }
   }

@@ -72,14 +72,15 @@ class OperandTables {
   [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
   [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
 
-  /// Points every table to what each node's op hands on.
-  void carry(std::vector<std::byte*> const& of_node) {
-    for (auto const& own : tables_) {
-      for (std::size_t n = 0; n < of_node.size(); ++n) {
-        own->operands[n].carry = of_node[n];
-        if (!own->backward_operands.empty()) {
-          own->backward_operands[n].carry = of_node[n];
-        }
+  /// Points the table of microbatch @p m to what each node's op hands on: carry(n) of node n.
+  template <class Carry>
+  void carry(int m, Carry const& carry) {
+    Storage& own = storage(m);
+    for (int n = 0; n < graph_.nodes; ++n) {
+      auto const i = static_cast<std::size_t>(n);
+      own.operands[i].carry = carry(n);
+      if (!own.backward_operands.empty()) {
+        own.backward_operands[i].carry = own.operands[i].carry;
       }
     }
   }

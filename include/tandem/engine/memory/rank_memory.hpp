@@ -6,16 +6,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/engine/memory/carried_rows.hpp>
 #include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/memory/operand_tables.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/prepare/arenas.hpp>
 #include <tandem/engine/prepare/gradient_plan.hpp>
 #include <tandem/engine/prepare/memory_report.hpp>
+#include <tandem/engine/step/source.hpp>
 #include <tandem/ops/op.hpp>
 
 namespace tandem {
@@ -58,7 +59,9 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                 task_,
                 places,
                 {kept_.data(), recomputed_.data(), transient_.data()},
-                pointers(ops.needs())} {}
+                pointers(ops.needs())},
+        carried_{carried_bytes(ops.needs())},
+        carries_all_{carries_all(ops.needs())} {}
   TANDEM_COLD ~RankMemory() = default;
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
@@ -92,23 +95,17 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
   }
 
-  /// Has room for what ops hand from rows of time to later ones, from the first call on; before,
-  /// nothing of it is allocated.
-  void carry(Device& device, std::vector<OpNeeds> const& needs) {
-    std::int64_t bytes = 0;
-    for (OpNeeds const& need : needs) {
-      bytes += detail::aligned(need.carried_bytes);
-    }
-    if (bytes > 0 && carried_ == nullptr) {
-      carried_ = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
-      std::byte* next = carried_->data();
-      std::vector<std::byte*> of_node;
-      for (OpNeeds const& need : needs) {
-        of_node.push_back(need.carried_bytes > 0 ? next : nullptr);
-        next += detail::aligned(need.carried_bytes);
-      }
-      tables_.carry(of_node);
-    }
+  /// What ops hand from rows of time to later ones.
+  [[nodiscard]] CarriedRows<Backend>& carried() { return carried_; }
+  /// Whether all ops that read rows of both inputs do so.
+  [[nodiscard]] bool carries_all() const { return carries_all_; }
+  /// Points the operands for microbatch @p m to that of the rank's samples from @p first on.
+  void carry(int m, std::int64_t first) {
+    tables_.carry(m, [&](int n) { return carried_.at(n, first); });
+  }
+  /// Nothing is carried by microbatch @p m any more.
+  void carry_nothing(int m) {
+    tables_.carry(m, [](int) { return static_cast<std::byte*>(nullptr); });
   }
 
   /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
@@ -124,7 +121,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .kept = Base::size(kept_),
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_) + (carried_ != nullptr ? Base::size(*carried_) : 0),
+            .scratch = Base::size(scratch_) + carried_.bytes(),
             .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
@@ -194,6 +191,28 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return static_cast<std::size_t>(sum);
   }
 
+  // Of each node, a sample's; what reads the first of two inputs only has it whole.
+  TANDEM_COLD static std::vector<std::int64_t> carried_bytes(std::vector<OpNeeds> const& needs) {
+    std::vector<std::int64_t> bytes;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      bool const whole = is_of_source<Program>(static_cast<int>(n));
+      bytes.push_back(whole ? 0 : needs[n].carried_bytes);
+    }
+    return bytes;
+  }
+
+  TANDEM_COLD static bool carries_all(std::vector<OpNeeds> const& needs) {
+    bool all = true;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; node.computes() && e < node.first_edge + node.edges; ++e) {
+        bool const other = graph.node[graph.source[e]].out.clock != node.in.clock;
+        all = all && (!other || needs[n].carried_bytes > 0);
+      }
+    }
+    return all;
+  }
+
   PlanTask task_;
   MemoryPlan plan_;
   Buffer kept_;
@@ -201,8 +220,9 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
-  std::unique_ptr<Buffer> carried_;  // once a sequence has come in pieces
   OperandTables<T, P> tables_;
+  CarriedRows<Backend> carried_;
+  bool carries_all_;
 };
 
 }  // namespace tandem

@@ -83,7 +83,7 @@ class AsynchronousRank final
   StepResult forward(StepState const& state, Batch const& batch) override {
     Slot& slot = slot_of(0);
     begin(slot, state, batch, false);
-    parts_.carry(batch.position);
+    parts_.carry(slot, batch);
     parts_.sums.clear(parts_.device);
     for (int m = 0; m < rule.microbatches; ++m) {
       if (slot.microbatches[m].size > 0) {

@@ -40,7 +40,13 @@ struct MicrobatchPasses {
         parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
+    if (pass.position >= 0) {
+      parts.memory.carry(t, own.first - slot.microbatches.begin());
+    }
     Nodes::forward(parts, pass, table);
+    if (pass.position >= 0) {
+      parts.memory.carry_nothing(t);
+    }
     if constexpr (stage.has_result) {
       if (slot.key.targets) {
         int const global = slot.microbatches.global(m);

@@ -102,7 +102,7 @@ class Rank final
 
   StepResult forward(StepState const& state, Batch const& batch) override {
     begin(state, batch, false);
-    parts_.carry(batch.position);
+    parts_.carry(slot_, batch);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(parts_);
       run(parts_.plan.forward.data());

@@ -8,8 +8,10 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/gradient_reduction.hpp>
 #include <tandem/engine/links/no_links.hpp>
@@ -111,11 +113,28 @@ struct RankParts {
     return all;
   }
 
-  /// Before a sequence's rows from @p position on: there is room for what they hand on.
-  void carry(int position) {
-    if (position >= 0) {
-      memory.carry(device, ops.needs());
+  /// Before rows of sequences that come in pieces: there is room for what they hand on, and each
+  /// sample has what its parent has. @p slot has begun @p batch.
+  template <class Slot, class Batch>
+  void carry(Slot const& slot, Batch const& batch) {
+    if (batch.position < 0) {
+      return;
     }
+    std::int64_t const begin = slot.microbatches.begin();
+    std::int64_t const samples = slot.microbatches.end() - begin;
+    expects(memory.carries_all(),
+            "translate(data): a Join that reads both inputs must carry what it has read of the "
+            "first from row to row, as Bahdanau does");
+    if (batch.position == 0) {
+      memory.carried().begin(device, samples);
+    } else if (batch.parents != nullptr) {
+      parents_.assign(batch.parents + begin, batch.parents + begin + samples);
+      for (std::int32_t& parent : parents_) {
+        parent -= parent >= 0 ? static_cast<std::int32_t>(carried_from_) : 0;
+      }
+      memory.carried().gather(device, parents_);
+    }
+    carried_from_ = begin;
   }
 
   /// After an error: nothing queued reads or writes memory any more.
@@ -178,6 +197,10 @@ struct RankParts {
   static constexpr int const* segments() {
     return Whole::checkpoint.every != 0 ? Program::segments.of : nullptr;
   }
+
+  std::vector<std::int32_t> parents_;  // among the samples of this rank
+  std::int64_t carried_from_ = 0;      // the first of these in the batch before
+
   [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
     return {.batch = options.largest_microbatch,
             .element_bytes = sizeof(T),

@@ -17,6 +17,7 @@
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/engine/rank/op_passes.hpp>
+#include <tandem/engine/step/source.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/operand_table.hpp>
 #include <tandem/ops/phases.hpp>
@@ -136,6 +137,11 @@ struct Stage {
         host.branches.begin_forward(host.device, n);
       }
       if constexpr (graph.node[at].computes()) {
+        if constexpr (is_of_source<Program>(at)) {
+          if (pass.position > 0) {
+            return;  // what came with the first row still holds
+          }
+        }
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
       }
@@ -187,11 +193,13 @@ struct Stage {
     }
   }
 
-  // As node I sees it: with the time of its own clock.
+  // As node I sees it: with the time of its own clock, and a source that is whole.
   template <int I>
   static decltype(auto) pass_of(PassType const& pass) {
     if constexpr (graph.node[I].in.clock != 0) {
       return pass.on_clock(graph.node[I].in.clock);
+    } else if constexpr (is_of_source<Program>(I)) {
+      return pass.whole();
     } else {
       return (pass);
     }

@@ -9,6 +9,7 @@
 #include <tandem/engine/step/feed.hpp>
 #include <tandem/engine/step/key.hpp>
 #include <tandem/engine/step/microbatches.hpp>
+#include <tandem/engine/step/source.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/optim/clip_sets.hpp>
@@ -35,7 +36,8 @@ struct StepSlot {
   /// Begins a step on the rank's samples of @p batch.
   void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
              auto const& wait) {
-    Times const time{{rows_of(0, batch.time), rows_of(1, batch.second.time)}};
+    bool const has_source = batch.position <= 0 || !reads_two<Whole>();
+    Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
            .time = time,
            .lengths = batch.lengths != nullptr,
@@ -69,6 +71,10 @@ struct StepSlot {
   }
 
   [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
+    float* coverage = nullptr;
+    if constexpr (requires { feed.coverage(own); }) {
+      coverage = feed.coverage(own);
+    }
     return {.device = parts.device,
             .batch = own.size,
             .first_sample = own.first,
@@ -79,6 +85,7 @@ struct StepSlot {
             .time = own.time.of[0],
             .lengths = feed.lengths(own),
             .position = key.position,
+            .coverage = coverage,
             .other_time = own.time.of[1],
             .other_lengths = feed.second_lengths(own)};
   }

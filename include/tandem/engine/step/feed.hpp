@@ -119,6 +119,11 @@ class Feed {
     return batch_.scores != nullptr ? batch_.scores + m.first * each : nullptr;
   }
 
+  /// Of each of its samples and rows of the first input, for an attention to these.
+  [[nodiscard]] float* coverage(Microbatch const& m) const {
+    return batch_.coverage != nullptr ? batch_.coverage + m.first * in.elements() : nullptr;
+  }
+
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
     std::int64_t const outputs = out.elements(times_[out]);

@@ -36,8 +36,17 @@ struct StepBatch {
   int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
   StepInput<In> second{};                 ///< where the network has two inputs
-  int position = -1;  ///< of a sequence that comes in pieces: rows before these; -1: it is whole
+  /// Of sequences that come in pieces: rows before these; -1: they are whole. Of two inputs the
+  /// first comes with the piece of position 0, and with no other.
+  int position = -1;
+  /// With a position above 0: which sample of the batch before each goes on with, -1 for one that
+  /// begins with zeros; both on one device, and taken by the same copy of the model. Null: each
+  /// with its own.
+  std::int32_t const* parents = nullptr;
   float* scores = nullptr;  ///< (size, limit), written if not null: logits of each last row
+  /// (size, longest of the first input), on Host written if not null: how much of each of its rows
+  /// the network's attention has taken so far.
+  float* coverage = nullptr;
 };
 
 /// What the input of @p Program has: indices, or numbers, as the backend's parameters are.

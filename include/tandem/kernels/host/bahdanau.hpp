@@ -75,6 +75,46 @@ inline constexpr int wide_lanes = std::is_same_v<T, double> ? 1 : channels_last:
 
 }  // namespace detail
 
+/// share = softmax over j of unit·tanh(query + key[j] + bias); out = Σ share[j] value[j].
+///
+/// Shapes: query, unit and bias (hidden), keys (length, hidden), values (length, channels); share
+///         (length), out (channels).
+/// Order:  as additive_forward().
+template <class T>
+void additive_row(int hidden, int channels, int length, T const* query, T const* keys,
+                  Real<T> const* unit, Real<T> const* bias, T const* values, Real<T>* share,
+                  T* out) {
+  using R = Real<T>;
+  using elementary::hyperbolic_tangent;
+  R largest = -std::numeric_limits<R>::infinity();
+  for (int j = 0; j < length; ++j) {
+    T const* const key = keys + std::int64_t{j} * hidden;
+    auto sum = wide<T>(0);
+    for_wide<T>(0, hidden, [&](std::int64_t h, auto some) {
+      auto const a =
+          hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
+      sum += some.keep(some.load(unit + h) * a, wide<T>(0));
+    });
+    share[j] = lane_total(sum);
+    largest = std::max(largest, share[j]);
+  }
+  R total{0};
+  for (int j = 0; j < length; ++j) {
+    share[j] = elementary::exponential(R{share[j] - largest});
+    total += share[j];
+  }
+  for (int j = 0; j < length; ++j) {
+    share[j] = share[j] / total;
+  }
+  for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+    auto sum = wide<T>(0);
+    for (int j = 0; j < length; ++j) {
+      sum += wide<T>(share[j]) * some.load(values + std::int64_t{j} * channels + c);
+    }
+    some.store(out + c, sum);
+  });
+}
+
 /// p = softmax over j of unit·tanh(q + k[j] + bias); y = Σ p[j] value[j].
 ///
 /// Shapes: q (B, Tq, H), k (B, Tk, H), unit and bias (H), value (B, Tk, C); p (B, Tq, Tk), 0 behind
@@ -85,46 +125,19 @@ template <class T>
 TANDEM_NOINLINE void additive_forward(Team& team, AdditiveRows const& rows, T const* q, T const* k,
                                       Real<T> const* unit, Real<T> const* bias, T const* value,
                                       Real<T>* p, T* y) {
-  using R = Real<T>;
-  using elementary::hyperbolic_tangent;
-  team.parallel_for(std::int64_t{rows.batch} * rows.queries, [=](std::int64_t begin,
-                                                                 std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      std::int64_t const sample = row / rows.queries;
-      int const length = rows.length(sample);
-      T const* const query = q + row * rows.hidden;
-      R* const share = p + row * rows.keys;
-      R largest = -std::numeric_limits<R>::infinity();
-      for (int j = 0; j < length; ++j) {
-        T const* const key = k + (sample * rows.keys + j) * rows.hidden;
-        auto sum = wide<T>(0);
-        for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
-          auto const a =
-              hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
-          sum += some.keep(some.load(unit + h) * a, wide<T>(0));
-        });
-        share[j] = lane_total(sum);
-        largest = std::max(largest, share[j]);
-      }
-      R total{0};
-      for (int j = 0; j < length; ++j) {
-        share[j] = elementary::exponential(R{share[j] - largest});
-        total += share[j];
-      }
-      for (int j = 0; j < rows.keys; ++j) {
-        share[j] = j < length ? share[j] / total : R{0};
-      }
-      T const* const values = value + sample * rows.keys * rows.channels;
-      T* const out = y + row * rows.channels;
-      for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
-        auto sum = wide<T>(0);
-        for (int j = 0; j < length; ++j) {
-          sum += wide<T>(share[j]) * some.load(values + j * rows.channels + c);
+  team.parallel_for(
+      std::int64_t{rows.batch} * rows.queries, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          std::int64_t const sample = row / rows.queries;
+          std::int64_t const first_key = sample * rows.keys;
+          Real<T>* const share = p + row * rows.keys;
+          int const length = rows.length(sample);
+          additive_row<T>(rows.hidden, rows.channels, length, q + row * rows.hidden,
+                          k + first_key * rows.hidden, unit, bias,
+                          value + first_key * rows.channels, share, y + row * rows.channels);
+          std::fill(share + length, share + rows.keys, Real<T>{0});
         }
-        some.store(out + c, sum);
       });
-    }
-  });
 }
 
 /// Numbers of Real<T> that additive_gradient wants as scratch.

@@ -58,6 +58,19 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
     using T = typename Precision::Scalar;
     cuda::finish_casts<T, T>(d.compute, d.packing);
   }
+  /// `parents` is in host memory. One copy a row.
+  static void gather_rows(cuda::RankDevice& d, std::byte const* from, std::byte* to,
+                          std::int32_t const* parents, std::int64_t rows, std::int64_t bytes) {
+    for (std::int64_t b = 0; b < rows; ++b) {
+      auto* const row = reinterpret_cast<unsigned char*>(to + b * bytes);
+      if (parents[b] < 0) {
+        cuda::fill(d.compute, row, bytes, static_cast<unsigned char>(0));
+      } else {
+        cuda::copy(d.compute, reinterpret_cast<unsigned char const*>(from) + parents[b] * bytes,
+                   row, bytes);
+      }
+    }
+  }
   template <class Functor>
   static void each(cuda::RankDevice& d, std::int64_t n, Functor const& functor) {
     cuda::each(d.compute, n, functor);

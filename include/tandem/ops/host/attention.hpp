@@ -62,13 +62,11 @@ class AttentionOp {
   }
 
   [[nodiscard]] OpNeeds needs() const {
-    std::int64_t const keys_and_values = shape_.longest * (shape_.row() - shape_.out());
     return {.input = true,
             .output = true,
             .saved_bytes = saved_,
             .scratch_bytes = scratch_,
-            .carried_bytes =
-                shape_.causal ? keys_and_values * static_cast<std::int64_t>(sizeof(T)) : 0};
+            .carried_bytes = shape_.causal ? carried() : 0};
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
@@ -87,15 +85,25 @@ class AttentionOp {
   }
 
  private:
-  // Rows of one sequence that comes in pieces, one after another.
+  // Keys and values of a sample.
+  [[nodiscard]] std::int64_t carried() const {
+    return shape_.longest * (shape_.row() - shape_.out()) * static_cast<std::int64_t>(sizeof(T));
+  }
+
+  // Rows of sequences that come in pieces, one after another.
   void step(Operands<T, P> const& o, Pass<Device> const& p) const {
-    expects(shape_.causal && p.batch == 1,
+    expects(shape_.causal,
             "generate(prompt): an Attention that is not Causal looks at tokens that are not "
             "written yet; make it Causal");
-    for (std::int64_t row = 0; row < p.time; ++row) {
-      attention_step(p.device.team, shape_, 1, p.position + static_cast<int>(row),
-                     o.x[0] + row * shape_.row(), reinterpret_cast<T*>(o.carry),
-                     o.y + row * shape_.out(), p.device.scratch_as<AttentionScalar<T>>());
+    bool const at_once = p.time == 1;  // then they stand one behind the other
+    for (std::int64_t first = 0; first < p.batch; first += at_once ? p.batch : 1) {
+      for (std::int64_t row = first * p.time; row < (first + 1) * p.time; ++row) {
+        int const position = p.position + static_cast<int>(row - first * p.time);
+        attention_step(p.device.team, shape_, at_once ? p.batch : 1, position,
+                       o.x[0] + row * shape_.row(),
+                       reinterpret_cast<T*>(o.carry + first * carried()), o.y + row * shape_.out(),
+                       p.device.scratch_as<AttentionScalar<T>>());
+      }
     }
   }
 

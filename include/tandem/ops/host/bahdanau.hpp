@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/contract.hpp>
 #include <tandem/kernels/host/bahdanau.hpp>
 #include <tandem/kernels/host/wide.hpp>
 #include <tandem/layers/bahdanau.hpp>
@@ -48,7 +49,8 @@ class BahdanauOp {
             .saved_bytes = Saved{longest_, nullptr}.bytes,
             .scratch_bytes = products_ + bytes<R>(2 * longest_.hidden) +
                              bytes<R>(additive_gradient_scratch<T>(longest_)),
-            .packed_bytes = packed > 0 ? keys_packed_at_ + packed : 0};
+            .packed_bytes = packed > 0 ? keys_packed_at_ + packed : 0,
+            .carried_bytes = carried()};
   }
 
   void pack(Operands<T, P> const& o, Device& device) requires requires(Linear& linear) {
@@ -68,9 +70,15 @@ class BahdanauOp {
     Operands<T, P> queries = o;
     queries.y = s.q;
     of_queries_.forward(queries, query_rows(p, rows));
-    Operands<T, P> keys = operands_of_keys(o);
-    keys.y = s.k;
-    of_keys_.forward(keys, key_rows(p, rows));
+    if (p.position <= 0) {
+      Operands<T, P> keys = operands_of_keys(o);
+      keys.y = s.k;
+      of_keys_.forward(keys, key_rows(p, rows));
+    }
+    if (p.position >= 0) {
+      step(o, p, rows, s);
+      return;
+    }
     additive_forward<T>(p.device.team, rows, s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
                         o.y);
   }
@@ -176,6 +184,67 @@ class BahdanauOp {
     keys.packed = o.packed + keys_packed_at_;
     return keys;
   }
+  // What is carried of a sample: how many of its keys count, how much of each has been taken so
+  // far, the keys and the values.
+  struct Carried {
+    std::int64_t* length;
+    R* taken;   // (longest keys)
+    T* keys;    // (longest keys, hidden)
+    T* values;  // (longest keys, channels)
+  };
+  [[nodiscard]] std::int64_t carried() const {
+    std::int64_t const row =
+        static_cast<std::int64_t>(sizeof(R)) +
+        (longest_.hidden + longest_.channels) * static_cast<std::int64_t>(sizeof(T));
+    return (static_cast<std::int64_t>(sizeof(std::int64_t)) + longest_.keys * row + 7) / 8 * 8;
+  }
+  [[nodiscard]] Carried carried(Operands<T, P> const& o, std::int64_t sample) const {
+    std::byte* const own = o.carry + sample * carried();
+    R* const taken = reinterpret_cast<R*>(own + sizeof(std::int64_t));
+    T* const keys = reinterpret_cast<T*>(taken + longest_.keys);
+    return {reinterpret_cast<std::int64_t*>(own), taken, keys,
+            keys + std::int64_t{longest_.keys} * longest_.hidden};
+  }
+
+  // Rows that ask come in pieces; what they ask of is there with the first.
+  void step(Operands<T, P> const& o, Pass<Device> const& p, AdditiveRows const& rows,
+            Saved const& s) const {
+    expects(!alike_,
+            "generate(prompt): a Bahdanau looks at tokens of its own input that are not written "
+            "yet; give it rows of the other input");
+    R const* const unit = this->unit(o, p);
+    p.device.team.parallel_for(rows.batch, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) {
+        Carried const own = carried(o, b);
+        if (p.position == 0) {
+          std::int64_t const first = b * rows.keys;
+          *own.length = rows.length(b);
+          std::fill_n(own.taken, longest_.keys, R{0});
+          std::copy_n(s.k + first * rows.hidden, *own.length * rows.hidden, own.keys);
+          std::copy_n(o.x[1] + first * rows.channels, *own.length * rows.channels, own.values);
+        }
+        take(o, rows, s, unit, b);
+        for (int j = 0; p.coverage != nullptr && j < longest_.keys; ++j) {
+          p.coverage[b * longest_.keys + j] = static_cast<float>(own.taken[j]);
+        }
+      }
+    });
+  }
+  // The rows of sample @p b, and what they take.
+  void take(Operands<T, P> const& o, AdditiveRows const& rows, Saved const& s, R const* unit,
+            std::int64_t b) const {
+    Carried const own = carried(o, b);
+    int const length = static_cast<int>(*own.length);
+    R* const share = s.p + b * longest_.keys;
+    for (std::int64_t row = b * rows.queries; row < (b + 1) * rows.queries; ++row) {
+      additive_row<T>(rows.hidden, rows.channels, length, s.q + row * rows.hidden, own.keys, unit,
+                      o.parameter[3], own.values, share, o.y + row * rows.channels);
+      for (int j = 0; j < length; ++j) {
+        own.taken[j] += share[j];
+      }
+    }
+  }
+
   // The second input may be of the other clock.
   [[nodiscard]] AdditiveRows rows(Pass<Device> const& p) const {
     AdditiveRows rows = longest_;

@@ -96,16 +96,18 @@ class VocabularyOp {
  private:
   // The logits of each sample's last row.
   void score(Operands<T, P> const& o, Pass<Device> const& p) {
-    for (std::int64_t sample = 0; sample < p.batch; ++sample) {
+    std::int64_t const at_once = p.time == 1 ? chunk_ : 1;  // then these rows stand together
+    for (std::int64_t sample = 0; sample < p.batch; sample += at_once) {
       T const* const x = o.x[0] + ((sample + 1) * p.time - 1) * in_[1];
       Operands<T, P> part = o;
       part.x = &x;
       part.y = logits(o, p.device);
-      Pass<Device> one = p;
-      one.batch = 1;
-      linear_.forward(part, one);
-      for (int word = 0; word < words_; ++word) {
-        p.scores[sample * words_ + word] = static_cast<float>(part.y[word]);
+      Pass<Device> some = p;
+      some.batch = static_cast<int>(std::min<std::int64_t>(at_once, p.batch - sample));
+      some.lengths = nullptr;
+      linear_.forward(part, some);
+      for (std::int64_t i = 0; i < std::int64_t{some.batch} * words_; ++i) {
+        p.scores[sample * words_ + i] = static_cast<float>(part.y[i]);
       }
     }
     std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The source of a network on two inputs: what of it depends on the first alone. Where the second
+/// comes row by row, this is computed once.
+
+#include <tandem/graph/graph.hpp>
+
+namespace tandem {
+
+/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
+template <class Program>
+constexpr bool reads_two() {
+  if constexpr (requires { Program::Program::network; }) {
+    return Program::Program::network.node[1].kind == NodeKind::input;
+  } else if constexpr (requires { Program::network; }) {
+    return Program::network.node[1].kind == NodeKind::input;
+  } else {
+    return false;  // a test's own
+  }
+}
+
+/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
+/// A node that reads rows of both has the time of the one that asks.
+template <class Program>
+constexpr bool is_of_source(int n) {
+  Node const& node = Program::graph.node[n];
+  return reads_two<Program>() && node.out.timed && node.out.clock == 0 && node.in.clock == 0;
+}
+
+}  // namespace tandem
