@@ -74,6 +74,7 @@
 #include <tandem/train/ranks/world.hpp>
 #include <tandem/train/step_log.hpp>
 #include <tandem/train/trainer.hpp>
+#include <tandem/train/translate.hpp>
 
 #if defined(TANDEM_ONEDNN)
 #include <tandem/ops/onednn/all.hpp>

@@ -26,6 +26,7 @@
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/confusion.hpp>
 #include <tandem/train/count_confusion.hpp>
+#include <tandem/train/decode_network.hpp>
 #include <tandem/train/epoch_cursor.hpp>
 #include <tandem/train/epoch_loop.hpp>
 #include <tandem/train/generate.hpp>
@@ -271,6 +272,31 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                      .position = position,
                      .scores = logits.data()});
           });
+    }
+  }
+
+  /// The likeliest texts by beam search, the best of each source first: its translations, of a
+  /// network on two inputs, and of a language model what follows behind it. What rows hand on is
+  /// carried from token to token; each open hypothesis is a sample of a batch.
+  /// @throws ContractError  a source is empty, too long or has a token out of range, or the beam is
+  ///                        wider than a device has memory for
+  std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {},
+                                              WhichModel which = WhichModel::average) {
+    static_assert(detail::Searches<Net, reads_and_writes_tokens, ProgramType>::value);
+    auto const call = one_call_.begin("search()");
+    if constexpr (!reads_and_writes_tokens) {
+      return {};
+    } else {
+      expects(options_.world.processes == 1,
+              "translate(data): of several processes each would see its own scores only; save the "
+              "weights, and translate with a Predictor");
+      for (auto const& source : task.sources) {
+        check_indices(source, 0, graph.node[0].limit, 0, "token");
+      }
+      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+      return detail::decode(
+          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
+          [&](detail::DecodeCall const& rows) { forward(detail::step_of<StepBatchType>(rows)); });
     }
   }
 

@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
@@ -43,6 +45,8 @@ struct PairedText {
   std::vector<std::size_t> first[2];      // of a pair's tokens; one more than there are pairs
   std::vector<std::int64_t> number;       // of a pair's line, from 0
   std::int64_t left_out = 0;
+  /// Of tokens of the target's tokenizer, of which it is a copy; empty if that cannot be copied.
+  std::function<std::string(std::span<std::int32_t const>)> decode;
 
   [[nodiscard]] std::span<std::int32_t const> words(int side, std::int64_t pair) const {
     auto const at = static_cast<std::size_t>(pair);
@@ -157,6 +161,11 @@ std::shared_ptr<PairedText const> read_pairs(std::string const& source, std::str
         encoded(source_tokenizer, all->line[0][line], line, source),
         encoded(target_tokenizer, all->line[1][line], line, target)};
     append_pair(*all, line, words, sizes, names);
+  }
+  if constexpr (std::is_copy_constructible_v<Target>) {
+    all->decode = [own = target_tokenizer](std::span<std::int32_t const> tokens) {
+      return own.decode(tokens);
+    };
   }
   if (all->number.empty()) {
     throw FileError{source, "of its " + std::to_string(all->left_out) +

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/data/buckets.hpp>
 #include <tandem/data/order.hpp>
@@ -92,6 +94,19 @@ class Pairs {
   /// A sentence as it stands in its file; holds as long as any copy of this.
   [[nodiscard]] std::string_view source(std::int64_t index) const { return text(0, index); }
   [[nodiscard]] std::string_view target(std::int64_t index) const { return text(1, index); }
+
+  /// The text of @p tokens of a translation, begin and end left out.
+  /// @throws Error  the tokenizer does not know one, or cannot be copied, so that this has none
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const {
+    if (!all_->decode) {
+      throw Error{"Pairs::decode: the tokenizer of the targets cannot be copied; decode with it"};
+    }
+    std::vector<std::int32_t> words;
+    std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(words),
+                 [this](std::int32_t token) { return token != begin() && token != end(); });
+    return all_->decode(words);
+  }
 
   /// Pairs of the files that are in no part, since they are too long or empty.
   [[nodiscard]] std::int64_t left_out() const { return all_->left_out; }

@@ -11,6 +11,7 @@
 
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/train/beam.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/confusion.hpp>
 #include <tandem/train/options/options.hpp>
@@ -52,6 +53,7 @@ struct RefusedTrainer {
   Confusion confusion(auto const&...) { return Confusion{1}; }
   std::vector<float> predict(auto const&...) { return {}; }
   std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  std::vector<std::vector<Hypothesis>> search(auto const&...) { return {}; }
   StepResult step(auto const&...) { return {}; }
   void save(auto const&...) const {}
   void export_model(auto const&...) const {}

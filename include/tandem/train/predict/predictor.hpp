@@ -22,6 +22,7 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/weight_names.hpp>
+#include <tandem/train/decode_network.hpp>
 #include <tandem/train/generate.hpp>
 #include <tandem/train/one_call.hpp>
 #include <tandem/train/options/batch_check.hpp>
@@ -41,6 +42,9 @@ struct PredictorOptions {
   /// Samples that are computed at once, for which memory is planned; predict() takes any number. A
   /// network that ends with a Vocabulary takes one at a time.
   int batch = 128;
+  /// Of a network that ends with a Vocabulary, hypotheses that translate() and search() write at
+  /// once; 0: as .batch says where it has two inputs, else 1.
+  int hypotheses = 0;
   int threads = 0;  ///< 0: all that the process may use
   /// How long one batch may take, or the dataset to read one sample; 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
@@ -68,6 +72,7 @@ class Predictor {
   void take(auto const&...) {}
   std::vector<float> predict(auto const&...) { return {}; }
   std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  std::vector<std::vector<Hypothesis>> search(auto const&...) { return {}; }
   std::vector<NamedParameter<float>> parameters() const { return {}; }
   MemoryReport memory() const { return {}; }
 };
@@ -164,8 +169,8 @@ class Predictor<Net, Backend> {
     std::int64_t const each = output_elements(sequences);
     expects(static_cast<std::int64_t>(outputs.size()) == batches.samples() * each,
             "predict(x, outputs): outputs must have room for the network's output of each sample");
-    for (std::int64_t first = 0; first < batches.samples(); first += options_.batch) {
-      forward(batches.of(first, options_.batch), outputs.data() + first * each);
+    for (std::int64_t first = 0; first < batches.samples(); first += at_once()) {
+      forward(batches.of(first, at_once()), outputs.data() + first * each);
     }
   }
 
@@ -177,8 +182,10 @@ class Predictor<Net, Backend> {
     check_inputs(data);
     std::int64_t const each = gives_logits ? graph.output().limit : output.elements();
     auto outputs = zeros<T>(data.size() * each, "predict(data)");
-    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
-    Loader<D, In> loader{data, evaluation_order(options_)};
+    auto memory = zeros<T>(std::min<std::int64_t>(at_once(), data.size()) * each, "predict()");
+    LoaderOptions order = evaluation_order(options_);
+    order.batch = at_once();
+    Loader<D, In> loader{data, order};
     for (tandem::Batch<In, typename D::Target> batch; loader.next(batch);) {
       forward({.x = batch.x,
                .size = batch.size,
@@ -218,6 +225,23 @@ class Predictor<Net, Backend> {
     }
   }
 
+  /// The likeliest texts by beam search, as Trainer::search().
+  /// @throws ContractError  likewise
+  std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {}) {
+    static_assert(detail::Searches<Net, writes_tokens, ProgramType>::value);
+    auto const call = one_call_.begin("search()");
+    if constexpr (!writes_tokens) {
+      return {};
+    } else {
+      for (auto const& source : task.sources) {
+        check_indices(source, 0, graph.node[0].limit, 0, "token");
+      }
+      return detail::decode(
+          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
+          [&](detail::DecodeCall const& rows) { run(detail::step_of<Batch>(rows)); });
+    }
+  }
+
   /// The parameters in the network's order: on Host views of the memory, on a GPU copies.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters() const {
     auto const call = one_call_.begin("parameters()");
@@ -227,6 +251,9 @@ class Predictor<Net, Backend> {
   [[nodiscard]] MemoryReport memory() const { return workers_.memory(0); }
 
  private:
+  // Samples of a batch; logits are of one, whose last row it is.
+  [[nodiscard]] int at_once() const { return gives_logits ? 1 : options_.batch; }
+
   static constexpr bool writes_tokens = gives_logits && graph.node[0].limit > 0;
   using Batch = typename Workers::Batch;
   using Batches = detail::SequenceBatches<ProgramType, Batch>;
@@ -246,7 +273,11 @@ class Predictor<Net, Backend> {
     expects(options.batch >= 1, "PredictorOptions: .batch must be 1 or more");
     expects(options.threads >= 0, "PredictorOptions: .threads must be 0 or more");
     expects(options.timeout.count() >= 0, "PredictorOptions: .timeout must be 0 or more");
-    return {.batch = gives_logits ? 1 : options.batch,
+    expects(options.hypotheses >= 0, "PredictorOptions: .hypotheses must be 0 or more");
+    int const written = options.hypotheses > 0     ? options.hypotheses
+                        : reads_two<ProgramType>() ? options.batch
+                                                   : 1;
+    return {.batch = gives_logits ? written : options.batch,
             .threads_per_device = options.threads,
             .timeout = options.timeout,
             .on_stall = options.on_stall,

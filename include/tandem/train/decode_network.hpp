@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Which networks a Decoder can write with, and what it must know of one.
+
+#include <tandem/engine/step/source.hpp>
+#include <tandem/graph/graph.hpp>
+#include <tandem/strategy/batch/options.hpp>
+#include <tandem/train/decode.hpp>
+#include <tandem/train/options/default_metric.hpp>
+
+namespace tandem::detail {
+
+/// Nodes that read rows of both inputs, as an attention to the source does.
+template <GraphSize Size>
+constexpr int count_attentions(Graph<Size> const& graph) {
+  int count = 0;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    bool both = false;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
+    }
+    count += both ? 1 : 0;
+  }
+  return count;
+}
+
+/// Whether a network reads a sentence and, in its second input, what is said of it so far: rows of
+/// tokens all, none of the first depends on the second, and its results are words.
+template <GraphSize Size>
+constexpr bool translates(Graph<Size> const& graph) {
+  bool fits = graph.node[1].kind == NodeKind::input && graph.node[0].limit > 0 &&
+              graph.node[1].limit > 0 && graph.output().criterion && graph.output().out.clock == 1;
+  for (int n = 0; n < graph.nodes && fits; ++n) {
+    Node const& node = graph.node[n];
+    fits = node.out.timed;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      fits = fits && graph.node[graph.source[e]].out.clock <= node.out.clock;
+    }
+  }
+  return fits;
+}
+
+template <bool Fits>
+struct Translates {
+  static constexpr bool value = true;
+  static_assert(Fits,
+                "translate(data): the network must be on Inputs<Tokens, Tokens>, its second input "
+                "what is written so far, whose rows end in a Vocabulary, all values rows of one of "
+                "both; of one input take generate(prompt) or search(prompts)");
+};
+
+/// What search() asks of a network: of two inputs that it translates, of one what generate() does.
+template <class Net, bool WritesTokens, class Program>
+constexpr bool searches() {
+  if constexpr (reads_two<Program>()) {
+    return Translates<translates(Program::network)>::value;
+  } else {
+    return Generates<WritesTokens, looks_back_only(Leaves<typename Net::body>{})>::value;
+  }
+}
+template <class Net, bool WritesTokens, class Program>
+struct Searches {
+  static constexpr bool value = searches<Net, WritesTokens, Program>();
+};
+
+/// @param most  samples of a step
+template <class Program>
+DecodeSizes decode_sizes(int most, Batching const& batching) {
+  constexpr auto const& graph = Program::network;
+  constexpr bool two = reads_two<Program>();
+  return {.source = graph.node[0].out[0],
+          .target = graph.node[two ? 1 : 0].out[0],
+          .vocabulary = graph.output().limit,
+          .two = two,
+          .attentions = count_attentions(graph),
+          .most = most,
+          .copies = Program::map.copies,
+          .batching = batching};
+}
+
+/// @p call as a step's batch.
+template <class Batch>
+Batch step_of(DecodeCall const& call) {
+  Batch batch{.x = call.x,
+              .size = call.size,
+              .time = call.time,
+              .lengths = call.lengths,
+              .position = call.position,
+              .parents = call.parents,
+              .scores = call.scores,
+              .coverage = call.coverage};
+  if (call.second != nullptr) {
+    batch.second = {call.second, 1, nullptr};
+  }
+  return batch;
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Beam search the slow way: of each hypothesis the network reads all that is written, without
+/// anything carried; and whether translate() finds the same.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/tandem.hpp>
+
+#include <support/watchdog.hpp>
+
+namespace tandem {
+namespace test::translated {
+
+using Double = BasicHost<Portable, Fp64>;
+inline constexpr int vocabulary = 7;
+inline constexpr int longest = 6;
+inline constexpr std::int32_t begin = 5;
+inline constexpr std::int32_t end = 6;
+struct Net : models::Gnmt<vocabulary, 5, 3, longest> {};
+
+/// Sentences of 1 to 4 tokens between begin and end.
+struct Data {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  [[nodiscard]] std::int64_t size() const { return 7; }
+  [[nodiscard]] Shape shape() const { return tokens_shape(longest); }
+  [[nodiscard]] Shape second_shape() const { return tokens_shape(longest); }
+  [[nodiscard]] int targets() const { return longest; }
+  [[nodiscard]] int length(std::int64_t index) const { return 3 + static_cast<int>(index * 3 % 4); }
+  [[nodiscard]] int second_length(std::int64_t index) const {
+    return 2 + static_cast<int>(index % 4);
+  }
+  [[nodiscard]] std::int32_t begin() const { return translated::begin; }
+  [[nodiscard]] std::int32_t end() const { return translated::end; }
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> second,
+            std::span<std::int32_t> y) const {
+    auto const fill = [&](std::span<std::int32_t> words, std::int64_t step) {
+      for (std::size_t t = 0; t < words.size(); ++t) {
+        words[t] = static_cast<std::int32_t>((index + static_cast<std::int64_t>(t) * step) % 5);
+      }
+    };
+    fill(x, 3);
+    fill(second, 2);
+    std::copy(second.begin() + 1, second.end(), y.begin());
+    x.front() = second.front() = translated::begin;
+    x.back() = y.back() = translated::end;
+  }
+};
+
+/// Log probabilities of the next token, by a Predictor that reads everything.
+template <class PredictorType>
+std::vector<double> next(PredictorType& predictor, std::vector<std::int32_t> const& source,
+                         std::vector<std::int32_t> const& written) {
+  std::vector<std::int32_t> text{begin};
+  text.insert(text.end(), written.begin(), written.end());
+  auto const logits = predictor.predict(source, {.time = static_cast<int>(source.size()),
+                                                 .second = text,
+                                                 .second_time = static_cast<int>(text.size())});
+  double sum = 0.0;
+  std::vector<double> list;
+  for (auto const logit : logits) {
+    list.push_back(static_cast<double>(logit));
+    sum += std::exp(list.back());
+  }
+  for (double& each : list) {
+    each -= std::log(sum);
+  }
+  return list;
+}
+
+struct Text {
+  std::vector<std::int32_t> tokens{};
+  double log_probability = 0.0;
+  bool ended = false;
+};
+
+/// The likeliest texts of at most @p most tokens, the end among them, by the book: every round
+/// sorts all that could come. Score: without coverage.
+template <class PredictorType>
+std::vector<Hypothesis> slow(PredictorType& predictor, std::vector<std::int32_t> const& source,
+                             Beam const& beam, int most) {
+  std::vector<Text> texts(1);
+  for (int t = 0; t < most; ++t) {
+    std::vector<Text> all;
+    for (Text const& text : texts) {
+      if (text.ended) {
+        all.push_back(text);
+        continue;
+      }
+      auto const more = next(predictor, source, text.tokens);
+      for (std::int32_t v = 0; v < static_cast<std::int32_t>(more.size()); ++v) {
+        all.push_back(text);
+        all.back().log_probability += more[static_cast<std::size_t>(v)];
+        all.back().ended = v == end;
+        if (v != end) {
+          all.back().tokens.push_back(v);
+        }
+      }
+    }
+    std::stable_sort(all.begin(), all.end(), [](Text const& a, Text const& b) {
+      return a.log_probability > b.log_probability;
+    });
+    all.resize(std::min(all.size(), static_cast<std::size_t>(beam.width)));
+    texts = all;
+  }
+  std::vector<Hypothesis> found;
+  for (Text const& text : texts) {
+    double const size = static_cast<double>(text.tokens.size()) + (text.ended ? 1.0 : 0.0);
+    found.push_back({text.tokens, text.log_probability * std::pow((5.0 + size) / 6.0, -beam.length),
+                     text.log_probability, text.ended});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
+  return found;
+}
+
+inline DecodeTask task() {
+  Data const data;
+  DecodeTask task{.begin = begin, .end = end};
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    std::vector<std::int32_t> x(static_cast<std::size_t>(data.length(i)));
+    std::vector<std::int32_t> second(static_cast<std::size_t>(data.second_length(i)));
+    std::vector<std::int32_t> y(second.size());
+    data.read(i, x, second, y);
+    task.sources.push_back(x);
+  }
+  return task;
+}
+
+inline void check_same(std::vector<Hypothesis> const& found, std::vector<Hypothesis> const& wanted,
+                       double bound) {
+  REQUIRE(found.size() == wanted.size());
+  for (std::size_t h = 0; h < found.size(); ++h) {
+    CHECK(found[h].tokens == wanted[h].tokens);
+    CHECK(found[h].ended == wanted[h].ended);
+    CHECK(std::fabs(found[h].score - wanted[h].score) <= bound);
+    CHECK(std::fabs(found[h].log_probability - wanted[h].log_probability) <= bound);
+  }
+}
+
+/// Makes the weights so large that hypotheses differ by much, on every device.
+template <class Model>
+void enlarge(Model& model, int replicas) {
+  for (int replica = 0; replica < replicas; ++replica) {
+    for (int copy = 0; copy < Model::ProgramType::map.copies; ++copy) {
+      for (auto const& p : model.parameters(replica, copy)) {
+        for (auto& value : p.value) {
+          value *= 8;
+        }
+      }
+    }
+  }
+  model.workers().run([](auto& rank) { rank.upload(); });
+}
+
+inline TrainerOptions options(int batch) {
+  return {.batch = batch,
+          .optimizer = Adam{.learning_rate = 0.01F},
+          .seed = 3,
+          .threads_per_device = 1};
+}
+
+/// @param bound  of a score; logits are floats
+template <class S, class Backend = Double>
+void check(int batch, std::vector<Beam> const& beams, double bound = 1e-5) {
+  test::Watchdog const watchdog{"translate()"};
+  Trainer<Net, S, Backend> trainer{options(batch)};
+  enlarge(trainer, S::ranks / S::devices);
+  Predictor<Net, Backend> predictor{{.batch = batch, .threads = 1}};
+  predictor.take(trainer);
+  DecodeTask const all = task();
+  for (Beam const& beam : beams) {
+    CAPTURE(beam.width);
+    auto const found = trainer.search(all, beam);
+    REQUIRE(found.size() == all.sources.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      CAPTURE(i);
+      int const most = beam.tokens > 0 ? beam.tokens : longest;
+      check_same(found[i], slow(predictor, all.sources[i], beam, most), bound);
+    }
+  }
+}
+
+}  // namespace test::translated
+}  // namespace tandem
