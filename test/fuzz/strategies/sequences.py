@@ -34,7 +34,7 @@ def generates(network):
 
 def is_of_host(network):
     """Whether a layer has no kernels for Cuda."""
-    return any(part["kind"] == "recurrent" for part in parts_in(network["body"]))
+    return any(part["kind"] == "recurrent" or part.get("sampled", 0) for part in parts_in(network["body"]))
 
 
 def is_by_sample(network):
@@ -48,6 +48,8 @@ def is_sound(network):
     if last["kind"] != "vocabulary" or shape_of(network["body"], network["input"]) is None:
         return False
     if sum(part["kind"] == "vocabulary" for part in parts_in(network["body"])) != 1:
+        return False
+    if last.get("sampled", 0) > network["vocabulary"] or (last.get("sampled", 0) and last["smoothing"]):
         return False
     embeddings = embeddings_in(network["body"])
     if len(embeddings) != 1 or embeddings[0] is not parts[0]:
@@ -95,6 +97,7 @@ def cpp(part):
         options += [] if part["bias"] else ["NoBias"]
         options += [f"Smoothing<Percent<{part['smoothing']}>>"] if part["smoothing"] else []
         options += [f"Chunked<{part['chunk']}>"] if part["chunk"] else []
+        options += [f"Sampled<{part['sampled']}>"] if part.get("sampled", 0) else []
         return spelled("Vocabulary", options + ([part["divisor"]] if part["divisor"] else []))
     return None
 
@@ -226,10 +229,15 @@ def random_network(r, largest=20):
         if not tied and r.random() < 0.4:
             channels = r.choice((2, 3, 5))
             parts.append(linear(r, channels))
-        parts.append({"kind": "vocabulary", "shares": tied, "bias": r.random() < 0.5,
-                      "smoothing": r.choice((0, 0, 0, 10, 30)), "chunk": r.choice((0, 0, 0, 1, 3, 7, 50)),
-                      "divisor": r.choice(("", "", "PerToken", "PerSample"))})
+        bias, smoothing = r.random() < 0.5, r.choice((0, 0, "of a sample", 10, 30))
+        last = {"kind": "vocabulary", "shares": tied, "bias": bias, "chunk": r.choice((0, 0, 0, 1, 3, 7, 50)),
+                "divisor": r.choice(("", "", "PerToken", "PerSample"))}
         vocabulary = r.randint(2, 12)
+        if smoothing == "of a sample":
+            last.update({"smoothing": 0, "sampled": 1 + time * channels % vocabulary})
+        else:
+            last.update({"smoothing": smoothing, "sampled": 0})
+        parts.append(last)
         network = {"input": Rows(time, 0), "vocabulary": vocabulary, "tied": tied, "body": seq(parts),
                    "classes": vocabulary}
         layers = sum("parts" not in part for part in parts_in(network["body"]))
@@ -246,9 +254,10 @@ def smaller_layers(part):
     changes = {"attention": ({"percent": 0}, {"causal": True}),
                "recurrent": ({"biases": 0}, {"forgets_less": False}), "layer_norm": ({"bias": False},),
                "linear": ({"bias": False},),
-               "vocabulary": ({"bias": False}, {"smoothing": 0}, {"chunk": 0}, {"divisor": ""})}.get(kind, ())
+               "vocabulary": ({"bias": False}, {"smoothing": 0}, {"chunk": 0}, {"sampled": 0},
+                              {"divisor": ""})}.get(kind, ())
     for change in changes:
-        if any(part[key] != value for key, value in change.items()):
+        if any(part.get(key, value) != value for key, value in change.items()):
             yield {**part, **change}
 
 
