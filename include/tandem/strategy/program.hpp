@@ -66,6 +66,16 @@ constexpr Asynchrony asynchrony_of() {
   }
 }
 
+/// Whether a layer of @p graph is Stateful.
+template <GraphSize Size>
+constexpr bool carries_states(Graph<Size> const& graph) {
+  bool any = false;
+  for (int n = 0; n < Size.nodes; ++n) {
+    any = any || graph.node[n].carried.any();
+  }
+  return any;
+}
+
 /// Trained parameters whose gradients are GradientRows.
 template <GraphSize Size>
 constexpr bool has_row_gradients(Graph<Size> const& graph) {
@@ -102,6 +112,15 @@ struct RowGradientsAreSound {
                 "RowGradient where each device has parts of two copies of the model (Chimera, "
                 "DualPipe, CrossModelParallel): whole arrays of gradients or weights are added "
                 "there; leave RowGradient out, or take another schedule");
+};
+
+template <bool Carries, bool IsAsynchronous>
+struct StatesAreSound {
+  static constexpr bool value = true;
+  static_assert(!Carries || !IsAsynchronous,
+                "Stateful in an asynchronous pipeline: its stages are at different steps, so that "
+                "there is no moment between two of them at which a state could be kept or begin "
+                "anew; take a synchronous schedule, such as OneFOneB");
 };
 
 template <bool Shared, bool IsAsynchronous, bool IsOrdered>
@@ -188,6 +207,9 @@ struct Program {
                     detail::shares_row_gradients(network),
                 has_row_gradients&& asynchrony.on(),
                 has_row_gradients && (map.copies > 1) > ::value);
+  /// Whether steps hand states on.
+  static constexpr bool stateful = detail::carries_states(network);
+  static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(

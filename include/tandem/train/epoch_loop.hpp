@@ -56,8 +56,9 @@ class EpochLoop {
       position_.position = 0;
     }
     cursor_.begin();
+    begin_states(data);
     line.leave_out(position_.position);
-    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
+    Loader<D, In> loader{data, order_of(data, index)};
     EpochResult result;
     auto const start = std::chrono::steady_clock::now();
     StepResult last;
@@ -100,6 +101,30 @@ class EpochLoop {
   }
 
  private:
+  // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
+  template <class D>
+  void begin_states([[maybe_unused]] D const& data) {
+    if constexpr (Workers::stateful) {
+      bool goes_on = position_.position > 0;
+      if constexpr (requires { D::epochs_go_on; }) {
+        goes_on = goes_on || D::epochs_go_on;
+      }
+      if (!goes_on) {
+        workers_.run([](auto& rank) { rank.reset_states(); });
+        position_.streams = 0;
+      }
+    }
+  }
+  template <class D>
+  LoaderOptions order_of(D const& data, std::int64_t index) const {
+    LoaderOptions const order = training_order(options_, index, position_.position);
+    if constexpr (Workers::stateful) {
+      return in_streams(order, data, true);
+    } else {
+      return order;
+    }
+  }
+
   StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
                        double seconds) const {
     return {.step = position_.step,

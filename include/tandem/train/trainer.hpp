@@ -23,6 +23,7 @@
 #include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/load_weights.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
+#include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/confusion.hpp>
 #include <tandem/train/count_confusion.hpp>
@@ -83,7 +84,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::LossFits<Net, LossType>::value);
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
+  static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
+  static_assert(detail::StatesRun<stateful, Backend>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Backend>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -177,7 +180,18 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     return train(data, epoch, Progress::none(), watchers...);
   }
 
-  /// Loss and metrics on @p data, in its order and without random augmentation.
+  /// The states of Stateful layers become 0: the next step's samples begin. train() does so by
+  /// itself where an epoch begins; without such layers this does nothing.
+  void reset_state() {
+    auto const call = one_call_.begin("reset_state()", OneCall::trains);
+    if constexpr (ProgramType::stateful) {
+      workers_.run([](RankType& rank) { rank.reset_states(); });
+      position_.streams = 0;
+    }
+  }
+
+  /// Loss and metrics on @p data, in its order and without random augmentation. States of Stateful
+  /// layers are carried from its beginning, where they are 0, to its end; those of training stay.
   /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
   ///               on, `average` evaluates the averages of the weights, `first` the weights
   /// @throws ContractError  data does not fit the network, or is empty
@@ -188,7 +202,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType const own = Batches::of(batch);
+      StepBatchType own = Batches::of(batch);
+      own.begins = batch.first == 0;
       Batches::check(own);
       add(sum, forward(own));
     });
@@ -323,16 +338,19 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
-  /// format. Of several processes the first writes. Also after a rank has failed, unless in an
+  /// format. Of several processes the first writes; with Stateful layers all must call it, since
+  /// each has the states of its samples. Also after a rank has failed, unless in an
   /// update.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save()");
+    auto const states =
+        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
     if (!leads()) {
       return;
     }
     save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
-                    optimizer_name(options_.optimizer), non_finite);
+                    optimizer_name(options_.optimizer), non_finite, states);
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
@@ -352,14 +370,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// options are the same. On an error, of whichever process, nothing has changed.
   void load(std::string const& path) {
     auto const call = one_call_.begin("load()", OneCall::trains);
-    position_ = replicas()
-                    .load(path,
-                          [&] {
-                            return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
-                                                   state_names(options_.optimizer),
-                                                   optimizer_name(options_.optimizer));
-                          })
-                    .position;
+    auto loaded = replicas().load(path, [&] {
+      return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
+                             state_names(options_.optimizer), optimizer_name(options_.optimizer),
+                             named_states<T>(graph, 0), options_.batch);
+    });
+    position_ = loaded.position;
+    take_states<ProgramType>(workers_, loaded.states, position_.streams);
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     cursor_ = {};
     take_loss_scale();
@@ -486,7 +503,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   void for_batches(D const& data, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<ProgramType, LossType>(data);
-    Loader<D, In> loader{data, evaluation_order(options_)};
+    LoaderOptions order = evaluation_order(options_);
+    if constexpr (ProgramType::stateful) {
+      order = in_streams(order, data, false);
+    }
+    Loader<D, In> loader{data, order};
     for (Batch<In, Target> batch; loader.next(batch);) {
       f(batch);
     }
@@ -501,6 +522,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       StepBatchType own = Batches::of(batch);
       Batches::check_input(own);
       own.targets = nullptr;
+      own.begins = batch.first == 0;
       own.outputs = memory.data();
       forward(own);
       f(batch, std::span<T const>{memory});

@@ -34,6 +34,7 @@ void check(int batch, WeightAverages averages = WeightAverages::none) {
     CHECK(has.weights <= most.weights);
     CHECK(has.kept <= most.kept);
     CHECK((!Exact || has.kept == most.kept));
+    CHECK(has.states == most.states);
     CHECK(has.recomputed == most.recomputed);
     CHECK(has.transient <= most.passing + most.activation_gradients);
     CHECK(tensors(has) <= most.total());
@@ -93,6 +94,15 @@ using Pairs = models::Gnmt<40, 16, 3, 12>;
 TEST_CASE("an encoder and a decoder, whose attention reads what a stage between relays") {
   check<Pairs, SingleDevice<>, Portable, Fp32, false>(8);
   check<Pairs, Pipeline<OneFOneB, 4, Split<4>, Split<2>, Split<4>>, Portable, Fp32, false>(16);
+}
+
+struct Lasting : Network<Tokens<24, 40>, Sequential<Embedding<40, 16>, Lstm<24, Stateful>,
+                                                    Gru<17, Stateful>, Vocabulary<40>>> {};
+
+TEST_CASE("what lives on from step to step is there twice") {
+  check<Lasting, Pipeline<OneFOneB, 4, Split<2>, Split<2>>>(16);
+  CHECK(device_memory<Lasting, DataParallel<2>, AdamW, Fp32>(16, 0).states ==
+        2 * 8 * ((24 + 24) * 4 + 72));
 }
 
 TEST_CASE("pipelines whose ends share the words") {

@@ -95,6 +95,8 @@ class TextStream {
     return (tokens_.size() - 2) / window_ + 1;  // tokens.size() - 1 targets, rounded up
   }
   [[nodiscard]] int window() const noexcept { return window_; }
+  /// In order each window goes on from the one before.
+  [[nodiscard]] static int streams() noexcept { return 1; }
   [[nodiscard]] Shape shape() const noexcept { return tokens_shape(window_); }
   [[nodiscard]] int targets() const noexcept { return window_; }
   [[nodiscard]] int vocabulary() const noexcept { return tokens_.vocabulary(); }

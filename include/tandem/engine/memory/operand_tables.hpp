@@ -85,6 +85,12 @@ class OperandTables {
     }
   }
 
+  /// What node @p n reads and writes for microbatch @p m, in a forward pass and where it is
+  /// computed again.
+  [[nodiscard]] Operands<T, P>& operands(int m, int n) const {
+    return storage(m).operands[static_cast<std::size_t>(n)];
+  }
+
   /// The edges that carry the network's input to nodes, in ascending order.
   [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
   void set_output(int m, T const* output) { storage(m).table.output = output; }

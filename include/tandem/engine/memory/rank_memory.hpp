@@ -108,6 +108,9 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     tables_.carry(m, [](int) { return static_cast<std::byte*>(nullptr); });
   }
 
+  /// See OperandTables.
+  [[nodiscard]] Operands<T, P>& operands(int m, int n) const { return tables_.operands(m, n); }
+
   /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
   /// apart.
   [[nodiscard]] T* outgoing(int node, int reader = 0) const {

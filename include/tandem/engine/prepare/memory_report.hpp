@@ -19,6 +19,7 @@ struct MemoryReport {
   std::int64_t scratch = 0;
   std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
   std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
+  std::int64_t states = 0;    ///< of Stateful layers, twice
   std::int64_t exchange = 0;  ///< averages of two models on their way
   std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
   std::int64_t feed =
@@ -31,7 +32,7 @@ struct MemoryReport {
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
-           versions + weights + exchange + wire + feed + tables + messages;
+           versions + weights + states + exchange + wire + feed + tables + messages;
   }
 };
 

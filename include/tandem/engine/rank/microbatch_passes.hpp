@@ -43,6 +43,13 @@ struct MicrobatchPasses {
     if (pass.position >= 0) {
       parts.memory.carry(t, own.first - slot.microbatches.begin());
     }
+    if constexpr (Parts::Whole::stateful) {
+      if (pass.position < 0) {
+        parts.states.point(
+            stage.id, own.first - slot.microbatches.begin(),
+            pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
+      }
+    }
     Nodes::forward(parts, pass, table);
     if (pass.position >= 0) {
       parts.memory.carry_nothing(t);

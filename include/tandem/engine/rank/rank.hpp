@@ -43,6 +43,7 @@ class Rank final
 
  public:
   using typename Base::Batch;
+  using typename Base::P;
   using typename Base::Slot;
   using typename Base::Whole;
   /// Whether a walk over the actions may be recorded once and replayed.
@@ -87,6 +88,11 @@ class Rank final
         slot_.feed.collect(parts_.device, watch_.waiter());
       }
       updates_.forgive(parts_);
+      if constexpr (Whole::stateful) {
+        if (slot_.key.training) {
+          parts_.states.undo();
+        }
+      }
     }
     return result;
   }
@@ -132,6 +138,23 @@ class Rank final
     collect();  // waits as a step does
     sums.get(parts_.device, numbers);
   }
+  void reset_states() override {
+    if constexpr (Whole::stateful) {
+      parts_.states.clear();
+    }
+  }
+  TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
+    if constexpr (Whole::stateful) {
+      slot_.microbatches.split(samples);
+      parts_.states.get(all, slot_.microbatches, Whole::map.parts());
+    }
+  }
+  TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
+    if constexpr (Whole::stateful) {
+      slot_.microbatches.split(samples);
+      parts_.states.put(all, slot_.microbatches, Whole::map.parts());
+    }
+  }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
     report.feed = slot_.feed.bytes();
@@ -159,6 +182,13 @@ class Rank final
 
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(parts_, state, batch, training, watch_.waiter());
+    if constexpr (Whole::stateful) {
+      if (training) {
+        parts_.states.begin_step();
+      } else if (batch.begins) {
+        parts_.states.begin_evaluation();
+      }
+    }
   }
 
   void training_step() {

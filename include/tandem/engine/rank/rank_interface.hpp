@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/engine/prepare/memory_report.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
@@ -48,6 +49,13 @@ class RankInterface {
   /// are their averages meanwhile. All ranks call both; elsewhere they do nothing.
   virtual void stand_in(WhichModel /*which*/) {}
   virtual void restore() {}
+
+  /// What Stateful layers hand from step to step becomes 0.
+  virtual void reset_states() {}
+  /// Writes the rank's rows of the states of a batch of @p samples, or takes them. The states of
+  /// other samples stay.
+  virtual void get_states(int /*samples*/, std::vector<NamedState<P>>& /*all*/) {}
+  virtual void put_states(int /*samples*/, std::vector<NamedState<P>>& /*all*/) {}
 
   /// The scale of the next step's loss, where losses are scaled; no step is queued.
   virtual void set_loss_scale(LossScale const& /*scale*/) {}

@@ -18,6 +18,7 @@
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/links/rank_links.hpp>
 #include <tandem/engine/links/tied_sums.hpp>
+#include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/rank_memory.hpp>
 #include <tandem/engine/prepare/memory_report.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
@@ -58,6 +59,7 @@ struct RankParts {
   static constexpr bool has_branches = HasSides<Device> && has_joins(Program::graph);
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
+  using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
 
   /// @param rank_plan  what it does in a step
@@ -70,6 +72,7 @@ struct RankParts {
         ops{options.largest_microbatch, options.device.threads, device},
         memory{device, ops, arrays_of(options), plan_task(options),
                plan.batching.leaves_of_copy(Whole::map.copies)},
+        states{device, Program::graph, ops.needs(), samples_of(options)},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
         gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
                   plan, tracer},
@@ -96,7 +99,7 @@ struct RankParts {
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    return {.samples = std::int64_t{options.largest_microbatch} * plan.batching.microbatches,
+    return {.samples = samples_of(options),
             .targets = targets_shape<LossType>(Whole::network.output().out)};
   }
   [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
@@ -110,6 +113,7 @@ struct RankParts {
     all.wire = gradients.wire_bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
+    all.states = states.bytes();
     return all;
   }
 
@@ -186,6 +190,7 @@ struct RankParts {
   Branching branches;
   Ops ops;
   Memory memory;
+  States states;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   GradientReduction<Program, Backend, Communicator> gradients;
@@ -194,6 +199,10 @@ struct RankParts {
   StepSums<Backend> sums;
 
  private:
+  // Of a step, on this rank, at most.
+  [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
+    return std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
+  }
   static constexpr int const* segments() {
     return Whole::checkpoint.every != 0 ? Program::segments.of : nullptr;
   }

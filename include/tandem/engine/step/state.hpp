@@ -43,6 +43,7 @@ struct StepBatch {
   /// begins with zeros; both on one device, and taken by the same copy of the model. Null: each
   /// with its own.
   std::int32_t const* parents = nullptr;
+  bool begins = false;      ///< of an evaluation: the states of Stateful layers are 0 before it
   float* scores = nullptr;  ///< (size, limit), written if not null: logits of each last row
   /// (size, longest of the first input), on Host written if not null: how much of each of its rows
   /// the network's attention has taken so far.

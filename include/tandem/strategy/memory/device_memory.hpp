@@ -34,6 +34,7 @@ struct DeviceMemory {
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers, and rows
   std::int64_t optimizer_state = 0;
+  std::int64_t states = 0;      ///< of Stateful layers, twice
   std::int64_t exchange = 0;    ///< averages of two models on their way
   std::int64_t kept = 0;        ///< activations of all live microbatches
   std::int64_t recomputed = 0;  ///< of one run of layers
@@ -42,8 +43,8 @@ struct DeviceMemory {
       0;  ///< those that live at once, of one backward pass or of all not yet retired
 
   [[nodiscard]] constexpr std::int64_t total() const {
-    return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
-           recomputed + passing + activation_gradients;
+    return parameters + versions + weights + gradients + optimizer_state + states + exchange +
+           kept + recomputed + passing + activation_gradients;
   }
 };
 
@@ -58,6 +59,7 @@ struct StageMemory {
 /// What a device trains, in values: what the compiler knows of a program, or a planner has made up.
 struct MemoryTask {
   std::int64_t batch = 1;         ///< samples of the largest microbatch
+  std::int64_t samples = 0;       ///< of all microbatches of the replica; 0: of one
   std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
   std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
@@ -141,6 +143,11 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
     bool const with_state = task.averaging.what == Averaged::weights_and_state;
     memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
   }
+  for (int n = 0; n < graph.nodes; ++n) {
+    CarriedState const& own = graph.node[n].carried;
+    std::int64_t const bytes = own.c * task.master_bytes + own.h * task.scalar_bytes;
+    memory.states += 2 * std::max(task.samples, task.batch) * ((bytes + 7) / 8 * 8);
+  }
   detail::count_activations(graph, task, memory);
   return memory;
 }
@@ -166,22 +173,22 @@ constexpr DeviceMemory device_memory(int batch, int states) {
                             : live_microbatches(Whole::table, Whole::map, own.id),
                 .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
   }
-  return tandem::device_memory(Device::graph, {.batch = largest_microbatch(batch, batching),
-                                               .master_bytes = sizeof(typename Precision::Master),
-                                               .scalar_bytes = sizeof(typename Precision::Scalar),
-                                               .elements = Device::layout.elements,
-                                               .trained = Device::layout.trained,
-                                               .dense = Device::layout.dense,
-                                               .microbatches = batching.microbatches,
-                                               .replicas = Device::gradient_replicas,
-                                               .states = states,
-                                               .gradients = buffers,
-                                               .places = Device::places.count(),
-                                               .reproducible = batching.reproducible,
-                                               .averaging = Whole::averaging,
-                                               .stage = stage,
-                                               .stages = Device::stages.count,
-                                               .segment = Device::segments.of});
+  return tandem::device_memory(
+      Device::graph,
+      {.batch = largest_microbatch(batch, batching),
+       .samples = std::int64_t{largest_microbatch(batch, batching)} * batching.microbatches,
+       .master_bytes = sizeof(typename Precision::Master),
+       .scalar_bytes = sizeof(typename Precision::Scalar),
+       .elements = Device::layout.elements,
+       .trained = Device::layout.trained,
+       .states = states,
+       .gradients = buffers,
+       .places = Device::places.count(),
+       .reproducible = batching.reproducible,
+       .averaging = Whole::averaging,
+       .stage = stage,
+       .stages = Device::stages.count,
+       .segment = Device::segments.of});
 }
 
 }  // namespace detail

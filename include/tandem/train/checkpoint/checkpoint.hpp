@@ -10,7 +10,8 @@
 /// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
 /// training, tandem.learning_rate as a double; where the loss is scaled, tandem.loss_scale as a
 /// float, tandem.loss_scale_steps and tandem.skipped_steps; averages of weights are
-/// "average.<name>". Shapes are those of PyTorch's layers of the same name. Of two models that may
+/// "average.<name>"; states of Stateful layers, (samples, numbers), are "state.<path>.h" and
+/// "state.<path>.c". Shapes are those of PyTorch's layers of the same name. Of two models that may
 /// differ the second one's parameters are there, too, their names behind "second."; a strategy with
 /// one model reads the mean of both, and one with two gives both what a file has for one.
 
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include <tandem/core/loss_scaling.hpp>
+#include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/check_finite.hpp>
@@ -36,6 +38,8 @@ struct TrainingPosition {
   /// In place of the optimizer's, before schedule and groups; -1: the optimizer's.
   double learning_rate = -1.0;
   LossScale scaling{};  ///< of the next step's loss, where losses are scaled
+  /// Of a network with Stateful layers: samples whose states go on; 0: they begin.
+  int streams = 0;
 
   [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
 };
@@ -122,11 +126,16 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 template <class T>
 void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      std::vector<std::string> const& state_names, TrainingPosition position,
-                     std::string const& optimizer, NonFinite non_finite = NonFinite::refused) {
+                     std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
+                     std::vector<NamedState<T>> const& states = {}) {
   auto const once = detail::each_once(parameters);
   std::vector<TensorView> tensors = detail::checkpoint_tensors(once, state_names);
   for (TensorView const& tensor : detail::average_tensors(once)) {
     tensors.push_back(tensor);
+  }
+  for (NamedState<T> const& state : states) {
+    tensors.push_back(detail::view_of(state.name, {2, {position.streams, state.numbers}},
+                                      std::span<T const>{state.value}));
   }
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),

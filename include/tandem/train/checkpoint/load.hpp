@@ -21,6 +21,7 @@
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/io/safetensors/numbers.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 
 namespace tandem {
@@ -38,7 +39,8 @@ struct LoadedCheckpoint {
   Safetensors file;
   std::vector<CheckpointCopy> copies;
   TrainingPosition position{};
-  std::vector<std::string> unused{};  ///< of load_weights(): tensors that nobody takes
+  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of position.streams samples
+  std::vector<std::string> unused{};    ///< of load_weights(): tensors that nobody takes
 
   /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
   void take() const noexcept {
@@ -142,13 +144,14 @@ bool has_averages(Safetensors const& file) {
 /// Every tensor of the file is a wanted one or a position.
 template <class = void>
 void check_all_known(Safetensors const& file, std::string const& path,
-                     std::vector<TensorView> const& wanted) {
+                     std::vector<TensorView> const& wanted, auto const& states) {
   for (TensorView const& tensor : file.tensors()) {
     bool const known =
         tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
         std::ranges::any_of(scaling_fields,
                             [&](ScalingField const& field) { return tensor.name == field.name; }) ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
+        std::ranges::any_of(states, [&](auto const& s) { return s.name == tensor.name; }) ||
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });
     if (!known) {
@@ -176,7 +179,9 @@ void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> 
 
 /// Reads and checks a checkpoint for @p ranks, the parameters of every rank. Where they have
 /// averages and the file has none, these begin at its weights.
-/// @param whole  all parameters of the network, of both models if they may differ
+/// @param whole   all parameters of the network, of both models if they may differ
+/// @param states  of Stateful layers, of no samples
+/// @param most    samples whose states are taken; where the file has none they are 0
 /// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
 /// shape
 template <class T>
@@ -184,7 +189,8 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks,
                                     std::vector<std::string> const& state_names,
-                                    std::string const& optimizer) {
+                                    std::string const& optimizer,
+                                    std::vector<NamedState<T>> states = {}, int most = 0) {
   LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
   Safetensors const& file = loaded.file;
   std::string const* const writer = file.find_metadata("optimizer");
@@ -216,7 +222,9 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
     static_cast<void>(detail::matching(file, path, tensor));
   }
   loaded.position = detail::read_position(file, path);
-  detail::check_all_known(file, path, wanted);
+  detail::check_all_known(file, path, wanted, states);
+  loaded.position.streams = detail::read_states(file, path, states, most);
+  loaded.states = std::move(states);
   for (auto const& rank : ranks) {
     std::vector<TensorView> const own =
         detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);

@@ -70,7 +70,7 @@ std::size_t letters_between(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.",
+inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
                                                       "second."};
 
 /// The tensors of a file under the names of a network.

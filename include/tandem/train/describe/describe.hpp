@@ -38,7 +38,7 @@ std::string memory_line(std::string const& device, DeviceMemory const& m) {
   std::snprintf(line, sizeof line, "%-8.20s %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f\n",
                 device.c_str(), mib(m.parameters), mib(m.gradients), mib(m.optimizer_state),
                 mib(m.kept + m.recomputed + m.passing), mib(m.activation_gradients),
-                mib(m.versions + m.weights + m.exchange), mib(m.total()));
+                mib(m.versions + m.weights + m.states + m.exchange), mib(m.total()));
   return line;
 }
 

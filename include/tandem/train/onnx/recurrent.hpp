@@ -82,6 +82,15 @@ struct OnnxHasNoProjection {
                 "Projection<P> out, or put a Linear<P, NoBias> behind");
 };
 
+template <RecurrentOptions O>
+struct OnnxHasNoSteps {
+  static constexpr bool value = true;
+  static_assert(!O.stateful,
+                "export_onnx(trainer, path): ONNX's LSTM and GRU know of no step before, so that a "
+                "Stateful layer's text would begin anew with each call; export a network without "
+                "Stateful that has loaded these weights");
+};
+
 }  // namespace detail
 
 /// Without lengths: every sample is as long as the batch.
@@ -89,6 +98,7 @@ template <int H, class... Options>
 struct OnnxLayer<Lstm<H, Options...>> {
   static constexpr detail::RecurrentOptions options = Lstm<H, Options...>::options;
   static_assert(detail::OnnxHasNoProjection<options>::value);
+  static_assert(detail::OnnxHasNoSteps<options>::value);
   static std::string write(OnnxNode const& n) {
     return detail::onnx_recurrent(n, options, "LSTM", {0, 3, 1, 2}, {});
   }
@@ -96,6 +106,7 @@ struct OnnxLayer<Lstm<H, Options...>> {
 
 template <int H, class... Options>
 struct OnnxLayer<Gru<H, Options...>> {
+  static_assert(detail::OnnxHasNoSteps<Gru<H, Options...>::options>::value);
   static std::string write(OnnxNode const& n) {
     return detail::onnx_recurrent(n, Gru<H, Options...>::options, "GRU", {1, 0, 2},
                                   {{"linear_before_reset", std::int64_t{1}}});

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// What an asynchronous pipeline asks of its backend and of a trainer's options.
+/// What an asynchronous pipeline asks of its backend and of a trainer's options, and Stateful
+/// layers of theirs.
 
 #include <type_traits>
 #include <variant>
@@ -34,13 +35,21 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
-/// In place of a backend for which AsynchronyRuns has said no: of it nothing more is asked, and it
+template <bool Carries, class Backend>
+struct StatesRun {
+  static constexpr bool value = true;
+  static_assert(!Carries || is_host<Backend>(),
+                "Trainer: Stateful layers run on Host, since a GPU has several steps queued, of "
+                "which each would need the states of the one before; take Host, or leave Stateful "
+                "out");
+};
+
+/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
 /// computes nothing.
 struct RefusedBackend {};
 
-template <bool Asynchronous, class Backend>
-using AskedBackend =
-    std::conditional_t<!Asynchronous || is_host<Backend>(), Backend, RefusedBackend>;
+template <bool OfHost, class Backend>
+using AskedBackend = std::conditional_t<!OfHost || is_host<Backend>(), Backend, RefusedBackend>;
 
 }  // namespace detail
 

@@ -338,7 +338,8 @@ class Predictor<Net, Backend> {
     }
   }
 
-  void run(Batch const& batch) {
+  void run(Batch batch) {
+    batch.begins = true;
     expects(loaded_ || graph.parameters == 0,
             "Predictor: it has no parameters yet: give load(path), or take(trainer)");
     workers_.run([&](RankType& rank) { return rank.forward({}, batch); }, WorkKind::computes);

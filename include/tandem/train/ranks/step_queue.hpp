@@ -36,6 +36,10 @@ class StepQueue {
   /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
             Batch const& batch, bool traced = false) {
+    expects(
+        !Workers::stateful || position.streams == 0 || position.streams == batch.size,
+        "a step of a network with Stateful layers must have as many samples as the step before, "
+        "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
     StepState const state{
         .seed = options.seed,
         .step = position.step,
@@ -43,6 +47,7 @@ class StepQueue {
         .clip_norm = options.clip_norm};
     workers.queue(state, batch, traced);
     before_.push_back(position);
+    position.streams = Workers::stateful ? batch.size : 0;
     ++position.step;
   }
 

@@ -41,6 +41,8 @@ class WorkerGroup {
   using P = typename Backend::Master;
   using Target = typename LossType::Target;
   using Batch = StepBatchOf<typename Program::template Device<0>, Backend, LossType>;
+  /// Whether steps hand states on, sample by sample.
+  static constexpr bool stateful = Program::stateful;
   /// Whether the ranks run without a barrier between steps.
   static constexpr bool streams = Program::asynchrony.on();
   using RankType = std::conditional_t<streams, StreamedRank<Batch>, SteppedRank<Batch>>;

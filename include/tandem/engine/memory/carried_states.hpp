@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// CarriedStates: what the Stateful layers of a rank hand from step to step, for each sample of its
+/// part of the global batch.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/engine/step/microbatches.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/ops/op.hpp>
+
+namespace tandem {
+
+/// One tensor of the states of the global batch, (samples, numbers), under its name in checkpoints.
+template <class P>
+struct NamedState {
+  std::string name;
+  int node = 0;    ///< index in the network's graph
+  bool c = false;  ///< else h
+  int numbers = 0;
+  std::vector<P> value{};
+};
+
+/// Those of all Stateful layers of a network, zeros of @p samples samples: "state.<path>.h", and
+/// behind it, of an Lstm, "state.<path>.c".
+template <class P>
+TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int samples) {
+  std::vector<NamedState<P>> list;
+  for (int n = 0; n < network.nodes; ++n) {
+    CarriedState const& carried = network.node[n].carried;
+    std::string const path = to_string(network.node[n].path);
+    auto const add = [&](bool c, int numbers) {
+      if (numbers > 0) {
+        list.push_back({.name = "state." + (path.empty() ? path : path + ".") + (c ? "c" : "h"),
+                        .node = n,
+                        .c = c,
+                        .numbers = numbers,
+                        .value = std::vector<P>(static_cast<std::size_t>(samples) *
+                                                static_cast<std::size_t>(numbers))});
+      }
+    };
+    add(false, carried.h);
+    add(true, carried.c);
+  }
+  return list;
+}
+
+/// In the host's memory. Twice: what the last step has left, and what a pass begins with, so that
+/// it can be computed again, and a step that failed undone. Between steps of training the second
+/// has the states of an evaluation, which do not disturb those of training.
+template <class Backend>
+class CarriedStates {
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+
+ public:
+  /// @param needs    of each node's op
+  /// @param samples  of the rank, at most
+  TANDEM_COLD CarriedStates(typename Backend::Device& device, GraphView graph,
+                            std::vector<OpNeeds> const& needs, std::int64_t samples)
+      : graph_{graph},
+        of_node_(places(graph, needs, samples)),
+        left_{device, static_cast<std::size_t>(of_node_.back().offset)},
+        begun_{device, static_cast<std::size_t>(of_node_.back().offset)} {
+    clear();
+  }
+
+  /// All states are 0.
+  void clear() { std::memset(left_.data(), 0, left_.bytes()); }
+  /// An evaluation begins, or each of its steps goes on where the one before has ended.
+  void begin_evaluation() { std::memset(begun_.data(), 0, begun_.bytes()); }
+  /// A step of training begins.
+  void begin_step() { std::memcpy(begun_.data(), left_.data(), begun_.bytes()); }
+  /// It has failed: the states are those of before.
+  void undo() { std::memcpy(left_.data(), begun_.data(), begun_.bytes()); }
+
+  /// Points the operands of stage @p stage to what a pass from sample @p first of the rank on
+  /// begins with, and to where it leaves what its samples have got to.
+  template <class OperandsOf>
+  void point(int stage, std::int64_t first, bool training, OperandsOf const& operands) const {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Place const& own = of_node_[static_cast<std::size_t>(n)];
+      if (own.bytes > 0 && graph_.node[n].stage == stage) {
+        std::int64_t const at = own.offset + first * own.bytes;
+        operands(n).carry = begun_.data() + at;
+        operands(n).carried_on = (training ? left_ : begun_).data() + at;
+      }
+    }
+  }
+
+  /// Writes the rank's rows of @p all. @param own  of a batch of as many samples
+  TANDEM_COLD void get(std::vector<NamedState<P>>& all, RankMicrobatches const& own,
+                       int parts) const {
+    each_row(all, own, parts, [](auto* state, P* row, int numbers) {
+      for (int i = 0; i < numbers; ++i) {
+        row[i] = static_cast<P>(state[i]);
+      }
+    });
+  }
+  /// The other way round.
+  TANDEM_COLD void put(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts) {
+    each_row(all, own, parts, [](auto* state, P const* row, int numbers) {
+      for (int i = 0; i < numbers; ++i) {
+        state[i] = static_cast<std::remove_pointer_t<decltype(state)>>(row[i]);
+      }
+    });
+  }
+
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>(left_.bytes() + begun_.bytes());
+  }
+
+ private:
+  struct Place {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;  // of a sample
+  };
+
+  // Of each node, and the end.
+  TANDEM_COLD static std::vector<Place> places(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               std::int64_t samples) {
+    std::vector<Place> list;
+    std::int64_t offset = 0;
+    for (int n = 0; n < graph.nodes; ++n) {
+      bool const carries = graph.node[n].carried.any();
+      Place const own{offset, carries ? needs[static_cast<std::size_t>(n)].carried_bytes : 0};
+      list.push_back(own);
+      offset += own.bytes * samples;
+    }
+    list.push_back({offset, 0});
+    return list;
+  }
+
+  // f(the numbers in memory, those of the tensor, how many) of each sample that is this rank's.
+  template <class F>
+  void each_row(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts,
+                F const& f) const {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      Place const& place = of_node_[static_cast<std::size_t>(n)];
+      for (NamedState<P>& tensor : all) {
+        if (tensor.node != node.origin || place.bytes == 0) {
+          continue;
+        }
+        int const copy = node.stage / parts;
+        for (std::int64_t b = own.begin(copy); b < own.end(copy); ++b) {
+          std::byte* const state = left_.data() + place.offset + (b - own.begin()) * place.bytes;
+          P* const row = tensor.value.data() + b * tensor.numbers;
+          if (tensor.c) {
+            f(reinterpret_cast<P*>(state), row, tensor.numbers);
+          } else {
+            std::size_t const before = sizeof(P) * static_cast<std::size_t>(node.carried.c);
+            f(reinterpret_cast<T*>(state + before), row, tensor.numbers);
+          }
+        }
+      }
+    }
+  }
+
+  GraphView graph_;
+  std::vector<Place> of_node_;
+  Buffer left_;
+  Buffer begun_;
+};
+
+/// Of a network without such layers.
+struct NoCarriedStates {
+  NoCarriedStates(auto const&... /*arguments*/) {}
+  [[nodiscard]] static std::int64_t bytes() { return 0; }
+};
+
+}  // namespace tandem
