@@ -15,6 +15,7 @@
 #include <tandem/data/augment.hpp>
 #include <tandem/data/cifar10.hpp>
 #include <tandem/data/first.hpp>
+#include <tandem/data/in_buckets.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/data/mnist.hpp>
 #include <tandem/data/soft_labels.hpp>

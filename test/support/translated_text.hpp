@@ -62,11 +62,18 @@ struct Data {
 template <class PredictorType>
 std::vector<double> next(PredictorType& predictor, std::vector<std::int32_t> const& source,
                          std::vector<std::int32_t> const& written) {
+  std::vector<std::int32_t> x = source;
   std::vector<std::int32_t> text{begin};
-  text.insert(text.end(), written.begin(), written.end());
-  auto const logits = predictor.predict(source, {.time = static_cast<int>(source.size()),
-                                                 .second = text,
-                                                 .second_time = static_cast<int>(text.size())});
+  Sequences sequences;
+  if constexpr (input_shape<typename PredictorType::ProgramType>(1).valid()) {
+    text.insert(text.end(), written.begin(), written.end());
+    sequences.second = text;
+    sequences.second_time = static_cast<int>(text.size());
+  } else {
+    x.insert(x.end(), written.begin(), written.end());
+  }
+  sequences.time = static_cast<int>(x.size());
+  auto const logits = predictor.predict(x, sequences);
   double sum = 0.0;
   std::vector<double> list;
   for (auto const logit : logits) {
@@ -171,25 +178,32 @@ inline TrainerOptions options(int batch) {
           .threads_per_device = 1};
 }
 
+/// Whether @p model finds what the slow search with @p predictor, of the same weights, finds.
+template <class Model, class PredictorType>
+void check_search(Model& model, PredictorType& predictor, DecodeTask const& all, Beam const& beam,
+                  double bound) {
+  CAPTURE(beam.width);
+  auto const found = model.search(all, beam);
+  REQUIRE(found.size() == all.sources.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    int const most = beam.tokens > 0 ? beam.tokens : longest;
+    check_same(found[i], slow(predictor, all.sources[i], beam, most), bound);
+  }
+}
+
 /// @param bound  of a score; logits are floats
-template <class S, class Backend = Double>
+template <class S, class Backend = Double, class Network = Net>
 void check(int batch, std::vector<Beam> const& beams, double bound = 1e-5) {
   test::Watchdog const watchdog{"translate()"};
-  Trainer<Net, S, Backend> trainer{options(batch)};
+  Trainer<Network, S, Backend> trainer{options(batch)};
   enlarge(trainer, S::ranks / S::devices);
-  Predictor<Net, Backend> predictor{{.batch = batch, .threads = 1}};
+  Predictor<Network, Backend> predictor{{.hypotheses = batch, .threads = 1}};
   predictor.take(trainer);
-  DecodeTask const all = task();
   for (Beam const& beam : beams) {
-    CAPTURE(beam.width);
-    auto const found = trainer.search(all, beam);
-    REQUIRE(found.size() == all.sources.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      CAPTURE(i);
-      int const most = beam.tokens > 0 ? beam.tokens : longest;
-      check_same(found[i], slow(predictor, all.sources[i], beam, most), bound);
-    }
+    check_search(trainer, predictor, task(), beam, bound);
   }
+  check_search(predictor, predictor, task(), beams.front(), bound);
 }
 
 }  // namespace test::translated

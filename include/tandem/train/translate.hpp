@@ -9,12 +9,14 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/train/beam.hpp>
 #include <tandem/train/decode.hpp>
+#include <tandem/train/decode_network.hpp>
 
 namespace tandem {
 
@@ -52,8 +54,9 @@ Translations translate(Model& model, D const& data, Beam const& beam = {}) {
   static_assert(TranslationData<D>,
                 "translate(model, data): the dataset must be of pairs and have begin() and end(), "
                 "as Pairs");
+  constexpr bool fits = detail::Translates<detail::translates(Model::graph)>::value;
   Translations all;
-  if constexpr (TranslationData<D>) {
+  if constexpr (TranslationData<D> && fits) {
     DecodeTask task{.begin = data.begin(), .end = data.end()};
     std::vector<std::int32_t> second;
     std::vector<typename D::Target> y;

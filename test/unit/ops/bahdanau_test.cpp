@@ -111,8 +111,8 @@ struct Setting {
   }
 };
 
-/// Element (b, t, c) of the output, by the formula.
-double expected(Setting<double> const& s, int b, int t, int c) {
+/// Of row (b, t), what it takes of each key, by the formula.
+std::vector<double> shares(Setting<double> const& s, int b, int t) {
   auto const at = [](std::vector<double> const& v, int i) {
     return v[static_cast<std::size_t>(i)];
   };
@@ -121,7 +121,7 @@ double expected(Setting<double> const& s, int b, int t, int c) {
     norm += v * v;
   }
   double total = 0.0;
-  double sum = 0.0;
+  std::vector<double> list;
   for (int j = 0; j < std::min(s.k, int{s.lengths[static_cast<std::size_t>(b)]}); ++j) {
     double score = 0.0;
     for (int h = 0; h < hidden; ++h) {
@@ -136,10 +136,24 @@ double expected(Setting<double> const& s, int b, int t, int c) {
       }
       score += s.parameter[4][0] / std::sqrt(norm) * at(s.parameter[2], h) * std::tanh(inner);
     }
-    total += std::exp(score);
-    sum += std::exp(score) * at(s.x[1], (b * s.k + j) * memory_size + c);
+    list.push_back(std::exp(score));
+    total += list.back();
   }
-  return sum / total;
+  for (double& each : list) {
+    each /= total;
+  }
+  return list;
+}
+
+/// Element (b, t, c) of the output.
+double expected(Setting<double> const& s, int b, int t, int c) {
+  std::vector<double> const list = shares(s, b, t);
+  double sum = 0.0;
+  for (std::size_t j = 0; j < list.size(); ++j) {
+    auto const row = static_cast<std::size_t>(b * s.k) + j;
+    sum += list[j] * s.x[1][row * memory_size + static_cast<std::size_t>(c)];
+  }
+  return sum;
 }
 
 TEST_CASE("the output is that of the formula, of all rows and of a shorter step") {
@@ -157,6 +171,52 @@ TEST_CASE("the output is that of the formula, of all rows and of a shorter step"
     }
     CHECK(worst <= 1e-14);
   }
+}
+
+TEST_CASE("rows that come one by one, after the keys came with the first, give the same") {
+  Setting<double> s{queries, keys - 1};
+  std::int64_t const each = s.op.needs().carried_bytes;
+  CHECK(each % 8 == 0);
+  host::Buffer carry{static_cast<std::size_t>(batch * each)};
+  std::vector<float> coverage(batch * keys, -1.0F);
+  std::vector<double> taken(batch * keys);
+  double worst = 0.0;
+  for (int t = 0; t < s.q; ++t) {
+    std::vector<double> row(batch * query_size);
+    std::vector<double> y(batch * memory_size);
+    for (int b = 0; b < batch; ++b) {
+      std::copy_n(s.x[0].begin() + (b * s.q + t) * query_size, query_size,
+                  row.begin() + b * query_size);
+    }
+    Pass<host::Device> pass = s.pass();
+    pass.training = false;
+    pass.time = 1;
+    pass.position = t;
+    pass.coverage = coverage.data();
+    pass.other_time = t == 0 ? s.k : 0;
+    pass.other_lengths = t == 0 ? s.lengths.data() : nullptr;
+    s.with([&](Operands<double> o) {
+      double const* const values[] = {row.data(), t == 0 ? s.x[1].data() : nullptr};
+      o.x = values;
+      o.y = y.data();
+      o.carry = carry.data();
+      s.op.forward(o, pass);
+    });
+    for (int b = 0; b < batch; ++b) {
+      for (int c = 0; c < memory_size; ++c) {
+        worst = std::max(worst, std::fabs(y[static_cast<std::size_t>(b * memory_size + c)] -
+                                          expected(s, b, t, c)));
+      }
+      std::vector<double> const list = shares(s, b, t);
+      for (std::size_t j = 0; j < list.size(); ++j) {
+        taken[static_cast<std::size_t>(b * keys) + j] += list[j];
+      }
+    }
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      worst = std::max(worst, std::fabs(double{coverage[i]} - taken[i]) * 1e-7);
+    }
+  }
+  CHECK(worst <= 1e-13);
 }
 
 TEST_CASE("gradients of both inputs and all parameters equal finite differences") {

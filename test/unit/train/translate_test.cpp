@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // translate() finds what a beam search finds that carries nothing from token to token.
 
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/text.hpp>
+
+#include <support/temporary_folder.hpp>
 #include <translated_text.hpp>
 
 namespace tandem {
@@ -22,6 +31,83 @@ TEST_CASE("several sentences at a time, of any width, short and long: as the slo
 TEST_CASE("under strategies of several devices") {
   check<DataParallel<2>>(13, {{.width = 3}});
   check<Pipeline<OneFOneB, 2, Split<4>, Split<6>>>(9, {{.width = 3}});
+}
+
+/// Five letters.
+struct Letters {
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const {
+    std::vector<std::int32_t> tokens;
+    for (char const letter : text) {
+      tokens.push_back(letter - 'a');
+    }
+    return tokens;
+  }
+  [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const {
+    std::string text;
+    for (std::int32_t const token : tokens) {
+      text += static_cast<char>('a' + token);
+    }
+    return text;
+  }
+  [[nodiscard]] int size() const { return 5; }
+};
+
+TEST_CASE("of a dataset of pairs there is text, too, and its score") {
+  test::Watchdog const watchdog{"translate()"};
+  test::TemporaryFolder const folder;
+  test::put(folder.file("source"), "abcd\nb\ncab\nda\n");
+  test::put(folder.file("target"), "abcd\nb\ncab\nda\n");
+  Pairs const pairs{folder.file("source"),
+                    folder.file("target"),
+                    Letters{},
+                    {.longest = test::translated::longest, .buckets = 1}};
+  Trainer<Net, SingleDevice<>, Double> trainer{test::translated::options(9)};
+  for (Epoch const epoch : epochs(1000)) {
+    trainer.train(pairs, epoch);
+  }
+  auto const found = translate(trainer, pairs, {.width = 3, .length = 0.6, .coverage = 0.1});
+  REQUIRE(found.size() == 4);
+  for (std::size_t i = 0; i < found.size(); ++i) {  // it has learnt to say the same
+    auto const index = static_cast<std::int64_t>(i);
+    CHECK(found.text[i] == pairs.target(index));
+    CHECK(found.tokens[i] == Letters{}.encode(pairs.target(index)));
+    CHECK(found.score[i] < 0.0);
+  }
+  CHECK(std::fabs(bleu(found, pairs).precision[0] - 100.0) < 1e-9);
+
+  Predictor<Net, Double> predictor{{.batch = 9, .threads = 1}};
+  predictor.take(trainer);
+  CHECK(translate(predictor, pairs, {.width = 3}).text == found.text);
+  CHECK(translate(predictor, Data{}).text.empty());
+
+  // What is passed over costs: the score with coverage is that without, and the penalty.
+  auto const plain = trainer.search(test::translated::task(), {.width = 1});
+  auto const covered = trainer.search(test::translated::task(), {.width = 1, .coverage = 2.0});
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    CHECK(covered[i][0].tokens == plain[i][0].tokens);
+    CHECK(covered[i][0].score < plain[i][0].score);
+    CHECK(std::isfinite(covered[i][0].score));
+  }
+}
+
+TEST_CASE("in the order of lengths an evaluation is the same, with less padding") {
+  test::Watchdog const watchdog{"evaluate()"};
+  InBuckets<Data> const sorted = in_buckets(Data{});
+  std::vector<bool> seen(7);
+  for (std::int64_t i = 0; i < sorted.size(); ++i) {
+    seen[static_cast<std::size_t>(sorted.original(i))] = true;
+    CHECK(sorted.length(i) == Data{}.length(sorted.original(i)));
+    CHECK((i == 0 || std::max(sorted.length(i), sorted.second_length(i)) >=
+                         std::max(sorted.length(i - 1), sorted.second_length(i - 1))));
+  }
+  CHECK(seen == std::vector<bool>(7, true));
+  LoaderOptions const order{.batch = 2, .shuffle = false};
+  CHECK(padding_share(sorted, order) < padding_share(Data{}, order));
+  Trainer<Net, SingleDevice<>, Double> trainer{test::translated::options(2)};
+  Evaluation const one = trainer.evaluate(Data{});
+  Evaluation const two = trainer.evaluate(sorted);
+  CHECK(std::fabs(one.perplexity() - two.perplexity()) <= 1e-12 * one.perplexity());
+  CHECK(one.weight == two.weight);
 }
 
 }  // namespace translate_test
