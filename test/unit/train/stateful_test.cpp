@@ -108,8 +108,8 @@ struct Run {
   }
 };
 
-template <class A, class B>
-void check_same(Run<A> const& a, Run<B> const& b) {
+template <class A, class B, class Backend>
+void check_same(Run<A, Backend> const& a, Run<B, Backend> const& b) {
   CHECK(a.losses == b.losses);
   CHECK(test::first_difference(a.trainer.parameters(), b.trainer.parameters()) == "");
 }
@@ -160,6 +160,9 @@ TEST_CASE("what cannot go on is a sentence, and changes nothing") {
           take_step(trainer, run.tokens, 0, 3);
         }).find("must have as many samples as the step before") != std::string::npos);
   Run<SingleDevice<>> const other{3};
+  double const weight = std::exchange(trainer.parameters()[0].value[0], std::nanf(""));
+  message<NonFiniteLoss>([&] { take_step(trainer, run.tokens, 2); });
+  trainer.parameters()[0].value[0] = static_cast<float>(weight);
   run.go_on(2, 3);
   check_same(run, other);
   auto shuffled = options();
@@ -190,6 +193,41 @@ TEST_CASE("an epoch begins with states of 0") {
   double const first = still.train(data, Epoch{0, 2}).loss;
   CHECK(still.train(data, Epoch{1, 2}).loss == first);
 }
+
+TEST_CASE("an epoch that was interrupted goes on with the states of its file") {
+  auto const tokens = text(8 * 24 + 1);
+  ParallelStreams const data{TokenSpan{tokens, words}, 4, batch};
+  Run<SingleDevice<>> whole{0};
+  whole.trainer.train(data, Epoch{0, 2});
+  whole.trainer.train(data, Epoch{1, 2});
+  test::TemporaryFolder const folder;
+  Run<SingleDevice<>> half{0};
+  int steps = 0;
+  half.trainer.train(data, Epoch{0, 2}, [&](StepReport const&) {
+    half.trainer.evaluate(data);
+    half.trainer.save(folder.file("half"));
+    return ++steps == 4 ? AfterStep::stop : AfterStep::go_on;
+  });
+  Run<SingleDevice<>> resumed{2};
+  resumed.trainer.load(folder.file("half"));
+  resumed.trainer.train(data, Epoch{0, 2});
+  resumed.trainer.train(data, Epoch{1, 2});
+  CHECK(test::first_difference(resumed.trainer.parameters(), whole.trainer.parameters()) == "");
+}
+
+#if defined(TANDEM_ONEDNN)
+TEST_CASE("in bf16 likewise, and over a checkpoint") {
+  using Backend = BasicHost<OneDnn, Bf16>;
+  Run<One, Backend> const one;
+  Run<DataParallel<2, Microbatches<2>, R>, Backend> two{3};
+  test::TemporaryFolder const folder;
+  two.trainer.save(folder.file("two"));
+  take_step(two.trainer, two.tokens, 5);
+  two.trainer.load(folder.file("two"));
+  two.go_on(3, 6);
+  check_same(two, one);
+}
+#endif
 
 TEST_CASE("averages and clips of the recurrent layers alone") {
   auto all = options();

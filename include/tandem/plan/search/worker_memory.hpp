@@ -5,6 +5,7 @@
 /// WorkerMemory: what the devices of a worker hold of a network of the library, by the functions
 /// that fits<> uses.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -169,7 +170,16 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
     stages.back().last = n + 1;
     segment[static_cast<std::size_t>(n)] = again ? static_cast<int>(stages.size()) : -1;
   }
+  std::int64_t microbatches = 1;
+  for (auto const& row : worker.table) {
+    for (Action const& action : row) {
+      if (action.kind == ActionKind::forward) {
+        microbatches = std::max<std::int64_t>(microbatches, action.index + 1);
+      }
+    }
+  }
   MemoryTask task{.batch = worker.samples,
+                  .samples = worker.samples * microbatches,
                   .master_bytes = sizes.master_bytes,
                   .scalar_bytes = sizes.scalar_bytes,
                   .states = sizes.states,
