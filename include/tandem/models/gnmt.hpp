@@ -109,10 +109,14 @@ struct IsSound {
 /// encoder's rows only.
 /// Init:   uniform in ±0.1 of all weights and of the biases of inputs and logits; those of states 0;
 ///         attention's g 1/√H, its b 0.
-/// Recipe of the source, with 128 sentences a device and 1,024 in all:
+/// Recipe of the source, with 128 sentences a device and 1,024 in all, for so many steps:
 ///
 ///   Trainer<Gnmt<32000, 1024, 4, 50, Percent<20>>, …> trainer{
-///       {.batch = 1024, .optimizer = Adam{.learning_rate = 2e-3F}, .clip_norm = 5.0}};
+///       {.batch = 1024,
+///        .optimizer = Adam{.learning_rate = 2e-3F},
+///        .schedule = {Halvings{.begin = steps * 2 / 3 - 200, .every = steps / 12, .most = 4},
+///                     ExponentialWarmUp{.steps = 200, .start = 0.01}},
+///        .clip_norm = 5.0}};
 ///
 /// Source: Wu et al., arXiv:1609.08144; NVIDIA, DeepLearningExamples, GNMT v2
 template <int V, int H, int N, int T = 50, class... Options>
