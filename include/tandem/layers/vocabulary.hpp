@@ -144,7 +144,8 @@ struct VocabularyIsSound {
 ///         nothing but a view of x.
 /// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
 ///         Sampled<S> (S + 1) C, and writes the V C elements of the weight's gradient. Where all
-///         words are wanted, it takes as many rows at a time as have the memory of those logits.
+///         words are wanted, it takes as many rows at a time as have the memory of those logits, 64
+///         or more.
 /// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0,
 ///         or as InitBias says.
 /// The primary template is the error path.
