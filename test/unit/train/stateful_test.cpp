@@ -170,6 +170,7 @@ TEST_CASE("what cannot go on is a sentence, and changes nothing") {
   Trainer<Chunks, SingleDevice<>, Host> shuffles{shuffled};
   auto const few = text(33);
   ParallelStreams const four{TokenSpan{few, words}, 4, 4};
+  ParallelStreams const long_text{TokenSpan{run.tokens, words}, 4, batch};
   TextStream const at_random{TokenSpan{few, words}, 4};
   ParallelStreams const eight{TokenSpan{few, words}, 4, 8};
   CHECK(message<ContractError>([&] { shuffles.train(eight, Epoch{}); }).find(".shuffle = false") !=
@@ -177,7 +178,7 @@ TEST_CASE("what cannot go on is a sentence, and changes nothing") {
   CHECK(message<ContractError>([&] {
           trainer.train(four, Epoch{});
         }).find(".batch = data.streams()") != std::string::npos);
-  CHECK(message<ContractError>([&] { trainer.evaluate(first(eight, 7)); }) != "");
+  CHECK(message<ContractError>([&] { trainer.evaluate(first(long_text, 15)); }) != "");
   Trainer<Chunks, SingleDevice<>, Host> single{options(1)};
   CHECK(message<ContractError>([&] { single.train(at_random, Epoch{}); }).find("at random") !=
         std::string::npos);

@@ -67,7 +67,7 @@ LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
             "time: give .batch = data.streams(); to evaluate() there may be fewer");
     order.batch = data.streams();
   }
-  expects(order.drop_last || data.size() % order.batch == 0,
+  expects(order.drop_last || data.size() <= order.batch || data.size() % order.batch == 0,
           "a network with Stateful layers takes batches of one size: the dataset's must be a "
           "multiple of .batch, as that of ParallelStreams is, or give .drop_last = true");
   return order;
