@@ -86,6 +86,8 @@ def random_pair(r, program, index, number, settings_of):
             made.update(sizes=[size + (-size) % (2 * total) for size in made["sizes"]], clip=0.0, clip_value=0.0)
         if s["form"] == "late":
             made.update(clip=0.0, sizes=(made["sizes"] * 3)[:7], times=(made["times"] * 3)[:7])
+        if sequences.is_stateful(network):
+            made.update(sizes=made["sizes"][:1] * len(made["sizes"]), evaluated=made["sizes"][0] * r.choice((1, 2, 3)))
         made["number"] = len(settings_of)
         settings_of[key] = made
     settings = settings_of[key]
@@ -162,7 +164,7 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
             break
         has_late = any(s["form"] == "late" for s in program["strategies"])  # its equation takes long to compile
         if form == "late" and (program["loss"] or backend not in ("double", "float") or has_late or network.get("tied") or
-                               classifiers.is_one(network)):
+                               classifiers.is_one(network) or sequences.is_stateful(network)):
             continue
         s = strategies.random_strategy(r, program["network"], form)
         if of_tokens and s is not None and s.get("rule") == "AverageWeights<1>" and not sequences.is_by_sample(network):

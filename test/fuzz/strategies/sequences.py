@@ -32,6 +32,11 @@ def generates(network):
     return writes and all(part.get("causal", True) and not part.get("both") for part in parts_in(network["body"]))
 
 
+def is_stateful(network):
+    """Whether steps hand states on, so that they have samples alike, and none is late."""
+    return any(part.get("lives_on") for part in parts_in(network["body"]))
+
+
 def is_of_host(network):
     """Whether a layer has no kernels for Cuda."""
     return any(part["kind"] == "recurrent" or part.get("sampled", 0) for part in parts_in(network["body"]))
@@ -91,7 +96,8 @@ def cpp(part):
         options = [str(part["hidden"])] + [["NoBias"], ["OneBias"], []][part["biases"]]
         options += [f"Projection<{part['projection']}>"] if part["projection"] else []
         options += ["ForgetBias<1>"] if part["forgets_less"] else []
-        return spelled("Gru" if part["gru"] else "Lstm", options + (["Bidirectional"] if part["both"] else []))
+        options += ["Bidirectional"] if part["both"] else []
+        return spelled("Gru" if part["gru"] else "Lstm", options + (["Stateful"] if part.get("lives_on") else []))
     if kind == "vocabulary":
         options = ["words"] + (["Shares<Words>"] if part["shares"] else [])
         options += [] if part["bias"] else ["NoBias"]
@@ -176,7 +182,7 @@ def random_memory(r, out, causal):
     each = out // 2 if both else out
     gru, projects = r.random() < 0.4, r.random() < 0.4
     part = {"kind": "recurrent", "gru": gru, "hidden": each, "projection": 0, "biases": r.choice((0, 1, 2, 2)),
-            "both": both, "forgets_less": not gru and r.random() < 0.3}
+            "both": both, "forgets_less": not gru and r.random() < 0.3, "lives_on": not both and r.random() < 0.35}
     if projects and not gru:
         part.update({"hidden": r.choice((1, 3, 5, 8, 17)), "projection": each})
     return seq(([norm(r)] if r.random() < 0.4 else []) + [part])
@@ -252,7 +258,7 @@ def smaller_layers(part):
     """The layer with fewer options."""
     kind = part["kind"]
     changes = {"attention": ({"percent": 0}, {"causal": True}),
-               "recurrent": ({"biases": 0}, {"forgets_less": False}), "layer_norm": ({"bias": False},),
+               "recurrent": ({"biases": 0}, {"forgets_less": False}, {"lives_on": False}), "layer_norm": ({"bias": False},),
                "linear": ({"bias": False},),
                "vocabulary": ({"bias": False}, {"smoothing": 0}, {"chunk": 0}, {"sampled": 0},
                               {"divisor": ""})}.get(kind, ())
