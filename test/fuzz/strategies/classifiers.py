@@ -6,8 +6,8 @@ of the other and "others" its vocabulary; {"kind": "input", "index", "time"} sta
 embedding is "of" it.
 """
 import sequences
-from shapes import Rows, shape_of
-from sequences import linear, norm, parts_in, plain, random_activation, random_block, seq
+from shapes import Rows, names_fit, shape_of
+from sequences import linear, norm, parts_in, plain, random_activation, random_block, random_look, seq
 
 
 def is_one(network):
@@ -22,10 +22,17 @@ def begins_with_input(part):
     return part["kind"] == "input" or (bool(children) and begins_with_input(children[0]))
 
 
+def ends_with_name(part):
+    """Whether what it gives has a name, by which it is read further on."""
+    children = part.get("parts", [])
+    return part["kind"] == "let" or (part["kind"] == "seq" and bool(children) and ends_with_name(children[-1]))
+
+
 def drops_values(part):
     """Whether some part behind another does not read it."""
     children = part.get("parts", [])
-    drops = part["kind"] == "seq" and any(begins_with_input(child) for child in children[1:])
+    drops = part["kind"] == "seq" and any(begins_with_input(child) and not ends_with_name(before)
+                                          for before, child in zip(children, children[1:]))
     return drops or any(drops_values(child) for child in children)
 
 
@@ -33,6 +40,9 @@ def is_sound(network):
     """Whether the library takes it: shapes fit, and each input is read."""
     body = network["body"]
     if shape_of(body, network["input"]) != (network["classes"],) or drops_values(body):
+        return False
+    tags = {kind: {part["tag"] for part in parts_in(body) if part["kind"] == kind} for kind in ("let", "use")}
+    if tags["let"] != tags["use"] or not names_fit(body, network["input"]):
         return False
     read = sorted(part["of"] for part in sequences.embeddings_in(body))
     indices = {part["index"] for part in parts_in(body) if part["kind"] == "input"}
@@ -87,7 +97,14 @@ def input_part(index, shapes):
 def two_towers(r, shapes):
     """Both inputs, wherever they are read, and where they meet."""
     first, second = tower(r, 0, r.choice((0, 1))), tower(r, 1, r.choice((0, 1)))
-    style = r.choice(("beside", "beside", "later", "first", "added"))
+    style = r.choice(("beside", "beside", "later", "first", "added", "translated", "translated"))
+    if style == "translated":  # the rows of the second look at those of the first, as a decoder's
+        memory = {"kind": "let", "tag": 0}
+        named = {"kind": "use", "tag": 0, "shape": shape_of(seq(first[:-1]), shapes[0])}
+        said = seq([input_part(1, shapes), second[0]])
+        look = random_look(r, named)
+        behind = [seq([look, linear(r, r.choice((2, 4)))])] if r.random() < 0.5 else [look]
+        return first[:-2] + [seq([first[-2], memory]), said] + second[1:-1] + behind + [second[-1]]
     if style == "beside":
         return [{"kind": "concat", "parts": [seq([input_part(0, shapes)] + first),
                                              seq([input_part(1, shapes)] + second)]}]
@@ -111,7 +128,7 @@ def random_network(r, largest, two):
                    "body": seq(parts + random_head(r, classes)), "classes": classes}
         if two:
             network.update(second=shapes[1], others=r.randint(2, 9))
-        layers = sum("parts" not in part and part["kind"] != "input" for part in parts_in(network["body"]))
+        layers = sum("parts" not in part and part["kind"] not in ("input", "let", "use") for part in parts_in(network["body"]))
         if 6 <= layers <= largest + 10 and is_sound(network):
             return network
 
@@ -123,6 +140,8 @@ def with_times(part, times):
     """The part as it is where the inputs have these times."""
     if part["kind"] == "input":
         return {**part, "time": times[part["index"]]}
+    if part["kind"] == "use":
+        return {**part, "shape": part["shape"]._replace(time=times[part["shape"].clock])}
     return {**part, "parts": [with_times(child, times) for child in part["parts"]]} if "parts" in part else part
 
 

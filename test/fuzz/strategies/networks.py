@@ -72,6 +72,8 @@ def trained_names(part):
         found.add((".weight", 1))
     if kind == "bn" or part.get("bias") or part.get("affine"):
         found.add((".bias", 1))
+    if kind == "bahdanau":
+        found |= {(".weight", 2), (".linear_att", 1)}
     return found
 
 
@@ -138,6 +140,8 @@ def cpp(part, repeats=False):
         return f"{kind.capitalize()}<Tag{part['tag']}>"
     if kind in ("bn", "gap", "flatten"):
         return {"bn": "BatchNorm2d<>", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
+    if kind == "bahdanau":
+        return spelled("Join", [f"Bahdanau<{part['hidden']}>"] + [cpp(child, repeats) for child in part["parts"]])
     name = {"seq": "Sequential", "concat": "Concat", "residual": "Residual", "multiply": "Multiply",
             "frozen": "Frozen"}[kind]
     parts = [cpp(child, repeats) for child in part["parts"]]

@@ -6,14 +6,14 @@ that end with a label. An embedding is "of" input 0.
 """
 import copy
 
-from shapes import Rows, shape_of
+from shapes import Rows, names_fit, shape_of
 
 LAYERS = ("embedding", "positions", "rotary", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh",
-          "softmax", "swiglu", "attention", "recurrent", "vocabulary", "last_row", "mean_over_time", "input")
+          "softmax", "swiglu", "attention", "recurrent", "bahdanau", "vocabulary", "last_row", "mean_over_time", "input")
 PLAIN = {"gelu": "Gelu", "gelu_tanh": "GeluTanh", "silu": "SiLU", "sigmoid": "Sigmoid", "tanh": "Tanh",
          "softmax": "Softmax", "swiglu": "SwiGlu", "relu": "ReLU", "last_row": "LastRow",
          "mean_over_time": "MeanOverTime"}
-WITH_PARAMETERS = ("embedding", "positions", "layer_norm", "rms_norm", "recurrent", "vocabulary")
+WITH_PARAMETERS = ("embedding", "positions", "layer_norm", "rms_norm", "recurrent", "bahdanau", "vocabulary")
 
 
 def parts_in(part):
@@ -39,7 +39,7 @@ def is_stateful(network):
 
 def is_of_host(network):
     """Whether a layer has no kernels for Cuda."""
-    return any(part["kind"] == "recurrent" or part.get("sampled", 0) for part in parts_in(network["body"]))
+    return any(part.get("lives_on") or part.get("sampled", 0) for part in parts_in(network["body"]))
 
 
 def is_by_sample(network):
@@ -51,6 +51,8 @@ def is_sound(network):
     parts = network["body"]["parts"]
     last = parts[-1]
     if last["kind"] != "vocabulary" or shape_of(network["body"], network["input"]) is None:
+        return False
+    if not names_fit(network["body"], network["input"]):
         return False
     if sum(part["kind"] == "vocabulary" for part in parts_in(network["body"])) != 1:
         return False
@@ -217,6 +219,42 @@ def random_block(r, channels, causal, depth=1):
                      {"kind": "rotary", "heads": 1, "key_heads": 1} if channels % 6 == 0 else plain("positions")))
 
 
+def random_look(r, named):
+    """Of each row, at all rows that a name stands for."""
+    return {"kind": "bahdanau", "hidden": r.choice((1, 2, 3, 5, 8)), "causal": False, "parts": [seq([]), named]}
+
+
+def random_reading(r, named, out, causal):
+    """A part that keeps `out` channels and reads `named`, {"kind": "use", ...}."""
+    alike = named["shape"].channels == out
+    kind = r.choice(("concat", "look", "look") + (("residual", "multiply") if alike else ()))
+    if kind == "look" and not causal:
+        look = random_look(r, named)
+        look = look if alike else seq([look, linear(r, out)])
+        return {"kind": "residual", "parts": [look, seq([])]} if r.random() < 0.5 else look
+    if kind in ("residual", "multiply"):
+        return {"kind": kind, "parts": [named, seq([])]}
+    return seq([{"kind": "concat", "parts": [seq([]), named]}, linear(r, out)])
+
+
+def with_names(r, parts, shape, causal):
+    """Top-level parts with values that are named, and read further on up to three times each; neither the first nor the
+    last is another."""
+    parts, shapes = list(parts), [shape]
+    for part in parts:
+        shapes.append(shape_of(part, shapes[-1]))
+    for tag in range(r.choice((1, 1, 2))):
+        at = r.randrange(1, len(parts) - 2)
+        parts[at] = seq([parts[at], {"kind": "let", "tag": tag}])
+        places = range(at + 1, len(parts) - 1)
+        named = {"kind": "use", "tag": tag, "shape": shapes[at + 1]}
+        reading = random_reading(r, named, shapes[at + 2].channels, causal)  # equal ones are copies, as in a Repeat
+        for i in sorted(r.sample(places, min(len(places), r.randint(1, 3)))):
+            if shapes[i + 1].channels == shapes[at + 2].channels:
+                parts[i] = seq([parts[i], copy.deepcopy(reading)])
+    return parts
+
+
 def random_network(r, largest=20):
     """{"input": Rows, "vocabulary", "tied", "body", "classes"}."""
     while True:
@@ -244,9 +282,11 @@ def random_network(r, largest=20):
         else:
             last.update({"smoothing": smoothing, "sampled": 0})
         parts.append(last)
+        if len(parts) > 3 and r.random() < 0.4:
+            parts = with_names(r, parts, Rows(time, 0), causal)
         network = {"input": Rows(time, 0), "vocabulary": vocabulary, "tied": tied, "body": seq(parts),
                    "classes": vocabulary}
-        layers = sum("parts" not in part for part in parts_in(network["body"]))
+        layers = sum("parts" not in part and part["kind"] not in ("let", "use") for part in parts_in(network["body"]))
         if 6 <= layers <= largest + 10 and is_sound(network):
             return network
 

@@ -134,6 +134,10 @@ def shape_of(part, shape):
             return joined(outs)
         has_numbers = not isinstance(outs[0], Rows) or outs[0].channels > 0
         return outs[0] if all(out == outs[0] for out in outs) and has_numbers else None
+    if kind == "bahdanau":
+        query, memory = (shape_of(child, shape) for child in part["parts"])
+        rows = all(isinstance(out, Rows) and out.channels for out in (query, memory))
+        return query._replace(channels=memory.channels) if rows else None
     if isinstance(shape, Rows):
         return of_rows(part, shape)
     return of_image(part, shape) if len(shape) == 3 else of_vector(part, shape)
