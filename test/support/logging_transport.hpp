@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,12 @@ class Logging : public Recording<C> {
 
   void all_reduce(auto&&... arguments) {
     Base::all_reduce(std::forward<decltype(arguments)>(arguments)...);
+    note();
+  }
+  template <class T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out,
+                  auto&&... arguments) {
+    Base::template all_gather<T>(in, out, std::forward<decltype(arguments)>(arguments)...);
     note();
   }
   void send(auto&&... arguments) {
