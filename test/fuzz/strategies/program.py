@@ -14,11 +14,12 @@ import strategies
 FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data")
 BACKENDS = {"double": "BasicHost<Portable, Fp64>", "float": "BasicHost<Portable>", "onednn": "BasicHost<OneDnn>",
             "bf16": "BasicHost<OneDnn, Bf16>", "emulated": "BasicCuda<Portable, Fp64>"}
+ADAGRAD = "own_optimizer<Backend>(Adagrad{.learning_rate = 0.02F, .lr_decay = 0.1F, .epsilon = 1e-1F})"
 OPTIMIZERS = ("Sgd{.learning_rate = 0.05F}", "Sgd{.learning_rate = 0.03F, .momentum = 0.9F, .weight_decay = 1e-3F}",
               "Sgd{.learning_rate = 0.02F, .momentum = 0.8F, .nesterov = true}",
               "Adam{.learning_rate = 0.01F, .epsilon = 1e-2F}", "AdamW{.learning_rate = 0.01F, .epsilon = 1e-2F}",
               "own_optimizer<Backend>(RMSprop{.epsilon = 1e-2F, .momentum = 0.5F, .centered = true})",
-              "own_optimizer<Backend>(Adagrad{.learning_rate = 0.02F, .lr_decay = 0.1F, .epsilon = 1e-1F})",
+              ADAGRAD,
               "own_optimizer<Backend>(Lamb{.learning_rate = 0.01F, .epsilon = 1e-2F})")
 # A step by a sign is as long as any other, so that rounding is not bounded by it: of pairs that agree in bits.
 LION = "own_optimizer<Backend>(Lion{.learning_rate = 0.01F, .weight_decay = 0.1F})"
@@ -137,7 +138,28 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
     while True:
         program = try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens)
         if program["pairs"]:
-            return program
+            return with_row_gradients(seed, program)
+
+
+def with_row_gradients(seed, program):
+    """Of a draw of its own, likewise: words whose gradients are rows, with strategies and optimizers that take these."""
+    r = random.Random(f"{seed} rows")
+    network = program["network"]
+    if r.random() >= 0.4 or not networks.is_of_tokens(network) or network.get("tied") or program["backend"] == "emulated":
+        return program
+    kept = [index for index, s in enumerate(program["strategies"]) if s["form"] != "late" and strategies.copies_of(s) == 1]
+    pairs = [pair for pair in program["pairs"] if pair["strategy"] in kept]
+    if not pairs:
+        return program
+    for part in sequences.embeddings_in(network["body"]):
+        part["rows"] = True
+    optimizer_of = {}
+    for pair in pairs:
+        number = pair["settings"]["number"]
+        optimizer = optimizer_of.setdefault(number, r.choice((OPTIMIZERS[0], ADAGRAD)))
+        pair["settings"] = {**pair["settings"], "optimizer": optimizer, "average": None}
+        pair["strategy"] = kept.index(pair["strategy"])
+    return {**program, "strategies": [program["strategies"][index] for index in kept], "pairs": pairs}
 
 
 def random_network(r, largest, tokens):

@@ -39,7 +39,7 @@ def is_stateful(network):
 
 def is_of_host(network):
     """Whether a layer has no kernels for Cuda."""
-    return any(part.get("lives_on") or part.get("sampled", 0) for part in parts_in(network["body"]))
+    return any(part.get("lives_on") or part.get("sampled", 0) or part.get("rows") for part in parts_in(network["body"]))
 
 
 def is_by_sample(network):
@@ -117,7 +117,7 @@ def definitions(network):
         number, name = ("words", "Words") if part["of"] == 0 else ("others", "Others")
         size = network["vocabulary"] if part["of"] == 0 else network["others"]
         lines += [f"inline constexpr int {number} = {size};",
-                  f"struct {name} : Embedding<{number}, {part['out']}> {{}};"]
+                  f"struct {name} : Embedding<{number}, {part['out']}{', RowGradient' if part.get('rows') else ''}> {{}};"]
     return lines
 
 

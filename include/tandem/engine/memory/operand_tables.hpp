@@ -35,10 +35,10 @@ struct ArenaBases {
 template <class T, class P>
 struct ParameterPointers {
   std::vector<P*> parameter{};
-  std::vector<T const*> weight{};  ///< as products read them
-  std::vector<P*> gradient{};      ///< null where frozen, and of GradientRows
+  std::vector<T const*> weight{};       ///< as products read them
+  std::vector<P*> gradient{};           ///< null where frozen, and of GradientRows
   std::vector<GradientRows<P>> rows{};  ///< of those; empty where there are none
-  std::vector<std::byte*> packed{};  ///< of each node
+  std::vector<std::byte*> packed{};     ///< of each node
 };
 
 /// T: of activations and products; P: of parameters.
