@@ -203,10 +203,56 @@ TEST_CASE("Lstm and Gru are plain loops, and their gradients the loops' differen
   is_the_reference<Gru<3, OneBias, Bidirectional>>();
 }
 
+/// Where some samples end earlier than others, a time has fewer rows: of each sample what it has
+/// alone.
+template <class L>
+void samples_end_apart() {
+  OpTask task{.batch = 9, .time = 7, .lengths = {2, 7, 1, 3, 7, 5, 1, 6, 2}};
+  Case<L> const c{rows, task};
+  auto const found = run<L>(rows, task, c);
+  Numbers const y = reference<L>(rows, task, c.x, c.weights);
+  CHECK(test::within(found.y, y, test::constant(y.size(), 64 * test::eps<double>)));
+  Numbers dx;
+  std::vector<Numbers> gradients;
+  for (std::size_t b = 0; b < 9; ++b) {
+    OpTask const one{.batch = 1, .time = 7, .lengths = {task.lengths[b]}};
+    Case<L> alone = c;
+    auto const part = [b](Numbers const& all) {
+      auto const each = static_cast<std::ptrdiff_t>(all.size() / 9);
+      auto const first = all.begin() + static_cast<std::ptrdiff_t>(b) * each;
+      return Numbers(first, first + each);
+    };
+    alone.x = part(c.x);
+    alone.dy = part(c.dy);
+    auto const own = run<L>(rows, one, alone);
+    dx.insert(dx.end(), own.dx.begin(), own.dx.end());
+    gradients.resize(own.gradients.size());
+    for (std::size_t p = 0; p < gradients.size(); ++p) {
+      gradients[p].resize(own.gradients[p].size());
+      for (std::size_t i = 0; i < gradients[p].size(); ++i) {
+        gradients[p][i] += own.gradients[p][i];
+      }
+    }
+  }
+  CHECK(test::within(found.dx, dx, test::constant(dx.size(), 1e-13)));
+  for (std::size_t p = 0; p < gradients.size(); ++p) {
+    CHECK(
+        test::within(found.gradients[p], gradients[p], test::constant(gradients[p].size(), 1e-13)));
+  }
+  task.training = false;
+  CHECK(test::within(run<L>(rows, task, c).y, y, test::constant(y.size(), 1e-13)));
+}
+
+TEST_CASE("samples that end apart are each as if they were alone") {
+  samples_end_apart<Small>();
+  samples_end_apart<Projected>();
+  samples_end_apart<Gru<3, OneBias, Bidirectional>>();
+}
+
 template <class L>
 void evaluates_in_parts() {
   Shape const in = timed_shape(200, 6);
-  OpTask task{.batch = 3, .time = 190, .lengths = {190, 60, 131}};
+  OpTask task{.batch = 9, .time = 190, .lengths = {190, 60, 131, 1, 7, 44, 45, 46, 110}};
   Case<L> const c{in, task};
   Numbers const whole = run<L>(in, task, c).y;
   task.training = false;

@@ -8,6 +8,7 @@
 /// Products are sums of R (double, or float), what is kept and multiplied is T. Everything inside a
 /// recurrent layer is (T, B, ·), so that a row of all samples is one matrix.
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -23,41 +24,78 @@ namespace tandem::host {
 /// Rows of samples: (B, `rows`, ·), of which some rows in a run and n numbers of each are meant.
 template <class T>
 struct SampleRows {
-  T* first;             ///< the first row that is meant, of sample 0
-  std::int64_t rows;    ///< from sample to sample
-  std::int64_t stride;  ///< numbers from row to row
+  T* first;                             ///< the first row that is meant, of sample 0
+  std::int64_t rows;                    ///< from sample to sample
+  std::int64_t stride;                  ///< numbers from row to row
+  std::int32_t const* order = nullptr;  ///< which sample is called the i-th; null: that one
 
-  [[nodiscard]] T* at(std::int64_t sample, std::int64_t row) const {
+  [[nodiscard]] T* at(std::int64_t i, std::int64_t row) const {
+    std::int64_t const sample = order != nullptr ? order[i] : i;
     return first + (sample * rows + row) * stride;
   }
 };
 
-/// out[t][b] = x[b][t], n numbers each.
+/// Rows of times, one behind the other: of time t the first samples, start[t + 1] - start[t].
+struct RowsByTime {
+  std::int64_t const* start;  ///< (T + 1)
+
+  [[nodiscard]] std::int64_t samples(std::int64_t t) const { return start[t + 1] - start[t]; }
+  /// f(t, sample, row) of rows [begin, end) of those of @p count times from @p first on.
+  template <class F>
+  void each(std::int64_t first, std::int64_t count, std::int64_t begin, std::int64_t end,
+            F const& f) const {
+    std::int64_t const* const last = start + first + count;
+    std::int64_t t = std::upper_bound(start + first, last, start[first] + begin) - start - 1;
+    for (std::int64_t row = begin; row < end; ++t) {
+      for (std::int64_t i = start[first] + row - start[t]; i < samples(t) && row < end; ++i) {
+        f(t - first, i, row++);
+      }
+    }
+  }
+};
+
+/// out[row] = x[sample][t] of @p count times from @p first on, n numbers each; x begins at the
+/// first.
 template <class T>
-TANDEM_NOINLINE void rows_to_times(Team& team, std::int64_t batch, std::int64_t time,
-                                   std::int64_t n, SampleRows<T const> const& x, T* out) {
-  team.parallel_for(batch * time, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      T const* const from = x.at(row % batch, row / batch);
+TANDEM_NOINLINE void rows_to_times(Team& team, RowsByTime const& rows, std::int64_t first,
+                                   std::int64_t count, std::int64_t n, SampleRows<T const> const& x,
+                                   T* out) {
+  std::int64_t const all = rows.start[first + count] - rows.start[first];
+  team.parallel_for(all, [=](std::int64_t begin, std::int64_t end) {
+    rows.each(first, count, begin, end, [=](std::int64_t t, std::int64_t b, std::int64_t row) {
+      T const* const from = x.at(b, t);
       T* const to = out + row * n;
       for_wide<T>(0, n,
                   [=](std::int64_t i, auto some) { some.store(to + i, some.load(from + i)); });
-    }
+    });
   });
 }
 
-/// y[b][t] = x[t][b], n numbers each, rounded once.
+/// y[sample][t] = x[row], n numbers each, rounded once.
 template <class From, class T>
-TANDEM_NOINLINE void times_to_rows(Team& team, std::int64_t batch, std::int64_t time,
-                                   std::int64_t n, From const* x, SampleRows<T> const& y) {
-  team.parallel_for(batch * time, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
+TANDEM_NOINLINE void times_to_rows(Team& team, RowsByTime const& rows, std::int64_t first,
+                                   std::int64_t count, std::int64_t n, From const* x,
+                                   SampleRows<T> const& y) {
+  std::int64_t const all = rows.start[first + count] - rows.start[first];
+  team.parallel_for(all, [=](std::int64_t begin, std::int64_t end) {
+    rows.each(first, count, begin, end, [=](std::int64_t t, std::int64_t b, std::int64_t row) {
       From const* const from = x + row * n;
-      T* const to = y.at(row % batch, row / batch);
+      T* const to = y.at(b, t);
       for_wide<T>(0, n,
                   [=](std::int64_t i, auto some) { some.store(to + i, some.load(from + i)); });
-    }
+    });
   });
+}
+
+/// 0 to those of @p time rows of @p batch samples that are no RowsByTime, n numbers each.
+template <class T>
+TANDEM_NOINLINE void clear_other_rows(RowsByTime const& rows, std::int64_t batch, std::int64_t time,
+                                      std::int64_t n, SampleRows<T> const& y) {
+  for (std::int64_t t = 0; t < time; ++t) {
+    for (std::int64_t b = rows.samples(t); b < batch; ++b) {
+      std::fill_n(y.at(b, t), n, T{});
+    }
+  }
 }
 
 /// out = dh + dy where a sample counts, else 0; rows of n numbers, of which dy has its own places.

@@ -16,6 +16,7 @@
 #include <tandem/layers/recurrent.hpp>
 #include <tandem/ops/host/recurrent_memory.hpp>
 #include <tandem/ops/host/recurrent_products.hpp>
+#include <tandem/ops/host/recurrent_rows.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -43,6 +44,7 @@ class RecurrentOp {
         runs_in_weight_gradient_{!setup.wants_input_gradient},
         lives_on_{setup.node.carried.any()},
         batch_{std::max(setup.batch, 1)},
+        rows_{batch_, shape.longest},
         products_{matrices_of(shape, Cell::gates), batch_, batch_ * shape.longest, setup.threads} {}
   RecurrentOp(RecurrentOp const&) = delete;
   RecurrentOp& operator=(RecurrentOp const&) = delete;
@@ -73,6 +75,9 @@ class RecurrentOp {
       return;
     }
     [[maybe_unused]] auto const guard = products_.begin();
+    begin(p);
+    std::int64_t const stride = shape_.directions * shape_.handed;
+    clear_others(p, o.y, stride);
     std::int64_t const most =
         p.training ? p.time
                    : std::min<std::int64_t>(p.time, (rows_at_once + p.batch - 1) / p.batch);
@@ -90,34 +95,44 @@ class RecurrentOp {
       return;
     }
     [[maybe_unused]] auto const guard = products_.begin();
+    begin(p);
     RecurrentWork<T> const work = this->work(p, rows);
-    for (int d = 0; d < shape_.directions; ++d) {
+    std::int64_t const multiplied = rows_.multiplied(0, p.time);
+    for (int d = 0; d < shape_.directions && multiplied > 0; ++d) {
       through_time(o, p, d, work);
       products_.backward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
-                         rows, memory(o.saved, p, p.time, d).gates, work.dx);
+                         multiplied, memory(o.saved, p, p.time, d).gates, work.dx);
     }
-    times_to_rows<R, T>(p.device.team, p.batch, p.time, shape_.inputs, work.dx,
-                        {o.dx[0], p.time, shape_.inputs});
+    clear_others(p, o.dx[0], shape_.inputs);
+    times_to_rows<R, T>(p.device.team, rows_.times(), 0, p.time, shape_.inputs, work.dx,
+                        {o.dx[0], p.time, shape_.inputs, rows_.order()});
   }
 
   void weight_gradient(Operands<T, R> const& o, Pass<Device> const& p) {
-    std::int64_t const rows = std::int64_t{p.batch} * p.time;
     [[maybe_unused]] auto const guard = products_.begin();
-    RecurrentWork<T> const work = this->work(p, rows);
-    for (int d = 0; d < shape_.directions && runs_in_weight_gradient_ && rows > 0; ++d) {
+    begin(p);
+    RecurrentWork<T> const work = this->work(p, std::int64_t{p.batch} * p.time);
+    for (int d = 0; d < shape_.directions && runs_in_weight_gradient_; ++d) {
       through_time(o, p, d, work);
     }
-    rows_to_times<T>(p.device.team, p.batch, p.time, shape_.inputs, {o.x[0], p.time, shape_.inputs},
-                     work.x);
+    std::int64_t const own_rows = rows_.start(p.time);
+    std::int64_t const rows = rows_.multiplied(0, p.time);
+    input_by_time(o, p, 0, p.time, work.x);
+    for (int d = 0; d < shape_.directions; ++d) {
+      gradient(o, p, d, Matrix::input, rows, memory(o.saved, p, p.time, d).gates, work.x);
+    }
     for (int d = 0; d < shape_.directions; ++d) {
       Memory const own = memory(o.saved, p, p.time, d);
       T const* const of_state = lstm ? own.gates : own.kept;
-      gradient(o, p, d, Matrix::input, rows, own.gates, work.x);
-      gradient(o, p, d, Matrix::state, rows, of_state, own.h_before(d, 0));
-      for (int b = 0; b < shape_.biases; ++b) {
-        products_.bias_gradient(p.device, b == 0 ? own.gates : of_state, rows,
-                                Cell::gates * shape_.hidden, o.gradient[first_parameter(d) + 2 + b],
-                                p.accumulate);
+      gradient(o, p, d, Matrix::state, rows, of_state, states_before(p, d, own, work.x));
+      if (lstm && shape_.biases == 2 && !p.accumulate) {  // both alike
+        R* const first = o.gradient[first_parameter(d) + 2];
+        bias_gradient(o, p, d, 0, own_rows, own.gates);
+        std::copy_n(first, Cell::gates * shape_.hidden, o.gradient[first_parameter(d) + 3]);
+      } else {
+        for (int b = 0; b < shape_.biases; ++b) {
+          bias_gradient(o, p, d, b, own_rows, b == 0 ? own.gates : of_state);
+        }
       }
       if (shape_.projected) {
         gradient(o, p, d, Matrix::projection, rows, own.dh, own.inner);
@@ -166,20 +181,49 @@ class RecurrentOp {
                               int direction) const {
     return {shape_, at, p.batch, count, direction};
   }
-  [[nodiscard]] RecurrentRow row(Pass<Device> const& p, std::int64_t time) const {
-    return {p.batch, shape_.hidden, static_cast<int>(time), p.lengths};
+  // What a carry holds, samples in order, goes on from there.
+  void begin(Pass<Device> const& p) {
+    rows_.set(p.batch, p.time, p.lengths, p.position < 0 && !lives_on_);
+  }
+  [[nodiscard]] RecurrentRow row(std::int64_t time) const { return rows_.row(shape_.hidden, time); }
+  /// Rows that are not computed: 0.
+  void clear_others(Pass<Device> const& p, T* of, std::int64_t n) const {
+    if (rows_.sorted()) {
+      clear_other_rows<T>(rows_.times(), p.batch, p.time, n, {of, p.time, n, rows_.order()});
+    }
+  }
+  /// The rows of @p count times from @p first on, and 0 behind them for one product.
+  void input_by_time(Operands<T, R> const& o, Pass<Device> const& p, std::int64_t first,
+                     std::int64_t count, T* x) const {
+    rows_to_times<T>(p.device.team, rows_.times(), first, count, shape_.inputs,
+                     {o.x[0] + first * shape_.inputs, p.time, shape_.inputs, rows_.order()}, x);
+    std::int64_t const rows = rows_.start(first + count) - rows_.start(first);
+    std::fill(x + rows * shape_.inputs, x + rows_.multiplied(first, count) * shape_.inputs, T{});
+  }
+  /// h before each row: in @p to, where they are not all that there are.
+  T const* states_before(Pass<Device> const& p, int d, Memory const& own, T* to) const {
+    if (!rows_.sorted()) {
+      return own.h_before(d, 0);
+    }
+    std::int64_t const n = shape_.handed;
+    p.device.team.parallel_for(p.time, [=, this, &own](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        std::copy_n(own.h_before(d, t), rows_.samples(t) * n, to + rows_.start(t) * n);
+      }
+    });
+    std::fill(to + rows_.start(p.time) * n, to + rows_.multiplied(0, p.time) * n, T{});
+    return to;
   }
   /// Of y or dy, a direction's numbers of a row of time.
   template <class E>
   [[nodiscard]] SampleRows<E> outside(E* y, Pass<Device> const& p, int direction,
                                       std::int64_t time) const {
     std::int64_t const stride = shape_.directions * shape_.handed;
-    return {y + time * stride + direction * shape_.handed, p.time, stride};
+    return {y + time * stride + direction * shape_.handed, p.time, stride, rows_.order()};
   }
 
   void forward(Operands<T, R> const& o, Pass<Device> const& p, Part const& part, bool goes_on) {
     int const d = part.direction;
-    std::int64_t const rows = p.batch * part.count;
     RecurrentWork<T> const work = this->work(p, p.batch * part.most);
     std::byte* const at = p.training ? o.saved : p.device.scratch + work_at() + work.bytes();
     Memory const own = memory(at, p, part.most, d);
@@ -190,43 +234,54 @@ class RecurrentOp {
     } else {
       own.clear(d, part.count);
     }
-    rows_to_times<T>(p.device.team, p.batch, part.count, shape_.inputs,
-                     {o.x[0] + part.first * shape_.inputs, p.time, shape_.inputs}, work.x);
+    input_by_time(o, p, part.first, part.count, work.x);
     R* const sums = sums_of(own, work);
-    products_.forward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
-                      rows, work.x, sums);
+    if (std::int64_t const rows = rows_.multiplied(part.first, part.count); rows > 0) {
+      products_.forward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
+                        rows, work.x, sums);
+    }
     for (std::int64_t i = 0; i < part.count; ++i) {
       std::int64_t const t = place(d, i, part.count);
+      std::int64_t const first = rows_.start(part.first + t) - rows_.start(part.first);
+      std::int64_t const samples = rows_.samples(part.first + t);
+      if (samples == 0) {
+        continue;
+      }
+      if (d == 1 && rows_.sorted()) {  // some begin here
+        bool const last = part.first + t + 1 == p.time;
+        own.clear(d, t, last ? 0 : rows_.samples(part.first + t + 1), samples);
+      }
       SampleRows<T> const y = outside(o.y, p, d, part.first + t);
-      R* const row_sums = sums + t * p.batch * Cell::gates * shape_.hidden;
+      R* const row_sums = sums + first * Cell::gates * shape_.hidden;
       if constexpr (lstm) {
         products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          p.batch, own.h_before(d, t), row_sums);
-        LstmRow<T> at_row = own.lstm_row(d, t);
+                          samples, own.h_before(d, t), row_sums);
+        LstmRow<T> at_row = own.lstm_row(d, t, first);
         at_row.sums = row_sums;
         at_row.bias[0] = bias(o, d, 0);
         at_row.bias[1] = bias(o, d, 1);
         at_row.forget = static_cast<R>(shape_.forget_bias);
         at_row.y = shape_.projected ? SampleRows<T>{} : y;
-        lstm_row(p.device.team, row(p, part.first + t), at_row);
+        lstm_row(p.device.team, row(part.first + t), at_row);
         if (shape_.projected) {
           products_.forward(p.device, matrix(d, Matrix::projection),
-                            weight(o, d, Matrix::projection), o.packed, p.batch, at_row.h,
+                            weight(o, d, Matrix::projection), o.packed, samples, at_row.h,
                             work.row);
-          times_to_rows<R, T>(p.device.team, p.batch, 1, shape_.handed, work.row,
+          std::int64_t const time = part.first + t;
+          times_to_rows<R, T>(p.device.team, rows_.times(), time, 1, shape_.handed, work.row,
                               {own.h_after(d, t), 1, shape_.handed});
-          times_to_rows<R, T>(p.device.team, p.batch, 1, shape_.handed, work.row, y);
+          times_to_rows<R, T>(p.device.team, rows_.times(), time, 1, shape_.handed, work.row, y);
         }
       } else {
         products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          p.batch, own.h_before(d, t), work.row);
-        GruRow<T> at_row = own.gru_row(d, t);
+                          samples, own.h_before(d, t), work.row);
+        GruRow<T> at_row = own.gru_row(d, t, first);
         at_row.of_input = row_sums;
         at_row.of_state = work.row;
         at_row.bias[0] = bias(o, d, 0);
         at_row.bias[1] = bias(o, d, 1);
         at_row.y = y;
-        gru_row(p.device.team, row(p, part.first + t), at_row);
+        gru_row(p.device.team, row(part.first + t), at_row);
       }
     }
     if (p.position >= 0) {
@@ -265,30 +320,42 @@ class RecurrentOp {
     std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
     for (std::int64_t i = p.time; i-- > 0;) {
       std::int64_t const t = place(d, i, p.time);
+      std::int64_t const first = rows_.start(t);
+      std::int64_t const samples = rows_.samples(t);
+      if (samples == 0) {
+        continue;
+      }
       SampleRows<T const> const dy = outside(o.dy, p, d, t);
       T const* of_state = nullptr;
       if constexpr (lstm) {
         StateGradient<T> dh{work.dh, dy};
         if (shape_.projected) {
-          T* const whole = own.dh + t * p.batch * shape_.handed;
-          add_state_gradient<T>(p.device.team, row(p, t), shape_.handed, work.dh, dy, whole);
+          T* const whole = own.dh + first * shape_.handed;
+          add_state_gradient<T>(p.device.team, row(t), shape_.handed, work.dh, dy, whole);
           products_.backward(p.device, matrix(d, Matrix::projection),
-                             weight(o, d, Matrix::projection), o.packed, p.batch, whole, work.row);
+                             weight(o, d, Matrix::projection), o.packed, samples, whole, work.row);
           dh = {work.row, {}};
         }
-        LstmRow<T> const at_row = own.lstm_row(d, t);
-        lstm_row_gradient(p.device.team, row(p, t), at_row, dh, work.dc);
+        LstmRow<T> const at_row = own.lstm_row(d, t, first);
+        lstm_row_gradient(p.device.team, row(t), at_row, dh, work.dc);
         of_state = at_row.gates;
       } else {
-        GruRow<T> const at_row = own.gru_row(d, t);
-        gru_row_gradient(p.device.team, row(p, t), at_row, {work.dh, dy});
+        GruRow<T> const at_row = own.gru_row(d, t, first);
+        gru_row_gradient(p.device.team, row(t), at_row, {work.dh, dy});
         of_state = at_row.kept;
       }
       if (i > 0) {
         products_.backward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
-                           o.packed, p.batch, of_state, work.dh);
+                           o.packed, samples, of_state, work.dh);
       }
     }
+    own.clear_gradients(rows_.start(p.time), rows_.multiplied(0, p.time));
+  }
+
+  void bias_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, int which,
+                     std::int64_t rows, T const* dy) {
+    products_.bias_gradient(p.device, dy, rows, Cell::gates * shape_.hidden,
+                            o.gradient[first_parameter(d) + 2 + which], p.accumulate);
   }
 
   void gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, Matrix::Kind kind,
@@ -301,6 +368,7 @@ class RecurrentOp {
   bool runs_in_weight_gradient_;
   bool lives_on_;  // its state, from step to step
   std::int64_t batch_;
+  RecurrentRows rows_;  // of the pass
   Products products_;
 };
 

@@ -19,6 +19,8 @@ namespace tandem::host {
 /// Of `count` rows of time, or fewer. States have a block more: direction 0 finds the state before
 /// row t in block t and leaves its own in block t + 1, direction 1 the other way round.
 ///
+/// A block of states has a place for each sample; all else has RowsByTime without gaps.
+///
 /// Per row: c (H of R) of an LSTM, its gates (4 H of T) or a GRU's and those of its state (6 H), h
 /// (P), and with a projection what it is of (H) and the gradient of h (P). No gaps.
 template <class Cell, class T>
@@ -73,24 +75,46 @@ struct RecurrentMemory {
     return h + (t + 1 - direction) * batch * handed;
   }
 
-  /// What forward and backward have in common.
-  [[nodiscard]] LstmRow<T> lstm_row(int direction, std::int64_t t) const {
+  /// What forward and backward have in common; @p first is where rows of time t begin.
+  [[nodiscard]] LstmRow<T> lstm_row(int direction, std::int64_t t, std::int64_t first) const {
     LstmRow<T> row{};
-    row.gates = gates + t * batch * 4 * hidden;
+    row.gates = gates + first * 4 * hidden;
     row.before = c + (t + direction) * batch * hidden;
     row.c = c + (t + 1 - direction) * batch * hidden;
-    row.h = projected ? inner + t * batch * hidden : h_after(direction, t);
+    row.h = projected ? inner + first * hidden : h_after(direction, t);
     return row;
   }
-  [[nodiscard]] GruRow<T> gru_row(int direction, std::int64_t t) const {
+  [[nodiscard]] GruRow<T> gru_row(int direction, std::int64_t t, std::int64_t first) const {
     GruRow<T> row{};
-    row.gates = gates + t * batch * 3 * hidden;
-    row.kept = kept + t * batch * 3 * hidden;
+    row.gates = gates + first * 3 * hidden;
+    row.kept = kept + first * 3 * hidden;
     row.before = h_before(direction, t);
     row.h = h_after(direction, t);
     return row;
   }
 
+  /// 0 before row t for samples [first, end), which begin there.
+  void clear(int direction, std::int64_t t, std::int64_t first, std::int64_t end) const {
+    std::int64_t const block = (t + direction) * batch;
+    if (first < end) {
+      std::fill(h + (block + first) * handed, h + (block + end) * handed, T{});
+      if (lstm) {
+        std::fill(c + (block + first) * hidden, c + (block + end) * hidden, R{});
+      }
+    }
+  }
+  /// 0 behind the first @p rows in what is multiplied, up to @p end.
+  void clear_gradients(std::int64_t rows, std::int64_t end) const {
+    auto const clear = [=](T* of, std::int64_t n) { std::fill(of + rows * n, of + end * n, T{}); };
+    clear(gates, Cell::gates * hidden);
+    if (!lstm) {
+      clear(kept, Cell::gates * hidden);
+    }
+    if (projected) {
+      clear(inner, hidden);
+      clear(dh, handed);
+    }
+  }
   /// 0 before the first of @p rows of time, which are `count` or fewer.
   void clear(int direction, std::int64_t rows) const { put(direction * rows, nullptr, nullptr); }
   /// Before the first of @p rows what `count` rows have left behind the last.
@@ -154,7 +178,7 @@ class RecurrentWork {
   using R = Real<T>;
 
  public:
-  T* x = nullptr;     ///< (rows, inputs) the input by time
+  T* x = nullptr;     ///< (rows, inputs) the input by time, or (rows, handed) states
   R* dx = nullptr;    ///< (rows, inputs) its gradient; both are never wanted at once
   R* sums = nullptr;  ///< (rows, gates hidden), where gates are of another type than sums
   R* row = nullptr;   ///< of a row of all samples: products with the state, or with the projection
@@ -162,7 +186,7 @@ class RecurrentWork {
   R* dc = nullptr;    ///< (batch, hidden)
 
   RecurrentWork(RecurrentShape const& shape, int gates, std::int64_t batch, std::int64_t rows)
-      : inputs_{rows * shape.inputs},
+      : inputs_{rows * std::max<std::int64_t>(shape.inputs, shape.handed)},
         sums_{std::is_same_v<T, R> ? 0 : rows * gates * shape.hidden},
         row_{batch * (gates == 3 ? 3 * shape.hidden : std::max(shape.hidden, shape.handed))},
         dh_{batch * shape.handed},
