@@ -13,10 +13,11 @@
 namespace tandem::bench::gnmt {
 
 void write_batches(std::string const& file, std::string const& source, std::string const& target,
-                   int batch, int batches) {
+                   int batch, int batches, int first) {
   Words const words{read_text(source) + "\n" + read_text(target), vocabulary - 2};
   Pairs const pairs{source, target, words, {.longest = longest, .leave_out = true}};
-  Loader<Pairs> loader{pairs, {.batch = batch, .drop_last = true}};
+  Loader<Pairs> loader{pairs,
+                       {.batch = batch, .drop_last = true, .first = std::int64_t{first} * batch}};
   std::ofstream out{file};
   out << batches << ' ' << batch << '\n';
   auto const line = [&](std::int32_t const* first, int count) {

@@ -37,7 +37,7 @@ struct PairBatch {
 /// A file of numbers in text: how many batches, the samples of each; then of each batch both times,
 /// and its arrays in order.
 void write_batches(std::string const& file, std::string const& source, std::string const& target,
-                   int batch, int batches);
+                   int batch, int batches, int first);
 std::vector<PairBatch> read_batches(std::string const& file);
 
 void run_fp32(Settings const& settings);
