@@ -11,11 +11,11 @@
 ///
 /// The first writes batches of an epoch, from number --first on, for this program and for
 /// PyTorch's: of the pairs with at most 50 tokens, words between blanks, the 8,000 most frequent
-/// (Debian's verses of examples/translation.sh). The second has 4 layers of 512 numbers on either side, dropout of 0.2,
-/// Adam, the gradient's norm clipped; a step of its rounds is a pass over all batches of the file.
-/// Prints a line of JSON about itself; then, for each line "round N" that it reads, trains N such
-/// steps and prints {"step_s": ..., "cpu_s": ...}. With --profile it prints instead where STEPS of
-/// them spend their time: CPU time with one thread, else wall time.
+/// (Debian's verses of examples/translation.sh). The second has 4 layers of 512 numbers on either
+/// side, dropout of 0.2, Adam, the gradient's norm clipped; a step of its rounds is a pass over all
+/// batches of the file. Prints a line of JSON about itself; then, for each line "round N" that it
+/// reads, trains N such steps and prints {"step_s": ..., "cpu_s": ...}. With --profile it prints
+/// instead where STEPS of them spend their time: CPU time with one thread, else wall time.
 
 #include <cstdio>
 #include <exception>
