@@ -50,6 +50,9 @@ void block_barrier(char const* file, int line);
 /// The same for the 32 threads of the warp.
 void warp_barrier(char const* file, int line);
 
+/// The thread has waited for the kernel before its own.
+void await_previous();
+
 }  // namespace cuda_emulator
 
 #define __syncthreads() ::cuda_emulator::block_barrier(__FILE__, __LINE__)

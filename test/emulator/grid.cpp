@@ -52,6 +52,7 @@ struct State {
   std::vector<int> order;
   int started = 0;  // threads that have begun
   int done = 0;
+  int awaited = 0;  // threads that have waited for the previous kernel
   int thread = -1;  // the one that runs
   Fiber* fiber = nullptr;
   std::uint64_t block = 0;
@@ -149,6 +150,7 @@ void too_much_shared_memory(std::size_t bytes) {
 bool run_block(bool backward) {
   state.started = 0;
   state.done = 0;
+  state.awaited = 0;
   state.block = ++blocks_started;
   state.waiters.clear();
   state.all = {};
@@ -165,6 +167,13 @@ bool run_block(bool backward) {
   while (state.done < state.threads && !state.failed) {
     backward = !backward;
     resume_waiters(backward);
+  }
+  if (state.kernel->overlaps && state.awaited != state.threads && !state.failed) {
+    fail(state.device, cudaErrorLaunchFailure,
+         where() + " may begin before the previous kernel has ended, and " +
+             std::to_string(state.threads - state.awaited) + " of its " +
+             std::to_string(state.threads) + " threads do not begin with await_previous()");
+    state.failed = true;
   }
   return !state.failed;
 }
@@ -274,6 +283,12 @@ bool run_grid(Kernel const& kernel, dim3 grid, dim3 block, int device) {
   return orders_compared() && first.take(kernel.function, grid, block)
              ? run_twice(kernel, grid, block, device, order)
              : run_once(kernel, grid, block, device, order);
+}
+
+void await_previous() {
+  if (state.all.passed == 0) {  // before it reads what another thread has written
+    ++state.awaited;
+  }
 }
 
 void block_barrier(char const* file, int line) {

@@ -24,6 +24,7 @@ struct Kernel {
   void const* function;  ///< for its name in reports
   char const* file;      ///< of the launch
   int line;
+  bool overlaps = false;  ///< it may begin before the previous kernel has ended
 };
 
 /// Runs all blocks now. The caller holds the lock.

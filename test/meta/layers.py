@@ -104,6 +104,18 @@ def check_include(path, spelled, depth, exists):
         yield f"{here}/ may not include {there}/, here <tandem/{name}>"
 
 
+def check_kernels(text):
+    """Kernels may begin before the one before them has ended, so all of them wait for that first."""
+    text = without_comments(text)
+    for kernel in re.finditer(r"\b(?:TANDEM_KERNEL|__global__)\s+void\b", text):
+        depth, at = 0, kernel.end()
+        while at < len(text) and (text[at] != "{" or depth > 0):
+            depth += {"(": 1, ")": -1}.get(text[at], 0)
+            at += 1
+        if not text[at + 1:].lstrip().startswith("await_previous();"):
+            yield text.count("\n", 0, kernel.start()) + 1, "a kernel begins with await_previous();"
+
+
 def check_header(path, text, exists):
     """Yields (line, fault) for the header at `path`, relative to include/tandem."""
     lines = text.splitlines()
@@ -114,6 +126,7 @@ def check_header(path, text, exists):
     if "/" in path and folder_of(path) not in MAY_INCLUDE:
         yield 1, f"the folder {folder_of(path)}/ has no place in MAY_INCLUDE of {pathlib.Path(__file__).name}"
 
+    yield from check_kernels(text)
     depth = 0
     for number, line in enumerate(without_comments(text).splitlines(), start=1):
         if re.match(r"\s*#\s*if", line):

@@ -68,6 +68,11 @@ class Layers(Tree):
     def test_upward(self):
         self.refuses("graph/ may not include train/", "#include <tandem/train/loop.hpp>\n")
 
+    def test_kernels_wait(self):
+        kernel = "template <int N>\nTANDEM_KERNEL void __launch_bounds__(64)\n    a_kernel(int (&x)[N]) {{{}}}\n"
+        self.refuses("a.cuh:4: a kernel begins with await_previous();", kernel.format(" int y = 0; "), "graph/a.cuh")
+        self.accepts(kernel.format("\n  // First.\n  await_previous();\n"), "graph/a.cuh")
+
     def test_sideways(self):
         self.header("graph/b.hpp", "")
         self.refuses("data/ may not include graph/", "#include <tandem/graph/b.hpp>\n", "data/a.hpp")

@@ -13,6 +13,10 @@ struct CudaOptions {
   /// samples a microbatch. Costs memory: each stream has scratch memory of its own, and branches
   /// share no memory while they run, so that the peak may exceed what fits<> says.
   int branches = 1;
+  /// On GPUs from compute capability 9.0 on: a kernel of the library may take its place on the GPU
+  /// while the one before it ends (programmatic dependent launch), which hides some of the time
+  /// between two short ones. Off, as long as it has not been seen to pay.
+  bool overlap_launches = false;
 };
 
 }  // namespace tandem

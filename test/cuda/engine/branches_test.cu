@@ -44,16 +44,16 @@ template <class Precision, class S = SingleDevice<Microbatches<2>>>
 using OnCuDnn = Trainer<Forks, S, BasicCuda<Kernels, Precision>, SoftmaxCrossEntropy<>, Accuracy,
                         VirtualTransport>;
 
-TrainerOptions options(int branches, bool record = true) {
+TrainerOptions options(int branches, bool record = true, bool overlaps = false) {
   TrainerOptions own = engine_options();
   own.record = record;
-  own.cuda.branches = branches;
+  own.cuda = {.branches = branches, .overlap_launches = overlaps};
   return own;
 }
 
 template <class Trainer>
-std::vector<double> bits_with(int branches, bool record = true) {
-  Trainer trainer{options(branches, record)};
+std::vector<double> bits_with(int branches, bool record = true, bool overlaps = false) {
+  Trainer trainer{options(branches, record, overlaps)};
   std::vector<double> numbers = engine_bits(trainer, 6);
   for (float const y : trainer.predict(dataset(Trainer::input, 5, 7, 3))) {
     numbers.push_back(y);
@@ -83,7 +83,10 @@ TEST_CASE("branches at the same time: the same bits, recorded and walked, in fp3
   CHECK(one == bits_with<OnCuDnn<Fp32>>(2));
   CHECK(one == bits_with<OnCuDnn<Fp32>>(4));
   CHECK(one == bits_with<OnCuDnn<Fp32>>(4, false));
-  CHECK(bits_with<OnCuDnn<Bf16>>(1) == bits_with<OnCuDnn<Bf16>>(3));
+  auto const narrow = bits_with<OnCuDnn<Bf16>>(1);
+  CHECK(narrow == bits_with<OnCuDnn<Bf16>>(3));
+  CHECK(narrow == bits_with<OnCuDnn<Bf16>>(1, true, true));  // and kernels that begin early
+  CHECK(narrow == bits_with<OnCuDnn<Bf16>>(3, true, true));
 }
 
 TEST_CASE("branches at the same time: several ranks, whose buckets end within a branch") {

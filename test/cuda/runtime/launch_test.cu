@@ -10,9 +10,14 @@
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/runtime/cuda/device.hpp>
+#include <tandem/runtime/cuda/graph.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 #include <device_array.hpp>
+
+#if defined(TANDEM_CUDA_EMULATED)
+#include <emulator/control.hpp>
+#endif
 
 namespace launch_test {
 
@@ -106,6 +111,71 @@ TEST_CASE("a kernel without parameters can be launched") {
   CHECK_NOTHROW(launch(nothing_kernel, 1, 32, device.compute));
   device.compute.synchronize();
 }
+
+// y[i] of the kernel before it, which is still busy when this one may begin.
+__global__ void busy_kernel(int* y, int n, int rounds) {
+  await_previous();
+  int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  for (int round = 0; i < n && round < rounds; ++round) {
+    y[i] = y[i] * 3 + round;
+  }
+}
+__global__ void shift_kernel(int const* x, int* y, int n) {
+  await_previous();
+  int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n) {
+    y[i] = x[n - 1 - i] + 1;
+  }
+}
+
+TEST_CASE("kernels that begin before the one before them has ended read what that one wrote") {
+  RankDevice device{Device{0}};
+  int const n = 1 << 12;
+  int const rounds = 200;
+  auto const run = [&](bool overlaps, bool recorded) {
+    DeviceArray<int> const x{device, std::vector<int>(n, 1)};
+    DeviceArray<int> const y{device, std::vector<int>(n, 2)};
+    device.compute.overlap_launches(overlaps);
+    auto const queue = [&] {
+      for (int turn = 0; turn < 4; ++turn) {
+        launch(busy_kernel, Grid{n / 64}, 64, device.compute, x.data(), n, rounds);
+        launch(shift_kernel, Grid{n / 64}, 64, device.compute, x.data(), y.data(), n);
+        launch(shift_kernel, Grid{n / 64}, 64, device.compute, y.data(), x.data(), n);
+      }
+    };
+    if (recorded) {
+      Capture capture{device.compute};
+      queue();
+      Graph const graph = capture.finish();
+      graph.launch(device.compute);
+      graph.launch(device.compute);
+      device.compute.synchronize();
+    } else {
+      queue();
+      queue();
+    }
+    device.compute.overlap_launches(false);
+    return x.host();
+  };
+  auto const expected = run(false, false);
+  CHECK(run(true, false) == expected);
+  CHECK(run(true, true) == expected);
+}
+
+#if defined(TANDEM_CUDA_EMULATED)
+TEST_CASE("a kernel that may begin early and does not wait is found") {
+  RankDevice device{Device{0}};
+  DeviceArray<int> const y{device, {3}};
+  device.compute.overlap_launches(true);
+  cuda_emulator::set_quiet(true);
+  launch(count_kernel, Grid{1}, 32, device.compute, y.data(), 1);
+  CHECK_THROWS(device.compute.synchronize());
+  CHECK(cuda_emulator::last_report().find("do not begin with await_previous()") !=
+        std::string::npos);
+  cuda_emulator::set_quiet(false);
+  cuda_emulator::clear_errors();
+}
+#endif
 
 TEST_CASE("a launch that is not possible throws with its place, and the stream stays usable") {
   RankDevice device{Device{0}};

@@ -90,6 +90,9 @@ struct RankParts {
       device.casts.memory = staged.data();
       device.casts.bytes = ops.staged_bytes();
     }
+    if constexpr (requires { device.compute.overlap_launches(true); }) {
+      device.compute.overlap_launches(options.cuda.overlap_launches);
+    }
     branches.open(device, ops.needs());
   }
 

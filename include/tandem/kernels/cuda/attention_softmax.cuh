@@ -63,6 +63,7 @@ template <int Lanes, class T>
 TANDEM_KERNEL void attention_softmax_kernel(AttentionTasks tasks, AttentionMaskSource mask,
                                             ComputeType<T> const* scores, T* probabilities,
                                             ComputeType<T>* normalisers) {
+  await_previous();
   using Real = ComputeType<T>;
   using std::exp;
   using std::log;
@@ -129,6 +130,7 @@ TANDEM_KERNEL void attention_softmax_gradient_kernel(AttentionTasks tasks, Atten
                                                      ComputeType<T> const* scores,
                                                      ComputeType<T> const* slopes, T* probabilities,
                                                      T* gradient) {
+  await_previous();
   using Real = ComputeType<T>;
   using std::exp;
   using Keys = AttentionKeys<Lanes>;

@@ -51,6 +51,7 @@ inline constexpr int step_down = row_threads / step_across;
 template <int N, class T>
 TANDEM_KERNEL void attention_step_kernel(AttentionShape shape, int position, T const* x,
                                          T const* cache, ComputeType<T>* scores, T* y) {
+  await_previous();
   using Real = ComputeType<T>;
   using std::exp;
   using std::sqrt;

@@ -19,6 +19,7 @@ namespace detail {
 template <int N, class T>
 TANDEM_KERNEL void avg_pool_kernel(std::uint32_t count, ImageThreads threads, PoolGeometry g,
                                    bool count_include_pad, T const* x, T* y, int y_stride) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;
@@ -47,6 +48,7 @@ template <int N, class T>
 TANDEM_KERNEL void avg_pool_gradient_kernel(std::uint32_t count, ImageThreads threads,
                                             PoolGeometry g, bool count_include_pad, T const* dy,
                                             int dy_stride, T* dx) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;

@@ -174,6 +174,7 @@ struct BatchNormGradientMap : BatchNormGradientInput<T, N, P> {
 
 template <class P>
 TANDEM_KERNEL void batch_norm_weight_gradient_kernel(BatchNormWeights<P> weights, int channels) {
+  await_previous();
   int const c = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (c < channels) {
     weights(c);

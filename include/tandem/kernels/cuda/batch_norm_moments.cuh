@@ -79,6 +79,7 @@ template <class T, int N, class P>
 TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
     column_moments_kernel(T const* x, std::int64_t stride, bool whole, ColumnTiles tiles,
                           ComputeType<T>* partial, unsigned* arrivals, MomentsResult<P> result) {
+  await_previous();
   using Real = ComputeType<T>;
   constexpr int together = 4;
   __shared__ Moments<Real, N> shared[column_threads];

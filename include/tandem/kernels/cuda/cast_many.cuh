@@ -41,6 +41,7 @@ struct CastTable {
 
 template <class T, class U, bool Adds>
 TANDEM_KERNEL void cast_many_kernel(CastTable table) {
+  await_previous();
   int const own = table.of(blockIdx.x);
   T const* const x = static_cast<T const*>(table.entry[own].from);
   U* const y = static_cast<U*>(table.entry[own].to);

@@ -75,6 +75,7 @@ __device__ ClassTargetsRow<ComputeType<T>> class_targets_row(T const* logits, Ta
 template <int Lanes, class T, class Targets>
 TANDEM_KERNEL void class_targets_kernel(T const* logits, Targets wanted, std::int64_t rows,
                                         int classes, ComputeType<T> lowest, double* losses) {
+  await_previous();
   using std::log;
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   auto const row = class_targets_row<Lanes>(logits, wanted, classes, place, lowest);
@@ -89,6 +90,7 @@ TANDEM_KERNEL void class_targets_gradient_kernel(T const* logits, Targets wanted
                                                  int classes, ComputeType<T> lowest, double scale,
                                                  double const* row_scale, float const* loss_scale,
                                                  T* dlogits) {
+  await_previous();
   using Real = ComputeType<T>;
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   auto const row = class_targets_row<Lanes>(logits, wanted, classes, place, lowest);

@@ -34,6 +34,7 @@ TANDEM_HOST_DEVICE void put_rows(Map const& map, typename Map::Columns const& co
 template <int N, class Map>
 TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
     column_map_kernel(Map map, ColumnTiles tiles) {
+  await_previous();
   constexpr int together = rows_together<typename Map::Values, N>;
   ColumnPlace const place{tiles, static_cast<int>(threadIdx.x), static_cast<int>(blockIdx.x),
                           static_cast<int>(blockIdx.y)};

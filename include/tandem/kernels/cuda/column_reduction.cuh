@@ -27,6 +27,7 @@ template <int N, class Real, class Term, class Result>
 TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
     column_sums_kernel(Term term, ColumnTiles tiles, Real* partial, unsigned* arrivals,
                        Result result) {
+  await_previous();
   constexpr int sums = Term::sums;
   constexpr int together = rows_together<typename Term::Values, N>;
   __shared__ Real shared[sums][N][column_threads];

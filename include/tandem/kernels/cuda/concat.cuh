@@ -30,6 +30,7 @@ struct ConcatParts {
 template <int N, bool Gather, class Part, class Whole>
 TANDEM_KERNEL void concat_kernel(std::uint32_t pixels, int whole_packs, ConcatParts<Part> parts,
                                  Whole* whole) {
+  await_previous();
   int const part = static_cast<int>(blockIdx.y);
   int const packs = parts.first[part + 1] - parts.first[part];
   std::uint32_t const thread = blockIdx.x * concat_threads + threadIdx.x;

@@ -21,6 +21,7 @@ namespace detail {
 template <class T>
 TANDEM_KERNEL void criterion_sum_kernel(std::int64_t rows, T const* output, double* loss,
                                         double* right) {
+  await_previous();
   double sum = 0;
   for (std::int64_t row = threadIdx.x; row < rows; row += row_threads) {
     T const* const own = output + 3 * row;

@@ -31,6 +31,7 @@ namespace detail {
 template <int Words, class T>
 TANDEM_KERNEL void dropout_kernel(std::uint32_t count, ImageThreads threads, int channels,
                                   int pixels, DropoutSource source, float rate, T const* x, T* y) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;

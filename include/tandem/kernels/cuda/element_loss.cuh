@@ -42,6 +42,7 @@ constexpr unsigned element_loss_blocks(std::int64_t n) {
 template <class L, class T>
 TANDEM_KERNEL void element_losses_kernel(T const* y, float const* t, TargetOrder order,
                                          std::int64_t n, double divisor, double* sums) {
+  await_previous();
   double own = 0;
   std::int64_t const all = static_cast<std::int64_t>(gridDim.x) * row_threads;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * row_threads + threadIdx.x; i < n;
@@ -58,6 +59,7 @@ template <class L, class T>
 TANDEM_KERNEL void element_loss_gradient_kernel(T const* y, float const* t, TargetOrder order,
                                                 std::int64_t n, ComputeType<T> scale,
                                                 float const* loss_scale, T* dy) {
+  await_previous();
   using Real = ComputeType<T>;
   Real const by = loss_scale != nullptr ? scale * static_cast<Real>(*loss_scale) : scale;
   std::int64_t const all = static_cast<std::int64_t>(gridDim.x) * row_threads;

@@ -24,6 +24,7 @@ namespace detail {
 template <int Lanes, int N, class T>
 TANDEM_KERNEL void embedding_kernel(std::int32_t const* tokens, std::int64_t count, int columns,
                                     T const* table, T* y) {
+  await_previous();
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, count};
   if (!place.works) {
     return;
@@ -74,6 +75,7 @@ TANDEM_HOST_DEVICE Pack<ComputeType<T>, N> sum_positions(T const* dy, int column
 template <int N, class T, class P>
 TANDEM_KERNEL void embedding_gradient_kernel(T const* dy, int columns, TokenRuns runs, P* gradient,
                                              bool whole, bool accumulate) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ Real shared[embedding_down][N][embedding_across];
   int const lane = static_cast<int>(threadIdx.x) % embedding_across;

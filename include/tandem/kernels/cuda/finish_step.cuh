@@ -56,6 +56,7 @@ namespace detail {
 
 template <class Result, class Prepare>
 TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int runs) {
+  await_previous();
   using std::sqrt;
   int const each = 1 + end.metrics;
   int const part = row_threads / each;  // microbatches

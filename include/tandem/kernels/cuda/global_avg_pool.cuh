@@ -21,6 +21,7 @@ inline constexpr int map_run = 8;       // pixels that one thread of the gradien
 /// Each pack has a sum of its own, across the warps, which no collective of CUB adds.
 template <int N, class T>
 TANDEM_KERNEL void global_avg_pool_kernel(Divider groups, int packs, int pixels, T const* x, T* y) {
+  await_previous();
   using C = ComputeType<T>;
   __shared__ C sum[map_lines][map_columns][N];
   std::uint32_t group = blockIdx.x;
@@ -59,6 +60,7 @@ TANDEM_KERNEL void global_avg_pool_kernel(Divider groups, int packs, int pixels,
 template <int N, class T>
 TANDEM_KERNEL void global_avg_pool_gradient_kernel(std::uint32_t count, ImageThreads threads,
                                                    int channels, int pixels, T const* dy, T* dx) {
+  await_previous();
   using C = ComputeType<T>;
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {

@@ -26,6 +26,7 @@ namespace detail {
 template <int N, class T, class P>
 TANDEM_KERNEL void group_moments_kernel(GroupNormGeometry g, Divider packs, std::int64_t first,
                                         ComputeType<T> epsilon, T const* x, P* saved) {
+  await_previous();
   using Real = ComputeType<T>;
   using std::sqrt;
   std::int64_t const block = first + static_cast<std::int64_t>(blockIdx.x);
@@ -53,6 +54,7 @@ TANDEM_KERNEL void group_moments_kernel(GroupNormGeometry g, Divider packs, std:
 template <int N, class T, class P>
 TANDEM_KERNEL void group_norm_kernel(std::uint32_t count, ImageThreads threads, GroupNormGeometry g,
                                      T const* x, P const* gain, P const* bias, P* saved, T* y) {
+  await_previous();
   using Real = ComputeType<T>;
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
@@ -81,6 +83,7 @@ inline constexpr int group_lines = 8;     // interleaved sums of each
 template <int N, class T, class P>
 TANDEM_KERNEL void group_norm_sums_kernel(Divider parts, GroupNormGeometry g, std::int64_t first,
                                           T const* x, T const* dy, P* saved) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ Real sum[2][group_lines][group_columns][N];
   std::uint32_t part = blockIdx.x;
@@ -152,6 +155,7 @@ template <int N, class T, class P>
 TANDEM_KERNEL void group_norm_gradient_kernel(std::uint32_t count, ImageThreads threads,
                                               GroupNormGeometry g, T const* x, T const* dy,
                                               P const* gain, P* saved, P const* means, T* dx) {
+  await_previous();
   using Real = ComputeType<T>;
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {

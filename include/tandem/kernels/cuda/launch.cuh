@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// launch(): queues a kernel, checked; blocks_for(): how many blocks n elements need.
+/// launch(): queues a kernel, checked; await_previous(): how each kernel begins; blocks_for(): how
+/// many blocks n elements need.
 ///
 /// Every kernel of the library starts here, never by `<<<>>>`: a function has no syntax of its own,
 /// converts the arguments to the kernel's parameters, and throws with the place of the call.
@@ -12,6 +13,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <tandem/core/config.hpp>
 #include <tandem/runtime/cuda/device.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
@@ -50,11 +52,35 @@ constexpr unsigned blocks_for(std::int64_t n, std::int64_t per_block, unsigned m
   return blocks < most ? blocks : most;
 }
 
+/// The first thing that every kernel of the library does, in all threads: where it may begin before
+/// the stream's previous one has ended (Stream::overlap_launches), lets the next kernel's blocks
+/// take their places, and waits until the previous one has ended and all it wrote can be read. That
+/// one has waited for its own previous one, so nothing older is left either. Before it a kernel
+/// must not touch memory. Nothing on GPUs older than compute capability 9.0.
+TANDEM_HOST_DEVICE inline void await_previous() {
+#if defined(TANDEM_CUDA_EMULATED)
+  cuda_emulator::await_previous();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// Whether the GPU's code of @p kernel waits in await_previous(): it does not where it comes from
+/// PTX for an older one.
+inline bool awaits_previous(void const* kernel) {
+  cudaFuncAttributes attributes{};
+  check(cudaFuncGetAttributes(&attributes, kernel));
+  return attributes.ptxVersion >= 90;
+}
+
 /// Queues @p kernel on @p stream with @p threads to a block; returns without waiting for it.
 ///
 /// A grid with no blocks queues nothing. The arguments are converted to the kernel's parameters
 /// here, as by a call. What the kernel does wrong shows later, at a check of that stream.
-/// @pre threads is in [1, 1024]
+/// Where the stream overlaps launches, the GPU may begin it while the previous one ends.
+/// @pre threads is in [1, 1024]; where the stream overlaps launches, the kernel begins with
+///      await_previous()
 /// @throws CudaError  the launch is not possible: too many threads or registers, or no code for
 ///                    this GPU
 template <class... Parameters>
@@ -66,9 +92,17 @@ void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const&
   void* pointers[sizeof...(Parameters) + 1] = {
       const_cast<void*>(static_cast<void const*>(&arguments))..., nullptr};
   ScopedDevice const scope{stream.device()};
-  check(cudaLaunchKernel(reinterpret_cast<void const*>(kernel), dim3{grid.x, grid.y, grid.z},
-                         dim3{static_cast<unsigned>(threads), 1, 1}, pointers, 0, stream.get()),
-        grid.file, grid.line);
+  auto const* const function = reinterpret_cast<void const*>(kernel);
+  cudaLaunchAttribute overlap{};
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3{grid.x, grid.y, grid.z};
+  config.blockDim = dim3{static_cast<unsigned>(threads), 1, 1};
+  config.stream = stream.get();
+  config.attrs = &overlap;
+  config.numAttrs = stream.overlaps_launches() && awaits_previous(function) ? 1 : 0;
+  check(cudaLaunchKernelExC(&config, function, pointers), grid.file, grid.line);
 }
 
 }  // namespace tandem::cuda

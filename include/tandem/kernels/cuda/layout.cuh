@@ -25,6 +25,7 @@ struct TransposeTile {
 template <class T, class U>
 TANDEM_KERNEL void transpose_kernel(int rows, int columns, Divider row_tiles, Divider column_tiles,
                                     T const* x, U* y) {
+  await_previous();
   constexpr int tile = TransposeTile::size;
   constexpr int lines = TransposeTile::threads / tile;
   __shared__ ComputeType<T> cell[tile][tile + 1];  // one more: no two of a column share a bank
@@ -54,6 +55,7 @@ TANDEM_KERNEL void transpose_kernel(int rows, int columns, Divider row_tiles, Di
 template <bool FewRows, class T, class U>
 TANDEM_KERNEL void transpose_narrow_kernel(std::uint32_t count, ImageThreads threads, int rows,
                                            int columns, T const* x, U* y) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;

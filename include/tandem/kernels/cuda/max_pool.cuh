@@ -23,6 +23,7 @@ namespace detail {
 template <int N, class T, class Cell>
 TANDEM_KERNEL void max_pool_kernel(std::uint32_t count, ImageThreads threads, PoolGeometry g,
                                    T const* x, T* y, int y_stride, Cell* chosen) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;
@@ -68,6 +69,7 @@ template <int N, class T, class Cell>
 TANDEM_KERNEL void max_pool_gradient_kernel(std::uint32_t count, ImageThreads threads,
                                             PoolGeometry g, T const* dy, int dy_stride,
                                             Cell const* chosen, T* dx) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;

@@ -23,6 +23,7 @@ inline constexpr int sample_threads = 32;
 template <class L, class R, class Target>
 TANDEM_KERNEL void own_values_kernel(R const* y, Target const* t, std::int64_t batch,
                                      std::size_t outputs, std::size_t targets, double* values) {
+  await_previous();
   std::int64_t const s =
       static_cast<std::int64_t>(blockIdx.x) * sample_threads + static_cast<int>(threadIdx.x);
   if (s < batch) {
@@ -36,6 +37,7 @@ template <class L, class R, class Target>
 TANDEM_KERNEL void own_gradients_kernel(R const* y, Target const* t, std::int64_t batch,
                                         std::size_t outputs, std::size_t targets, R scale,
                                         float const* loss_scale, R* dy) {
+  await_previous();
   std::int64_t const s =
       static_cast<std::int64_t>(blockIdx.x) * sample_threads + static_cast<int>(threadIdx.x);
   if (s < batch) {

@@ -19,6 +19,7 @@ namespace detail {
 template <int N, class T, class Way>
 TANDEM_KERNEL void resample_kernel(std::uint32_t count, ImageThreads threads, int channels,
                                    Way rows, Way columns, T const* from, T* to) {
+  await_previous();
   using C = ComputeType<T>;
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {

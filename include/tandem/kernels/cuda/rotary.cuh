@@ -82,6 +82,7 @@ TANDEM_HOST_DEVICE void turn(Pack<T, N>& a, Pack<T, N>& b, ComputeType<T> const*
 template <int Lanes, int N, class T>
 TANDEM_KERNEL void rotate_kernel(std::int64_t rows, int time, RotaryHeads heads, T const* x,
                                  RotaryTable<ComputeType<T>> table, bool backwards, T* y) {
+  await_previous();
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   if (!place.works) {
     return;

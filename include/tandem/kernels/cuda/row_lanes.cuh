@@ -60,6 +60,7 @@ __device__ Value sum_lanes(Value own) {
 
 template <class T>
 TANDEM_KERNEL void ordered_sum_kernel(T const* x, std::int64_t n, T divisor, T* out) {
+  await_previous();
   T own = 0;
   for (std::int64_t i = static_cast<int>(threadIdx.x); i < n; i += row_threads) {
     own += x[i];

@@ -169,6 +169,7 @@ template <RowNorm Kind, int Lanes, int N, bool Drops, class T, class P>
 TANDEM_KERNEL void row_norm_kernel(RowNormInput<Drops, T> input, std::int64_t rows, int columns,
                                    P const* gain, P const* bias, ComputeType<T> epsilon, T* y,
                                    RowNormSaved<P> saved) {
+  await_previous();
   using Real = ComputeType<T>;
   using std::sqrt;
   __shared__ RowStatistics<Real> shared[row_threads / Lanes];
@@ -246,6 +247,7 @@ template <RowNorm Kind, int Lanes, int N, class T, class P>
 TANDEM_KERNEL void row_norm_input_gradient_kernel(RowNormGradientInput<N, T, P> input,
                                                   std::int64_t rows, int columns,
                                                   RowNormSaved<P> saved, T const* also, T* dx) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ RowNormSums<Real> shared[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};

@@ -21,6 +21,7 @@ namespace detail {
 template <int Lanes, class T>
 TANDEM_KERNEL void softmax_kernel(T const* x, std::int64_t rows, int columns, ComputeType<T> lowest,
                                   T* y) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ SoftmaxPart<Real> parts[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
@@ -40,6 +41,7 @@ TANDEM_KERNEL void softmax_kernel(T const* x, std::int64_t rows, int columns, Co
 template <int Lanes, class T>
 TANDEM_KERNEL void softmax_gradient_kernel(T const* y, T const* dy, std::int64_t rows, int columns,
                                            T* dx) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ Real sums[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};

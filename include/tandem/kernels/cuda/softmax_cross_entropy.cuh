@@ -90,6 +90,7 @@ template <int Lanes, class T>
 TANDEM_KERNEL void softmax_cross_entropy_kernel(T const* logits, std::int32_t const* labels,
                                                 std::int64_t rows, int classes, double smoothing,
                                                 ComputeType<T> lowest, double* losses) {
+  await_previous();
   using std::log;
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};
   T const* const z = logits + (place.works ? place.row * classes : 0);
@@ -112,6 +113,7 @@ TANDEM_KERNEL void softmax_cross_entropy_gradient_kernel(T const* logits,
                                                          ComputeType<T> lowest, ComputeType<T> on,
                                                          ComputeType<T> off, ComputeType<T> scale,
                                                          float const* loss_scale, T* dlogits) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ SoftmaxPart<Real> parts[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};

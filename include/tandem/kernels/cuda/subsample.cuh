@@ -19,6 +19,7 @@ namespace detail {
 template <int N, class T>
 TANDEM_KERNEL void subsample_kernel(std::uint32_t count, ImageThreads threads, SubsampleGeometry g,
                                     T const* x, T* y) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;
@@ -38,6 +39,7 @@ TANDEM_KERNEL void subsample_kernel(std::uint32_t count, ImageThreads threads, S
 template <int N, class T>
 TANDEM_KERNEL void subsample_gradient_kernel(std::uint32_t count, ImageThreads threads,
                                              SubsampleGeometry g, T const* dy, T* dx) {
+  await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;

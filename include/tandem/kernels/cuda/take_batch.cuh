@@ -33,6 +33,7 @@ TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::
                                      std::int64_t elements, int channels, std::int64_t pixels,
                                      T* samples, std::int64_t target_count, Target* targets,
                                      std::int64_t length_count, std::int32_t* lengths) {
+  await_previous();
   P const* const from = staged->samples + begin;
   Target const* const from_targets = staged->targets;
   std::int32_t const* const from_lengths = staged->lengths;

@@ -23,6 +23,7 @@ namespace detail {
 /// Lanes of a row for each sample.
 template <int Lanes, int N, class T>
 TANDEM_KERNEL void last_row_kernel(TimeRows rows, T const* x, T* y) {
+  await_previous();
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows.batch};
   if (!place.works) {
     return;
@@ -42,6 +43,7 @@ inline constexpr int mean_down = row_threads / mean_across;
 /// Block (s, g) writes 32 N channels of sample s.
 template <int N, class T>
 TANDEM_KERNEL void mean_over_time_kernel(TimeRows rows, T const* x, T* y) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ Real shared[mean_down][N][mean_across];
   std::int64_t const sample = blockIdx.x;
@@ -78,6 +80,7 @@ TANDEM_KERNEL void mean_over_time_kernel(TimeRows rows, T const* x, T* y) {
 /// Lanes of a row for each row of dx.
 template <int Lanes, int N, class Share, class T>
 TANDEM_KERNEL void time_pool_gradient_kernel(TimeRows rows, T const* dy, T* dx) {
+  await_previous();
   using Real = ComputeType<T>;
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows.all()};
   if (!place.works) {

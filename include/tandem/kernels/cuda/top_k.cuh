@@ -19,6 +19,7 @@ namespace detail {
 template <int Lanes, class T, class Labels>
 TANDEM_KERNEL void top_k_kernel(T const* outputs, Labels labels, std::int64_t rows, int classes,
                                 int k, double* right) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ int label_of[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};

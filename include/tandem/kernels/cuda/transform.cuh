@@ -62,11 +62,13 @@ __device__ void map_block(std::int64_t n, Body const& body, unsigned block, bool
 /// Reads of one thread come before its writes, so a body may work in place.
 template <int N, class Body>
 TANDEM_KERNEL void map_kernel(std::int64_t n, Body body) {
+  await_previous();
   map_block<N>(n, body, blockIdx.x, blockIdx.x == gridDim.x - 1);
 }
 
 template <class Functor>
 TANDEM_KERNEL void each_kernel(std::int64_t n, Functor functor) {
+  await_previous();
   std::int64_t const i = std::int64_t{blockIdx.x} * map_threads + static_cast<int>(threadIdx.x);
   if (i < n) {
     functor(i);

@@ -39,6 +39,7 @@ namespace detail {
 template <class P, class Settings>
 TANDEM_KERNEL void gradient_squares_kernel(UpdateChunk const* chunks, Settings const* runs,
                                            P const* gradients, double* squares) {
+  await_previous();
   constexpr int items = 8;
   using Load = cub::BlockLoad<P, row_threads, items, cub::BLOCK_LOAD_STRIPED>;
   UpdateChunk const chunk = chunks[blockIdx.x];
@@ -61,6 +62,7 @@ TANDEM_KERNEL void gradient_squares_kernel(UpdateChunk const* chunks, Settings c
 template <class = void>
 TANDEM_KERNEL void join_squares_kernel(ChunkRange const* ranges, double const* squares,
                                        double* sums) {
+  await_previous();
   ChunkRange const range = ranges[blockIdx.x];
   double own = 0;
   for (int i = range.first + static_cast<int>(threadIdx.x); i < range.last; i += row_threads) {
@@ -151,6 +153,7 @@ __device__ void update_all(Update const& update, UpdateChunk const& chunk, T* ro
 template <class Run, class T>
 TANDEM_KERNEL void apply_update_kernel(UpdateChunk const* chunks, Run const* runs, T* rounded,
                                        int const* stopped) {
+  await_previous();
   int const flag = *stopped;
   if (flag == update_nothing) {
     return;
@@ -177,6 +180,7 @@ __device__ Run const& make_once(Make const& make, std::byte* memory, int run) {
 template <class Make, class T>
 TANDEM_KERNEL void make_and_apply_kernel(UpdateChunk const* chunks, Make make, T* rounded,
                                          int const* stopped) {
+  await_previous();
   using Run = typename Make::Run;
   alignas(16) __shared__ std::byte memory[sizeof(Run)];
   int const flag = *stopped;
@@ -195,6 +199,7 @@ TANDEM_KERNEL void make_and_apply_kernel(UpdateChunk const* chunks, Make make, T
 template <class Make>
 TANDEM_KERNEL void move_states_kernel(UpdateChunk const* chunks, std::int64_t all, Make make,
                                       double* squares, int const* stopped) {
+  await_previous();
   using Run = typename Make::Run;
   alignas(16) __shared__ std::byte memory[sizeof(Run)];
   if (*stopped != update_all_parameters) {

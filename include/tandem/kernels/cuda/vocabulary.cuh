@@ -44,6 +44,7 @@ template <int Lanes, class T>
 TANDEM_KERNEL void vocabulary_rows_kernel(T* logits, std::int32_t const* targets, std::int64_t rows,
                                           int vocabulary, double smoothing, ComputeType<T> lowest,
                                           double const* scale, T* y) {
+  await_previous();
   using Real = ComputeType<T>;
   __shared__ SoftmaxPart<Real> parts[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows};

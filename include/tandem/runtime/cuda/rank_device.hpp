@@ -126,7 +126,11 @@ struct RankDevice {
   };
   std::vector<std::unique_ptr<Side>> sides;
 
-  Side& add_side() { return *sides.emplace_back(std::make_unique<Side>(device)); }
+  Side& add_side() {
+    Side& side = *sides.emplace_back(std::make_unique<Side>(device));
+    side.stream.overlap_launches(compute.overlaps_launches());
+    return side;
+  }
 
   /// `compute`, `scratch` and `casts` become those of sides[side - 1], which has the device's own
   /// meanwhile; 0: they are the device's own again.

@@ -113,6 +113,7 @@ class Stream {
   Stream& operator=(Stream&& other) noexcept {
     std::swap(handle_, other.handle_);
     std::swap(device_, other.device_);
+    std::swap(overlaps_, other.overlaps_);
     std::swap(arrivals_, other.arrivals_);
     return *this;
   }
@@ -125,6 +126,15 @@ class Stream {
 
   /// Blocks the calling thread until the queue is empty. For tests and shutdown.
   void synchronize() const { check(cudaStreamSynchronize(get())); }
+
+  /// Whether a kernel that launch() queues here may begin while the one before it ends:
+  /// programmatic dependent launch, of GPUs from compute capability 9.0 on; ignored by others.
+  void overlap_launches(bool wanted) {
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_.ordinal));
+    overlaps_ = wanted && major >= 9;
+  }
+  [[nodiscard]] bool overlaps_launches() const noexcept { return overlaps_; }
 
   [[nodiscard]] cudaStream_t get() const noexcept { return handle_.get(); }
   [[nodiscard]] Device device() const noexcept { return device_; }
@@ -142,6 +152,7 @@ class Stream {
 
   UniqueHandle<cudaStream_t, cudaStreamDestroy> handle_;
   Device device_;
+  bool overlaps_ = false;
   Arrivals arrivals_;  // goes first
 };
 

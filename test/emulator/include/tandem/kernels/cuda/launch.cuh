@@ -87,10 +87,11 @@ void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const&
   check(cuda_emulator::enqueue_kernel(
             stream.get(), blocks, block,
             std::string{"kernel at "} + grid.file + ":" + std::to_string(grid.line),
-            [call, blocks, block, file = grid.file, line = grid.line](int device) {
+            [call, blocks, block, file = grid.file, line = grid.line,
+             overlaps = stream.overlaps_launches()](int device) {
               return cuda_emulator::run_grid(
                   {&emulated::Call<Parameters...>::run, &call,
-                   reinterpret_cast<void const*>(call.kernel), file, line},
+                   reinterpret_cast<void const*>(call.kernel), file, line, overlaps},
                   blocks, block, device);
             },
             reinterpret_cast<void const*>(kernel), accesses),
