@@ -18,6 +18,7 @@
 #include <cudnn.h>
 
 #include <tandem/core/precision.hpp>
+#include <tandem/graph/rewrite.hpp>
 #include <tandem/kernels/cudnn/attention_plans.hpp>
 #include <tandem/kernels/cudnn/convolution_plan.hpp>
 #include <tandem/kernels/cudnn/data_type.hpp>
@@ -27,6 +28,7 @@
 #include <tandem/models/resnet_imagenet.hpp>
 #include <tandem/models/small_cnn.hpp>
 #include <tandem/models/vgg.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/tandem.hpp>
 
 namespace {
@@ -152,38 +154,49 @@ void check_convolution(ConvolutionGeometry const& geometry, std::set<std::string
   }
 }
 
+template <class... Precision>
+void check_in(ConvolutionGeometry const& geometry, std::set<std::string>& seen) {
+  (check_convolution<Precision>(geometry, seen), ...);
+}
+
+/// Each convolution of a network alone, as under Reproducible, and siblings side by side.
+/// @param merged  wide convolutions that there are
 template <class Net>
-void check_network(std::set<std::string>& seen) {
-  static constexpr auto const& nodes = graph<Net>;
+void check_network(std::set<std::string>& seen, int merged = 0) {
+  static constexpr auto nodes = rewrite(graph<Net>, BasicCuda<CuDnn>::rewrites);
   constexpr auto of_leaf = geometries<Net>(
       std::make_index_sequence<static_cast<std::size_t>(Leaves<typename Net::body>::size)>{});
   int convolutions = 0;
+  int wide = 0;
   for (int n = 0; n < nodes.nodes; ++n) {
     Node const& node = nodes.node[n];
     ConvolutionGeometry geometry{};
     if (node.leaf >= 0 && of_leaf[static_cast<std::size_t>(node.leaf)](node.in, geometry)) {
       ++convolutions;
-      check_convolution<Fp32>(geometry, seen);
-      check_convolution<Tf32>(geometry, seen);
-      check_convolution<Bf16>(geometry, seen);
-      check_convolution<Fp16>(geometry, seen);
+      check_in<Fp32, Tf32, Bf16, Fp16>(geometry, seen);
+      if (node.width > node.out[0]) {
+        ++wide;
+        geometry.out_channels = node.width;
+        check_in<Fp32, Tf32, Bf16, Fp16>(geometry, seen);
+      }
     }
   }
   CHECK(convolutions > 0);
+  CHECK(wide == merged);
 }
 
 TEST_CASE("cuDNN has an engine for each convolution of GoogLeNet, for a last batch too") {
   std::set<std::string> seen;
-  check_network<models::GoogLeNet<10>>(seen);
+  check_network<models::GoogLeNet<10>>(seen, 9);
 }
 
 TEST_CASE("cuDNN has an engine for each convolution of the other models" * doctest::skip()) {
   std::set<std::string> seen;
   check_network<models::SmallCnn<10>>(seen);
   check_network<models::ResNet20<10>>(seen);
-  check_network<models::ResNet50<1000>>(seen);
+  check_network<models::ResNet50<1000>>(seen, 1);
   check_network<models::Vgg16<1000>>(seen);
-  check_network<models::InceptionV3<1000>>(seen);
+  check_network<models::InceptionV3<1000>>(seen, 10);
 }
 
 }  // namespace
