@@ -7,7 +7,7 @@
 #   build      the GPU tests and benchmarks, in build/gpu, for the GPU that is here
 #   first      what only hardware answers, each question with a time limit and with and without the mend: several
 #              GPUs of one process recorded, links and collectives on 1, 8 and 32 hardware queues, lazy loading,
-#              destruction, registered memory. Builds the two programs that it needs
+#              destruction, registered memory, steps whose work overlaps. Builds the three programs that it needs
 #   test       all of them: kernels, backend, parity with Host, ranks and processes that share the GPU
 #   sanitize   the kernel tests under compute-sanitizer: memcheck, racecheck, initcheck
 #   bench      bench/cuda, with PyTorch beside it if python3 has it
@@ -151,11 +151,11 @@ programs() {
 }
 
 # What `must` is the library's setting and has to pass; what `may` is without the mend, and not to end is an answer.
-# At most 285 seconds behind the build.
+# At most 420 seconds behind the build.
 run_first() {
   local queues wanted answers=$root/test/gpu/answers.sh
   configure
-  part programs 260 cmake --build "$build" --target gpu_answers gpu_train_processes -j "$jobs"
+  part programs 260 cmake --build "$build" --target gpu_answers gpu_train_processes gpu_overlaps -j "$jobs"
 
   # The order among communicators. Fewer blocks than the library's four, or all that NCCL wants.
   for queues in 32 8 1; do
@@ -173,6 +173,11 @@ run_first() {
 
   part destroy 40 "$answers" must 35 "$build" destroy
   part register 40 "$answers" may 35 "$build" register
+  # Work of one step that overlaps: bits, and milliseconds a step with and without.
+  local which
+  for which in branches launches both; do
+    part "overlaps.$which" 45 "$root/test/gpu/overlaps.sh" 20 "$build" "$which"
+  done
   part together 150 "$root/test/gpu/together.sh" 20 "$build"
   sed -n 's/^answer: /answers: /p' "$results"/first/*.log
 }

@@ -25,7 +25,7 @@ class Check(unittest.TestCase):
             shutil.copy(HERE / name, self.root / "test" / "gpu")
         self.script("test/gpu/two_processes.sh", "exit 0")
         self.script("test/gpu/train_processes.sh", "exit 0")
-        for name in ("answers.sh", "together.sh", "processes.sh"):
+        for name in ("answers.sh", "overlaps.sh", "together.sh", "processes.sh"):
             shutil.copy(HERE / name, self.root / "test" / "gpu")
 
     def script(self, path, text):
@@ -90,10 +90,11 @@ class Check(unittest.TestCase):
         self.assertEqual({"cuda_a": "time limit", "cuda_b": "no time left",
                           "two_processes": "no time left", "train_processes": "no time left"}, parts)
 
-    def first(self, answers, trains, **environment):
+    def first(self, answers, trains, overlaps="echo bits 1; echo answer: $1: 2 ms", **environment):
         self.script("bin/cmake", "exit 0")
         self.script("build/gpu/test/gpu/gpu_answers", answers)
         self.script("build/gpu/test/gpu/gpu_train_processes", trains)
+        self.script("build/gpu/test/gpu/gpu_overlaps", overlaps)
         run, parts = self.check("first", **environment)
         report = json.loads((self.root / "build/gpu/results/first.json").read_text())
         return run, parts, {part["name"]: part["summary"] for part in report["parts"]}
@@ -104,7 +105,7 @@ class Check(unittest.TestCase):
         self.assertEqual(0, run.returncode, run.stdout + run.stderr)
         self.assertEqual(["configure", "programs", "order.32", "order.8", "order.1", "order.32.most_blocks",
                           "order.32.one_block", "loading.eager", "loading.lazy", "destroy", "register",
-                          "together"], list(parts))
+                          "overlaps.branches", "overlaps.launches", "overlaps.both", "together"], list(parts))
         self.assertEqual({"passed"}, set(parts.values()))
         self.assertRegex(answers["order.8"], r"answer: order ended, .*: 0 of 2 as tandem-0: order "
                          r"\(CUDA_DEVICE_MAX_CONNECTIONS=8 ")
@@ -112,6 +113,15 @@ class Check(unittest.TestCase):
         self.assertIn("CUDA_MODULE_LOADING=LAZY", answers["loading.lazy"])
         self.assertIn("4 GPUs of one process, recorded: ended with the bits", answers["together"])
         self.assertIn("answers: order ended", run.stdout)
+        self.assertEqual("answer: launches: the bits of plain steps (2 ms; plain 2 ms)", answers["overlaps.launches"])
+
+    def test_first_overlapping_steps(self):
+        run, parts, answers = self.first("exit 0", 'echo "step 0: 1"', """case $1 in
+            launches) echo bits 2 ;; both) exit 124 ;; *) echo bits 1 ;; esac""")
+        self.assertEqual(1, run.returncode)
+        self.assertEqual(["overlaps.launches"], [name for name in parts if parts[name] != "passed"])
+        self.assertIn("OTHER bits than plain steps", answers["overlaps.launches"])
+        self.assertIn("did NOT end", answers["overlaps.both"])
 
     def test_first_a_hang_is_an_answer_where_it_is_asked_for(self):
         run, parts, answers = self.first(
