@@ -74,7 +74,7 @@ struct Stage {
   static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
 
   /// Whether branches may run at the same time.
-  static constexpr bool forks = [] {
+  static constexpr bool branches = [] {
     if constexpr (requires { Host::has_branches; }) {
       return Host::has_branches;
     } else {
@@ -133,7 +133,7 @@ struct Stage {
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
     each_node<runs<Begin, End>>([&](auto at, auto n) {
-      if constexpr (forks) {
+      if constexpr (branches) {
         host.branches.begin_forward(host.device, n);
       }
       if constexpr (graph.node[at].computes()) {
@@ -145,7 +145,7 @@ struct Stage {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
       }
-      if constexpr (forks) {
+      if constexpr (branches) {
         host.branches.end_forward(host.device, n);
       }
     });
@@ -166,11 +166,11 @@ struct Stage {
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
     each_node_back<runs<Begin, End>>([&](auto node, auto n) {
-      if constexpr (forks) {
+      if constexpr (branches) {
         host.branches.begin_backward(host.device, n);
       }
       backward_node<P, node>(host, pass, table, leaf, n);
-      if constexpr (forks) {
+      if constexpr (branches) {
         end_backward<P>(host, pass, leaf, n);
       }
     });
@@ -275,14 +275,14 @@ struct Stage {
     }
   }
   static auto returning([[maybe_unused]] Host& host) {
-    if constexpr (forks) {
+    if constexpr (branches) {
       return typename Host::Branching::Return{host.device};
     } else {
       return 0;
     }
   }
   static bool is_open(Host const& host, int n) {
-    if constexpr (forks) {
+    if constexpr (branches) {
       return host.branches.inside(n);
     } else {
       return false;
