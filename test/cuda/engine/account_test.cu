@@ -164,6 +164,38 @@ TEST_CASE("the account of a GPT, with cuDNN's attention and with products") {
   check_text<Dropped, Bf16>(16, {"cublasLtMatmul"});
 }
 
+struct Rows;
+struct Query;
+/// Recurrent layers and what attends between them: the first without an input gradient to give.
+struct Reader
+    : Network<
+          Tokens<24, 64>,
+          Sequential<Embedding<64, 32>, Lstm<24, OneBias, Projection<16>, Bidirectional>, Let<Rows>,
+                     Gru<40, NoBias>, Let<Query>, Join<Bahdanau<16>, Use<Query>, Use<Rows>>,
+                     Lstm<16>, Gru<8, Bidirectional>, Vocabulary<64>>> {};
+TEST_CASE("the account of recurrent layers and of additive attention") {
+  check_text<Reader, Tf32>(24, {"cublasLtMatmul"});
+  check_text<Reader, Bf16>(24, {"cublasLtMatmul"});
+}
+
+/// What Llama has.
+struct Turned : Sequential<RmsNorm<>, Linear<64, NoBias>, RotaryPositions<4, KeyHeads<2>>,
+                           Attention<4, Causal, KeyHeads<2>>, Linear<32, NoBias>> {};
+struct Gated : Sequential<RmsNorm<>, Linear<48, NoBias>, SwiGlu, Linear<32, NoBias>> {};
+struct Llama : Network<Tokens<24, 64>, Sequential<Embedding<64, 32>, Residual<Turned>,
+                                                  Residual<Gated>, RmsNorm<>, Vocabulary<64>>> {};
+TEST_CASE("the account of rotary positions, RMS norms and SwiGLU") {
+  check_text<Llama, Tf32>(24, {"cublasLtMatmul"});
+}
+
+struct Groups
+    : Network<Image<3, 8, 8>, Sequential<GroupNorm<1>, Conv2d<16>, GroupNorm<4>,
+                                         Multiply<Conv2d<16>, Sequential<Conv2d<16>, Sigmoid>>,
+                                         Flatten, Linear<12>, Softmax, Linear<10>>> {};
+TEST_CASE("the account of group norms, products and softmax") {
+  check_images<Groups, SingleDevice<>, Bf16>({.batch = 8}, libraries);
+}
+
 }  // namespace account_test
 }  // namespace tandem::test
 

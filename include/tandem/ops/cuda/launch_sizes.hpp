@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// LaunchSizes: what the kernels of one pass of a node depend on, for launch_table.hpp.
+/// LaunchSizes: what the kernels of one pass of a node depend on; LaunchRow: a line of
+/// launch_table.hpp.
 
 #include <cstdint>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/kernels/cuda/column_tiles.hpp>
+#include <tandem/kernels/functors/recurrent.hpp>
 #include <tandem/kernels/functors/window_cells.hpp>
 
 namespace tandem::cuda {
@@ -24,6 +26,9 @@ struct LaunchTraits {
   double dropout = 0;  ///< likewise, or of the layer itself
   int chunk_rows = 0;  ///< of a Vocabulary; 0: all at once
   int cell_bytes = 4;  ///< of a max pool's saved cells
+  int groups = 0;      ///< of a GroupNorm
+  int head_size = 0;   ///< of RotaryPositions
+  RecurrentShape recurrent{};
 };
 
 /// What a layer's type says that its node does not.
@@ -40,6 +45,17 @@ LaunchTraits launch_traits(Shape in) {
   }
   if constexpr (requires { cell_fits_byte(L::geometry(in).window); }) {
     traits.cell_bytes = cell_fits_byte(L::geometry(in).window) ? 1 : 4;
+  }
+  if constexpr (requires { L::groups(in), L::affine; }) {
+    traits.groups = L::groups(in);
+  }
+  if constexpr (requires { L::options.turned(), L::options.all(); }) {
+    traits.head_size = in[1] / L::options.all();
+  }
+  if constexpr (requires { L::options.gates; }) {
+    constexpr auto o = L::options;
+    traits.recurrent = {in[1],        o.hidden, o.handed(),    in[0],
+                        o.directions, o.biases, o.forget_bias, o.projection > 0};
   }
   return traits;
 }
@@ -101,6 +117,23 @@ struct Launch {
   double read = 0;        ///< bytes, all of these kernels together
   double written = 0;     ///< likewise
   double operations = 0;  ///< of products and convolutions, two a multiply-accumulate
+};
+
+/// A line: which op and pass, in which cases, and the kernel. For one named "map_kernel:F", F not a
+/// Body, transform.cuh takes CUB's where the elements are many.
+struct LaunchRow {
+  using Sizes = LaunchSizes;
+  using Case = bool (*)(Sizes const&);
+  using Number = double (*)(Sizes const&);
+
+  std::string_view layer;
+  KernelPass pass;
+  Case when;
+  std::string_view kernel;
+  Number read;
+  Number written;
+  Number operations = [](Sizes const&) { return 0.0; };
+  Number times = [](Sizes const&) { return 1.0; };
 };
 
 }  // namespace tandem::cuda

@@ -17,25 +17,9 @@
 
 #include <tandem/kernels/cuda/attention_chunks.hpp>
 #include <tandem/ops/cuda/launch_sizes.hpp>
+#include <tandem/ops/cuda/launch_table_sequences.hpp>
 
 namespace tandem::cuda {
-
-/// A line: which op and pass, in which cases, and the kernel. For one named "map_kernel:F", F not a
-/// Body, transform.cuh takes CUB's where the elements are many.
-struct LaunchRow {
-  using Sizes = LaunchSizes;
-  using Case = bool (*)(Sizes const&);
-  using Number = double (*)(Sizes const&);
-
-  std::string_view layer;
-  KernelPass pass;
-  Case when;
-  std::string_view kernel;
-  Number read;
-  Number written;
-  Number operations = [](Sizes const&) { return 0.0; };
-  Number times = [](Sizes const&) { return 1.0; };
-};
 
 namespace detail {
 
@@ -123,6 +107,13 @@ constexpr double pieces(S const& s) {
   return static_cast<double>((s.batch + fit - 1) / fit);
 }
 
+// Of a GroupNorm: mean and inverse of each group; two sums of each channel.
+constexpr double group_moments(S const& s) { return s.kept(2.0 * s.batch * s.traits.groups); }
+constexpr double group_sums(S const& s) { return s.kept(2.0 * s.batch * s.node.in[0]); }
+
+// Cosine and sine of each pair of a head in each row.
+constexpr double angles(S const& s) { return s.kept(1.0 * s.node.in[0] * s.traits.head_size); }
+
 // Of an embedding and of a criterion.
 constexpr double tokens(S const& s) { return static_cast<double>(s.rows(s.node.in)); }
 constexpr double token_bytes(S const& s) {
@@ -178,6 +169,9 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Concat", input_gradient, always, "concat_kernel", y, [](S const& s) { return s.inputs; }},
     {"Add", forward, not_summed, "map_kernel:SumBody", [](S const& s) { return s.inputs; }, y},
 
+    {"Multiply", forward, always, "map_kernel:ProductBody", [](S const& s) { return s.inputs; }, y},
+    {"Multiply", input_gradient, always, "map_kernel:ProductBody", [](S const& s) { return s.node.edges * s.inputs; }, [](S const& s) { return s.inputs; }, none, [](S const& s) { return static_cast<double>(s.node.edges); }},
+
     {"Linear", forward, always, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, [](S const& s) { return s.y + (gelu_apart(s) ? 0 : gelu_saved(s)); }, products},
     {"Linear", forward, gelu_apart, "map_kernel:ActivationValue", y, y},
     {"Linear", input_gradient, always, "cublasLtMatmul", [](S const& s) { return y_and_weights(s) + (gelu_gradient_apart(s) ? 0 : gelu_read(s)); }, x, products},
@@ -188,6 +182,21 @@ inline constexpr LaunchRow launch_rows[] = {
     {"LayerNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.sums >= 0 ? 2 : 1) + 8.0 * tokens(s); }},
     {"LayerNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.joined ? s.x : 0) + 8.0 * tokens(s); }, x},
     {"LayerNorm", weight_gradient, always, "column_sums_kernel:RowNormWeightTerm", [](S const& s) { return s.x + s.y + x_partial(s); }, [](S const& s) { return x_partial(s) + s.kept(s.numbers); }},
+    {"RmsNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.sums >= 0 ? 2 : 1) + 4.0 * tokens(s); }},
+    {"RmsNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.joined ? s.x : 0) + 4.0 * tokens(s); }, x},
+    {"RmsNorm", weight_gradient, always, "column_sums_kernel:RowNormWeightTerm", [](S const& s) { return s.x + s.y + y_partial(s); }, [](S const& s) { return y_partial(s) + s.kept(s.numbers); }},
+    {"Softmax", forward, always, "softmax_kernel", x, y},
+    {"Softmax", input_gradient, always, "softmax_gradient_kernel", [](S const& s) { return 2 * s.y; }, x},
+    {"SwiGlu", forward, always, "column_map_kernel:SwiGluMap", x, y},
+    {"SwiGlu", input_gradient, always, "column_map_kernel:SwiGluGradientMap", x_and_y, x},
+
+    {"GroupNorm", forward, always, "group_moments_kernel", x, group_moments},
+    {"GroupNorm", forward, always, "group_norm_kernel", [](S const& s) { return s.x + s.kept(s.numbers) + group_moments(s); }, y},
+    {"GroupNorm", input_gradient, always, "group_norm_sums_kernel", x_and_y, group_sums},
+    {"GroupNorm", input_gradient, always, "each_kernel:GroupSlopeMeans", [](S const& s) { return group_sums(s) + s.kept(s.weights); }, group_moments},
+    {"GroupNorm", input_gradient, always, "group_norm_gradient_kernel", [](S const& s) { return s.x + s.y + s.kept(s.weights) + 2 * group_moments(s); }, x},
+    {"GroupNorm", weight_gradient, [](S const& s) { return !s.gives_input_gradient; }, "group_norm_sums_kernel", x_and_y, group_sums},
+    {"GroupNorm", weight_gradient, always, "each_kernel:GroupWeightGradient", group_sums, [](S const& s) { return s.kept(s.numbers); }},
 
     {"Embedding", forward, always, "embedding_kernel", [](S const& s) { return token_bytes(s) + s.y; }, y},
     {"Embedding", weight_gradient, always, "memset", none, run_bytes},
@@ -199,6 +208,11 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Positions", input_gradient, always, "copy", y, x},
     {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights); }},
 
+    {"RotaryPositions", forward, always, "each_kernel:RotaryAngle", none, angles},
+    {"RotaryPositions", forward, always, "rotate_kernel", [](S const& s) { return s.x + angles(s); }, y},
+    {"RotaryPositions", input_gradient, always, "each_kernel:RotaryAngle", none, angles},
+    {"RotaryPositions", input_gradient, always, "rotate_kernel", [](S const& s) { return s.y + angles(s); }, x},
+
     {"Attention", forward, fused, "cudnnBackendExecute", x, [](S const& s) { return s.y + head_rows(s); }, products},
     {"Attention", input_gradient, fused, "cudnnBackendExecute", [](S const& s) { return s.x + 2 * s.y + head_rows(s); }, x, [](S const& s) { return 2.5 * s.products(); }, pieces},
     {"Attention", forward, apart, "cublasLtMatmul", [](S const& s) { return 3 * s.y + s.rounded(scores(s)); }, [](S const& s) { return s.y + real_scores(s); }, products, [](S const& s) { return 2 * product_calls(s); }},
@@ -206,7 +220,7 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Attention", input_gradient, apart, "cublasLtMatmul", [](S const& s) { return 7 * s.y + shared_again(s) + s.rounded(3 * scores(s)); }, [](S const& s) { return 3 * s.y + 2 * real_scores(s); }, [](S const& s) { return 2.5 * s.products(); }, [](S const& s) { return 5 * product_calls(s); }},
     {"Attention", input_gradient, apart, "attention_softmax_gradient_kernel", [](S const& s) { return 2 * real_scores(s) + 2 * s.y + head_rows(s); }, [](S const& s) { return s.rounded(2 * scores(s)); }, none, chunk_count},
 
-    {"Vocabulary", forward, always, "cublasLtMatmul", x_and_weights, logits, criterion_products},
+    {"Vocabulary", forward, always, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, logits, criterion_products},
     {"Vocabulary", forward, always, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
     {"Vocabulary", input_gradient, always, "cublasLtMatmul", [](S const& s) { return logits(s) + s.rounded(s.weights); }, x, criterion_products},
     {"Vocabulary", weight_gradient, always, "cublasLtMatmul", [](S const& s) { return s.x + logits(s); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
@@ -215,11 +229,26 @@ inline constexpr LaunchRow launch_rows[] = {
 
 }  // namespace detail
 
-/// Lines that an op has; none: nothing is known of what it queues.
+/// f(LaunchRow) for each line that an op has.
+template <class F>
+void each_launch_row(std::string_view layer, F const& f) {
+  for (std::span<LaunchRow const> const rows :
+       {std::span<LaunchRow const>{detail::launch_rows},
+        std::span<LaunchRow const>{detail::launch_rows_of_sequences}}) {
+    for (LaunchRow const& row : rows) {
+      if (row.layer == layer) {
+        f(row);
+      }
+    }
+  }
+}
+
+/// Whether an op has lines; if not, nothing is known of what it queues.
 template <class = void>  // compiled where it is called, not by every include
 bool has_launches(std::string_view layer) {
-  return std::any_of(std::begin(detail::launch_rows), std::end(detail::launch_rows),
-                     [&](LaunchRow const& row) { return row.layer == layer; });
+  bool has = false;
+  each_launch_row(layer, [&](LaunchRow const&) { has = true; });
+  return has;
 }
 
 /// What transform.cuh takes in place of @p kernel for so many bytes.
@@ -238,13 +267,13 @@ std::string_view transform_kernel(std::string_view kernel, double written, Launc
 /// f(Launch) for what a pass of a node queues.
 template <class F>
 void each_launch(LaunchSizes const& sizes, KernelPass pass, F const& f) {
-  for (LaunchRow const& row : detail::launch_rows) {
-    if (row.layer == sizes.node.name && row.pass == pass && row.when(sizes)) {
+  each_launch_row(sizes.node.name, [&](LaunchRow const& row) {
+    if (row.pass == pass && row.when(sizes)) {
       double const written = row.written(sizes);
       f(Launch{transform_kernel(row.kernel, written, sizes), row.times(sizes), row.read(sizes),
                written, row.operations(sizes)});
     }
-  }
+  });
 }
 
 }  // namespace tandem::cuda
