@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// A Transformer trains on a GPU as it does on the host, steps of several lengths recorded and
-/// replayed.
+/// Transformers and recurrent networks train on a GPU as they do on the host, steps of several
+/// lengths recorded and replayed.
 
 #include <doctest/doctest.h>
 
@@ -41,6 +41,22 @@ struct SmallLlama
     : Network<Tokens<longest, words>,
               Sequential<Embedding<words, 8>, Residual<Attend>, Residual<Think>, RmsNorm<>,
                          Vocabulary<words, Smoothing<Percent<10>>, Chunked<8>>>> {};
+
+// Every kind of state, and additive attention of the rows of one to those of the other.
+struct Query;
+struct Memory;
+struct Recurrent
+    : Network<
+          Tokens<longest, words>,
+          Sequential<Embedding<words, 8>, Lstm<6, OneBias, Projection<4>, Bidirectional>,
+                     Let<Memory>, Gru<8>, Let<Query>, Join<Bahdanau<5>, Use<Query>, Use<Memory>>,
+                     Concat<Use<Query>, Sequential<>>, Lstm<8, ForgetBias<1>>, Vocabulary<words>>> {
+};
+
+// What can be written with.
+struct Writer : Network<Tokens<longest, words>,
+                        Sequential<Embedding<words, 8>, Residual<Lstm<12, Projection<8>>>,
+                                   Residual<Gru<8>>, Vocabulary<words>>> {};
 
 TrainerOptions options() {
   return {.batch = 10,
@@ -90,6 +106,10 @@ TEST_CASE("rotary positions, grouped keys, RMS norms, SwiGLU, a vocabulary in ch
   check_double<SingleDevice<>, SingleDevice<>, SmallLlama>();
 }
 
+TEST_CASE("Lstm, Gru and Bahdanau train on one GPU as on the host, in double") {
+  check_double<SingleDevice<Microbatches<3>>, SingleDevice<Microbatches<3>>, Recurrent>();
+}
+
 TEST_CASE("a GPT trains on several ranks as on one, its words on both ends of a pipeline") {
   check_double<DataParallel<2>, SingleDevice<Microbatches<2>>, SmallGpt>(3);
   check_double<Pipeline<OneFOneB, 2, Split<3>, Split<3>>, SingleDevice<Microbatches<2>>, SmallGpt>(
@@ -109,18 +129,39 @@ TEST_CASE("a GPT's first gradients in fp32 and bf16 are near those in double") {
   CHECK(std::fabs(a.gradient_norm - c.gradient_norm) <= 0.1 * a.gradient_norm);
 }
 
-TEST_CASE("recorded steps of a GPT have the bits of walked ones") {
+TrainerOptions walked_options() {
   TrainerOptions walked = options();
   walked.record = false;
-  OnDevice<SingleDevice<>, SmallGpt, Fp32> one{options()};
-  OnDevice<SingleDevice<>, SmallGpt, Fp32> two{walked};
+  return walked;
+}
+
+template <class T>
+void check_recorded(T& one, T& walked) {
   for (int s = 0; s < 8; ++s) {
     StepResult const a = step_of(one, s);
-    StepResult const b = step_of(two, s);
+    StepResult const b = step_of(walked, s);
     CHECK(a.loss == b.loss);
     CHECK(a.gradient_norm == b.gradient_norm);
   }
-  CHECK(first_difference(one.parameters(), two.parameters()) == "");
+  CHECK(first_difference(one.parameters(), walked.parameters()) == "");
+}
+
+template <class S, class Net, class Precision>
+void check_recorded() {
+  OnDevice<S, Net, Precision> one{options()};
+  OnDevice<S, Net, Precision> walked{walked_options()};
+  check_recorded(one, walked);
+}
+
+TEST_CASE("recorded steps of recurrent layers have the bits of walked ones, in bf16 too") {
+  check_recorded<SingleDevice<Microbatches<3>>, Recurrent, Fp64>();
+  check_recorded<SingleDevice<>, Writer, Bf16>();
+}
+
+TEST_CASE("recorded steps of a GPT have the bits of walked ones") {
+  OnDevice<SingleDevice<>, SmallGpt, Fp32> one{options()};
+  OnDevice<SingleDevice<>, SmallGpt, Fp32> walked{walked_options()};
+  check_recorded(one, walked);
 
   DeviceMemory const most = device_memory<SmallGpt, SingleDevice<>, Sgd, Fp32>(options().batch, 0);
   MemoryReport const has = one.memory(0);  // of a rewritten graph
@@ -205,6 +246,12 @@ TEST_CASE("a GPU writes what Host writes from the same checkpoint, keys and valu
 TEST_CASE("likewise with rotary positions, grouped keys and a vocabulary in chunks") {
   with_trained<SmallLlama>([](auto& host, std::string const& file) {
     check_written<SingleDevice<>, SmallLlama>(host, file);
+  });
+}
+
+TEST_CASE("likewise with recurrent layers, whose states are carried") {
+  with_trained<Writer>([](auto& host, std::string const& file) {
+    check_written<SingleDevice<>, Writer>(host, file);
   });
 }
 
