@@ -197,6 +197,86 @@
 /// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
 /// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
 
+// ---- tandem/core/gradient_rows.hpp
+
+/// @file
+/// GradientRows: the gradient of a parameter of which a step touches few rows: their numbers, and a
+/// row of values for each; and RowsTouched, by which a parameter says how many these are at most.
+
+namespace tandem {
+
+/// Rows, along axis 0 of a parameter, that a pass over a microbatch may give a gradient: so many a
+/// sample and so many besides, none of them twice. None at all: its gradient is dense.
+struct RowsTouched {
+  int of_sample = 0;  ///< as the T indices of an Embedding
+  int of_pass = 0;    ///< as what a sampled softmax draws once for all samples
+
+  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_pass > 0; }
+
+  /// Of @p passes over microbatches of @p batch samples, in a parameter of @p rows rows.
+  [[nodiscard]] constexpr std::int64_t most(std::int64_t rows, std::int64_t batch,
+                                            std::int64_t passes = 1) const {
+    return std::min(rows, passes * (of_pass + batch * of_sample));
+  }
+
+  friend constexpr bool operator==(RowsTouched const&, RowsTouched const&) = default;
+};
+
+/// A view of such a gradient. Rows that are not named have the gradient 0.
+///
+/// Shapes: count (1); row (most), of which the first *count are the numbers, ascending, no two
+///         alike; value (most, width), of which as many.
+/// Order:  microbatches are added one after another, leaves and replicas in the tree of a dense
+///         gradient. A row that one of the summands lacks is +0 there; no sum here is ever -0,
+///         since each begins with +0: so leaving +0 out gives the bits of adding it.
+template <class P>
+struct GradientRows {
+  std::int32_t* count = nullptr;
+  std::int32_t* row = nullptr;
+  P* value = nullptr;
+  std::int64_t most = 0;
+  int width = 0;
+
+  [[nodiscard]] P* values_of(std::int64_t i) const { return value + i * width; }
+};
+
+namespace detail {
+
+constexpr std::int64_t whole_lines(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Of the count and the numbers.
+constexpr std::int64_t row_numbers_bytes(std::int64_t most) {
+  return whole_lines((1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t)));
+}
+
+}  // namespace detail
+
+/// Bytes of the block of memory that a GradientRows stands in, which travels as a whole: the count
+/// and the numbers, to a multiple of 64 bytes, and the values, likewise.
+constexpr std::int64_t gradient_rows_bytes(std::int64_t most, std::int64_t width,
+                                           std::int64_t element_bytes) {
+  return detail::row_numbers_bytes(most) + detail::whole_lines(most * width * element_bytes);
+}
+/// The same in elements of P.
+template <class P>
+constexpr std::int64_t gradient_rows_elements(std::int64_t most, std::int64_t width) {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(P));
+  return gradient_rows_bytes(most, width, size) / size;
+}
+
+/// The view of such a block.
+template <class P>
+GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
+  auto* const numbers = reinterpret_cast<std::int32_t*>(block);
+  return {.count = numbers,
+          .row = numbers + 1,
+          .value = block + detail::row_numbers_bytes(most) / static_cast<std::int64_t>(sizeof(P)),
+          .most = most,
+          .width = width};
+}
+
+}  // namespace tandem
+
 // ---- tandem/graph/graph.hpp
 
 /// @file
@@ -472,6 +552,8 @@ struct Parameter {
   Init init{};
   Role role = Role::weight;
   float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
+  /// Where its gradient is GradientRows: the rows that a pass touches at most; else none.
+  RowsTouched touched{};
 };
 
 /// What backward reads of a layer's forward pass of one sample, for whoever plans memory before
@@ -558,11 +640,19 @@ constexpr bool is_convolution(LayerKind kind) {
   return kind == LayerKind::pointwise || kind == LayerKind::convolution;
 }
 
+/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful.
+struct CarriedState {
+  int c = 0;  ///< numbers of the type of parameters, which come first
+  int h = 0;  ///< numbers of the type of activations
+
+  [[nodiscard]] constexpr bool any() const { return c + h > 0; }
+};
+
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
-/// `Divisor` is the loss), and `shares` (see Shares).
+/// `Divisor` is the loss), `carried` (see CarriedState), and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -592,6 +682,15 @@ template <class L>
 constexpr Kept kept_of(Shape in) {
   if constexpr (requires { L::kept(in); }) {
     return L::kept(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
+constexpr CarriedState carried_of() {
+  if constexpr (requires { L::carried; }) {
+    return L::carried;
   } else {
     return {};
   }
@@ -716,9 +815,10 @@ struct Node {
   bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
   Shape in{};           ///< of the first input
   Shape out{};
-  double rate = 0.0;      ///< of a dropout
-  std::int64_t macs = 0;  ///< of one sample's forward pass
-  Kept kept{};            ///< of one sample's forward pass, for backward
+  double rate = 0.0;       ///< of a dropout
+  std::int64_t macs = 0;   ///< of one sample's forward pass
+  Kept kept{};             ///< of one sample's forward pass, for backward
+  CarriedState carried{};  ///< of one sample, from step to step
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
@@ -915,7 +1015,9 @@ struct OpNeeds {
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
   std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
   std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
-  std::int64_t carried_bytes = 0;  ///< handed from rows of time to later ones: see Pass::position
+  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
+  /// alignment of what is in it.
+  std::int64_t carried_bytes = 0;
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -929,13 +1031,19 @@ struct Operands {
   P* const* parameter = nullptr;     ///< each parameter, in the layer's order
   T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
   P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
+  GradientRows<P> const* rows = nullptr;
   std::byte* saved = nullptr;
   std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
   T const* const* summands = nullptr;     ///< of Node::sums: its inputs
   T* sum = nullptr;                       ///< and its output, which is x[0]
   T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
   std::byte* packed = nullptr;
-  std::byte* carry = nullptr;  ///< of one sample, from call to call; null: nothing is carried
+  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
+  std::byte* carry = nullptr;
+  /// Of a node with Node::carried, where Pass::position is -1: where what its rows leave goes, laid
+  /// out likewise. Training has two places, since a pass may be computed again.
+  std::byte* carried_on = nullptr;
 };
 
 /// What a pass over one microbatch may depend on.
@@ -958,13 +1066,16 @@ struct Pass {
   /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
   /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
   float const* loss_scale = nullptr;
-  /// Where a sequence comes in pieces, one sample and forward only: how many of its rows came
-  /// before. An op that looks at other rows reads them in Operands::carry and adds these. -1:
-  /// whole.
+  /// Where sequences come in pieces, forward only: how many of their rows came before. An op that
+  /// looks at other rows reads them in Operands::carry and adds these. -1: whole. Of a network of
+  /// two inputs only the second comes in pieces: the first, whole, with the piece of position 0.
   int position = -1;
   /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
   /// row.
   float* scores = nullptr;
+  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
+  /// where it writes how much of each row it has taken so far; null: it need not.
+  float* coverage = nullptr;
 
   /// Position in time of the first row.
   [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
@@ -981,6 +1092,13 @@ struct Pass {
       other.other_time = time;
       other.other_lengths = lengths;
     }
+    return other;
+  }
+
+  /// The same pass for an op whose rows are all there, whatever comes in pieces.
+  [[nodiscard]] constexpr Pass whole() const {
+    Pass other = *this;
+    other.position = -1;
     return other;
   }
 
@@ -4897,6 +5015,80 @@ template <class D>
 
 }  // namespace tandem
 
+// ---- tandem/data/in_buckets.hpp
+
+/// @file
+/// in_buckets(): sequences in the order of their lengths, for an evaluation with little padding.
+
+namespace tandem {
+
+/// A view of @p D, with a copy of it, whose samples stand in the order of their lengths; of a pair
+/// the longer of both counts, of equals D's order.
+template <class D>
+  requires SequenceDataset<D> || PairDataset<D>
+class InBuckets {
+ public:
+  using Input = DataInput<D>;
+  using Target = typename D::Target;
+
+  explicit InBuckets(D data) : data_{std::move(data)} {
+    std::vector<std::int64_t> order(static_cast<std::size_t>(data_.size()));
+    ascending_order(order);
+    std::stable_sort(order.begin(), order.end(),
+                     [this](std::int64_t a, std::int64_t b) { return longer(a) < longer(b); });
+    order_ = std::make_shared<std::vector<std::int64_t> const>(std::move(order));
+  }
+
+  [[nodiscard]] std::int64_t size() const { return data_.size(); }
+  [[nodiscard]] Shape shape() const { return data_.shape(); }
+  [[nodiscard]] int targets() const { return data_.targets(); }
+  [[nodiscard]] int length(std::int64_t index) const { return data_.length(original(index)); }
+  void read(std::int64_t index, std::span<Input> x,
+            std::span<Target> y) const requires SequenceDataset<D> {
+    data_.read(original(index), x, y);
+  }
+  [[nodiscard]] Shape second_shape() const requires PairDataset<D> { return data_.second_shape(); }
+  [[nodiscard]] int second_length(std::int64_t index) const requires PairDataset<D> {
+    return data_.second_length(original(index));
+  }
+  void read(std::int64_t index, std::span<Input> x, std::span<Input> second,
+            std::span<Target> y) const requires PairDataset<D> {
+    data_.read(original(index), x, second, y);
+  }
+  [[nodiscard]] int buckets() const requires BucketedDataset<D> { return data_.buckets(); }
+  [[nodiscard]] int classes() const requires ClassifiedDataset<D> { return data_.classes(); }
+
+  /// Which of D's samples number @p index here is.
+  [[nodiscard]] std::int64_t original(std::int64_t index) const {
+    return (*order_)[static_cast<std::size_t>(index)];
+  }
+
+ private:
+  [[nodiscard]] int longer(std::int64_t index) const {
+    if constexpr (PairDataset<D>) {
+      return std::max(data_.length(index), data_.second_length(index));
+    } else {
+      return data_.length(index);
+    }
+  }
+
+  D data_;
+  std::shared_ptr<std::vector<std::int64_t> const> order_;
+};
+
+/// The same samples in batches of like lengths, also where nothing is shuffled: a trainer evaluates
+/// them faster, and gives the loss and metrics that it gives of @p data, but for rounding.
+///
+///   trainer.evaluate(in_buckets(pairs)).perplexity();
+///
+/// Cost: a sort, 8 bytes a sample, and a copy of @p data, which of Pairs is a few pointers.
+template <class D>
+[[nodiscard]] InBuckets<D> in_buckets(D const& data) {
+  return InBuckets<D>{data};
+}
+
+}  // namespace tandem
+
 // ---- tandem/data/loader.hpp
 
 /// @file
@@ -6790,18 +6982,22 @@ constexpr bool reduces_masters() {
 template <class C, class B, class Program>
 concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
 template <class C, class B, class Program>
+concept GathersRows = !Program::has_row_gradients || Program::batching.replicas == 1 ||
+                      AllGathers<C, typename B::Master>;
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
 
 /// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
-/// gradients where there are several copies of the model; and sends activations where a copy is on
-/// several devices. Labels are text that the rank owns.
+/// gradients where there are several copies of the model, and gathers those that are GradientRows;
+/// and sends activations where a copy is on several devices. Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries = std::move_constructible<C> &&
-    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
-    detail::ReducesMasters<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries =
+    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
+    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
+    detail::GathersRows<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem
 
@@ -7292,43 +7488,15 @@ class BufferNames {
 /// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
 /// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
 /// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
-/// (first fit). *gradient* holds the gradients of one backward pass likewise, behind those that are
-/// sent; it is the memory of *transient*, too, where no value of that is computed again.
+/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
+/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
+/// where no value of that is computed again.
 
-// ---- tandem/strategy/memory/buffer_sizes.hpp
-
-/// @file
-/// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
-
-namespace tandem::detail {
-
-/// Buffers begin on lines of the cache.
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// Sizes of the buffers of a graph's nodes.
-struct BufferSizes {
-  GraphView graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-
-  [[nodiscard]] constexpr std::int64_t bytes(int node) const {
-    return aligned(graph.node[node].out.elements() * batch * element_bytes);
-  }
-  // Of a root, which may be wider than what it is named after.
-  [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
-    Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
-    return aligned(n.out.elements() / own * wider * batch * element_bytes);
-  }
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/strategy/memory/first_fit.hpp
+// ---- tandem/graph/branches.hpp
 
 /// @file
-/// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
+/// Branches: which nodes of a graph may be computed at the same time, as those of an Inception
+/// module; and a stream for each.
 
 // ---- tandem/core/scratch.hpp
 
@@ -7377,6 +7545,227 @@ class Scratch {
 };
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+/// Nodes [first, last) behind a fork and before the join of what comes of it: chains of which none
+/// reads or writes what another does.
+struct BranchRegion {
+  int first = 0;
+  int last = 0;
+  int branches = 0;  ///< that compute something
+};
+
+/// The regions of a graph, the outermost of those that stand within another; at run time and at
+/// compile time. A join is any node of several inputs, its fork the last node that all ways to it
+/// come through. A region is of one stage and of one run that is computed again, and joins nothing
+/// with other ranks. Where merged convolutions are its only tie, it begins behind them.
+class Branches {
+ public:
+  int count = 0;
+  detail::Scratch<BranchRegion> region;
+  detail::Scratch<int> first;   ///< of a node: the first of its region; itself, if it is in none
+  detail::Scratch<int> last;    ///< the last one
+  detail::Scratch<int> branch;  ///< in the order of their first nodes; -1: it is in none
+  detail::Scratch<int> stream;  ///< whose kernels run in order; 0: with all that is in no region
+
+  /// @param streams  that there are; with 1 there are regions, and nothing runs at the same time
+  /// @param segment  of each node: its run of nodes that is computed again; null: none is
+  constexpr Branches(GraphView graph, int streams, int const* segment = nullptr)
+      : region{graph.nodes},
+        first{graph.nodes},
+        last{graph.nodes},
+        branch{graph.nodes, -1},
+        stream{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      first[n] = last[n] = n;
+    }
+    find(graph, segment);
+    for (int r = 0; r < count; ++r) {
+      share_out(graph, region[r], std::max(streams, 1));
+    }
+  }
+
+  /// Whether a node is in a region, begins or ends it.
+  [[nodiscard]] constexpr bool inside(int n) const { return branch[n] >= 0; }
+  [[nodiscard]] constexpr bool begins(int n) const { return inside(n) && first[n] == n; }
+  [[nodiscard]] constexpr bool ends(int n) const { return inside(n) && last[n] == n; }
+  /// Whether nothing orders two nodes.
+  [[nodiscard]] constexpr bool apart(int a, int b) const {
+    return inside(a) && inside(b) && first[a] == first[b] && stream[a] != stream[b];
+  }
+
+ private:
+  constexpr void find(GraphView graph, int const* segment) {
+    detail::Scratch<int> before{graph.nodes,
+                                -1};           // the last node that all ways to one come through
+    detail::Scratch<bool> leads{graph.nodes};  // computes what stands in other nodes, too
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        int a = graph.source[e];
+        int b = e == node.first_edge ? a : before[n];
+        while (a != b) {
+          int& later = a > b ? a : b;
+          later = before[later];
+        }
+        before[n] = a;
+      }
+      if (node.merged) {
+        leads[node.home] = true;
+      }
+    }
+    detail::Scratch<int> part{graph.nodes};
+    for (int join = graph.nodes - 1; join > 0; --join) {
+      if (graph.node[join].edges < 2 || inside(join)) {
+        continue;
+      }
+      BranchRegion best{};
+      for (int begin = before[join] + 1; begin < join; ++begin) {
+        if (begin == before[join] + 1 || leads[begin - 1]) {
+          int const parts = divide(graph, segment, begin, join, part);
+          best = parts > best.branches ? BranchRegion{begin, join, parts} : best;
+        }
+      }
+      if (best.branches > 1) {
+        divide(graph, segment, best.first, best.last, part);
+        take(best, part);
+      }
+    }
+  }
+
+  // Puts nodes [begin, end) into the fewest parts between which there is no edge, each known by its
+  // first node. @return how many of them compute; 0: they may not run beside one another
+  static constexpr int divide(GraphView graph, int const* segment, int begin, int end,
+                              detail::Scratch<int>& part) {
+    auto const root = [&](int n) {
+      while (part[n] != n) {
+        n = part[n];
+      }
+      return n;
+    };
+    for (int n = begin; n < end; ++n) {
+      Node const& node = graph.node[n];
+      bool const together = node.stage == graph.node[begin].stage && !node.synchronizes &&
+                            !node.is_end() && (segment == nullptr || segment[n] == segment[begin]);
+      if (!together) {
+        return 0;
+      }
+      part[n] = n;
+      auto const tie = [&](int other) {
+        if (other >= begin && other < end) {
+          int const a = root(n);
+          int const b = root(other);
+          part[std::max(a, b)] = std::min(a, b);
+        }
+      };
+      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+        tie(graph.source[e]);
+      }
+      tie(node.home < n ? node.home : -1);
+      tie(node.absorbs);
+      tie(node.activated_by);
+      tie(node.sums);
+    }
+    for (int n = begin; n < end; ++n) {  // a placed join within: those that write into it
+      int const home = graph.node[n].home;
+      if (home > n && home < end) {
+        int const a = root(n);
+        int const b = root(home);
+        part[std::max(a, b)] = std::min(a, b);
+      }
+    }
+    int computing = 0;
+    for (int p = begin; p < end; ++p) {
+      bool computes = false;
+      for (int n = p; n < end && !computes; ++n) {
+        computes = graph.node[n].computes() && root(n) == p;
+      }
+      computing += computes ? 1 : 0;
+    }
+    return computing;
+  }
+
+  constexpr void take(BranchRegion const& own, detail::Scratch<int>& part) {
+    int parts = 0;
+    for (int n = own.first; n < own.last; ++n) {
+      int p = n;
+      while (part[p] != p) {
+        p = part[p];
+      }
+      branch[n] = p == n ? parts++ : branch[p];
+      first[n] = own.first;
+      last[n] = own.last - 1;
+    }
+    region[count++] = own;
+  }
+
+  // The longest branch first, each to the stream that has least to do.
+  constexpr void share_out(GraphView graph, BranchRegion const& own, int streams) {
+    int const nodes = own.last - own.first;
+    detail::Scratch<std::int64_t> work{nodes};
+    detail::Scratch<std::int64_t> load{streams};
+    for (int n = own.first; n < own.last; ++n) {
+      Node const& node = graph.node[n];
+      work[branch[n]] += node.computes() ? 1 + node.macs + node.out.elements() : 0;
+    }
+    for (int turn = 0; turn < nodes; ++turn) {
+      int longest = 0;
+      for (int b = 1; b < nodes; ++b) {
+        longest = work[b] > work[longest] ? b : longest;
+      }
+      int least = 0;
+      for (int s = 1; s < streams; ++s) {
+        least = load[s] < load[least] ? s : least;
+      }
+      if (work[longest] == 0) {
+        break;
+      }
+      load[least] += work[longest];
+      work[longest] = 0;
+      for (int n = own.first; n < own.last; ++n) {
+        stream[n] = branch[n] == longest ? least : stream[n];
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/memory/buffer_sizes.hpp
+
+/// @file
+/// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
+
+namespace tandem::detail {
+
+/// Buffers begin on lines of the cache.
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Sizes of the buffers of a graph's nodes.
+struct BufferSizes {
+  GraphView graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+
+  [[nodiscard]] constexpr std::int64_t bytes(int node) const {
+    return aligned(graph.node[node].out.elements() * batch * element_bytes);
+  }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
+    Node const& n = graph.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return aligned(n.out.elements() / own * wider * batch * element_bytes);
+  }
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/memory/first_fit.hpp
+
+/// @file
+/// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
 
 namespace tandem {
 
@@ -7501,6 +7890,7 @@ struct PlanTask {
   std::vector<StageLife> stages{};
   int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
 };
 
 namespace detail {
@@ -7586,7 +7976,9 @@ class ValuePlanner {
       }
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
-        if (root(graph_.source[e]) == r && root(m) != r && m != n && (m > n || later)) {
+        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
+        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
+            (m > n || later || meanwhile)) {
           return false;
         }
       }
@@ -7651,6 +8043,12 @@ class ValuePlanner {
     plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
     plan_.kept_bytes.assign(task_.stages.size(), 0);
     FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
+    auto const place_transient = [&](std::int64_t size, int birth, int death) {
+      Branches const* const branches = task_.branches;
+      return branches == nullptr
+                 ? transient.place(size, birth, death)
+                 : transient.place(size, branches->first[birth], branches->last[death]);
+    };
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
       for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
@@ -7669,14 +8067,14 @@ class ValuePlanner {
             graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
           std::int64_t const size = sizes_.stored_bytes(root(n));
           plan_.stage[r] = static_cast<int>(s);
-          plan_.value[r] = where == MemoryRegion::transient ? transient.place(size, n, last[r])
+          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
                                                             : reserve(where, size);
         }
         if (needs(n).saved_bytes > 0) {
           MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
           std::int64_t const size = aligned(needs(n).saved_bytes);
           plan_.saved[i] =
-              saved == MemoryRegion::transient ? transient.place(size, n, n) : reserve(saved, size);
+              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
         }
         Node const& node = graph_.node[n];
         bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
@@ -7887,7 +8285,8 @@ class SendWaits {
 /// engine's plan, and what device_memory counts where the compiler or a planner asks.
 ///
 /// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
-/// with their inputs; what is sent has memory of its own, before all others.
+/// with their inputs; what is sent has memory of its own, before all others. Where branches run at
+/// the same time, all that their region has lives as long as the region.
 
 namespace tandem {
 
@@ -7898,6 +8297,7 @@ struct GradientTask {
   bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
   bool deferred = false;           ///< weight gradients are computed when the pass is over
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
 };
 
 /// Offsets in bytes, -1 where there is no such gradient.
@@ -8082,7 +8482,12 @@ class GradientPlanner {
 
   // Memory that is written when @p writer has its turn and read until time @p death.
   constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
-    return arena_.outgoing_bytes + gradients_.place(bytes, time(writer), death);
+    Branches const* const branches = task_.branches;
+    int const birth = branches != nullptr ? branches->last[writer] : writer;
+    if (branches != nullptr && death <= graph_.nodes) {
+      death = time(branches->first[graph_.nodes - death]);
+    }
+    return arena_.outgoing_bytes + gradients_.place(bytes, time(birth), death);
   }
 
   [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
@@ -8132,7 +8537,8 @@ TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& ne
                              .element_bytes = task.element_bytes,
                              .in_place = in_place.data(),
                              .deferred = deferred,
-                             .apart = task.apart}};
+                             .apart = task.apart,
+                             .branches = task.branches}};
   auto const list = [](Scratch<std::int64_t> const& offsets, int size) {
     return std::vector<std::int64_t>(offsets.data(), offsets.data() + size);
   };
@@ -8312,9 +8718,10 @@ struct ArenaBases {
 template <class T, class P>
 struct ParameterPointers {
   std::vector<P*> parameter{};
-  std::vector<T const*> weight{};    ///< as products read them
-  std::vector<P*> gradient{};        ///< null where frozen
-  std::vector<std::byte*> packed{};  ///< of each node
+  std::vector<T const*> weight{};       ///< as products read them
+  std::vector<P*> gradient{};           ///< null where frozen, and of GradientRows
+  std::vector<GradientRows<P>> rows{};  ///< of those; empty where there are none
+  std::vector<std::byte*> packed{};     ///< of each node
 };
 
 /// T: of activations and products; P: of parameters.
@@ -8348,16 +8755,23 @@ class OperandTables {
   [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
   [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
 
-  /// Points every table to what each node's op hands on.
-  void carry(std::vector<std::byte*> const& of_node) {
-    for (auto const& own : tables_) {
-      for (std::size_t n = 0; n < of_node.size(); ++n) {
-        own->operands[n].carry = of_node[n];
-        if (!own->backward_operands.empty()) {
-          own->backward_operands[n].carry = of_node[n];
-        }
+  /// Points the table of microbatch @p m to what each node's op hands on: carry(n) of node n.
+  template <class Carry>
+  void carry(int m, Carry const& carry) {
+    Storage& own = storage(m);
+    for (int n = 0; n < graph_.nodes; ++n) {
+      auto const i = static_cast<std::size_t>(n);
+      own.operands[i].carry = carry(n);
+      if (!own.backward_operands.empty()) {
+        own.backward_operands[i].carry = own.operands[i].carry;
       }
     }
+  }
+
+  /// What node @p n reads and writes for microbatch @p m, in a forward pass and where it is
+  /// computed again.
+  [[nodiscard]] Operands<T, P>& operands(int m, int n) const {
+    return storage(m).operands[static_cast<std::size_t>(n)];
   }
 
   /// The edges that carry the network's input to nodes, in ascending order.
@@ -8459,6 +8873,8 @@ class OperandTables {
              .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
              .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
              .gradient = parameters_.gradient.data() + node.first_parameter,
+             .rows = parameters_.rows.empty() ? nullptr
+                                              : parameters_.rows.data() + node.first_parameter,
              .saved = saved_of(n, s, t),
              .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
              .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
@@ -11995,10 +12411,16 @@ template <class T>
 
 }  // namespace tandem::host
 
-// ---- tandem/kernels/host/update.hpp
+// ---- tandem/kernels/host/gradient_rows.hpp
 
 /// @file
-/// One step of an optimizer over a run of parameters, in vectors.
+/// Kernels on GradientRows: room for more rows, an embedding's gradient, sums of several, their
+/// square sum.
+
+// ---- tandem/kernels/host/embedding.hpp
+
+/// @file
+/// Rows of a table picked by indices, and the table's gradient; a table of positions, likewise.
 
 // ---- tandem/kernels/host/wide.hpp
 
@@ -12097,6 +12519,426 @@ template <class T, class Function>
 
 namespace tandem::host {
 
+/// y[row] = table[index[row]].
+///
+/// Shapes: index (rows), table (V, C); y (rows, C).
+/// Cost:   reads and writes rows C elements.
+/// @pre    0 <= index[row] < V
+template <class T, class P>
+TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, int channels,
+                                       std::int32_t const* index, P const* table, T* y) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      P const* const from = table + std::int64_t{index[row]} * channels;
+      T* const to = y + row * channels;
+      for_wide<T>(0, channels,
+                  [=](std::int64_t c, auto some) { some.store(to + c, some.load(from + c)); });
+    }
+  });
+}
+
+/// Numbers of scratch of embedding_gradient.
+constexpr std::int64_t embedding_scratch(std::int64_t rows, int vocabulary) {
+  return rows + vocabulary + 1;
+}
+
+namespace detail {
+
+/// Sorts the rows by their index, keeping their order: those of index v are
+/// order[first[v]] … order[first[v + 1] - 1]. Cost: rows + V steps of one thread.
+inline void sort_rows(std::int64_t rows, int vocabulary, std::int32_t const* index,
+                      std::int32_t* first, std::int32_t* order) {
+  std::fill_n(first, vocabulary + 1, 0);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    ++first[index[row]];
+  }
+  std::int32_t before = 0;
+  for (int v = 0; v <= vocabulary; ++v) {
+    before += first[v];
+    first[v] = before;  // the end of v's rows: filling them from behind leaves the beginning
+  }
+  for (std::int64_t row = rows - 1; row >= 0; --row) {
+    order[--first[index[row]]] = static_cast<std::int32_t>(row);
+  }
+}
+
+/// The first index v of which v + first[v] >= work: where a share of the work begins.
+inline int index_at(std::int32_t const* first, int vocabulary, std::int64_t work) {
+  int low = 0;
+  int high = vocabulary;
+  while (low < high) {
+    int const middle = low + (high - low) / 2;
+    if (std::int64_t{middle} + first[middle] < work) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/// row of table = [+=] the sum of `count` rows of dy, channels [begin, end).
+template <class T, class P>
+void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin, std::int64_t end,
+              int channels, T const* dy, P* table, bool accumulate) {
+  constexpr int most = 4;
+  constexpr std::int64_t block = most * (std::is_same_v<T, double> ? 1 : channels_last::lanes);
+  for (std::int64_t first = begin; first < end; first += block) {
+    std::int64_t const last = std::min(first + block, end);
+    Wide<T> sum[most] = {wide<T>(0), wide<T>(0), wide<T>(0), wide<T>(0)};
+    int n = 0;
+    if (accumulate) {
+      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] = some.load(table + c); });
+    }
+    for (std::int32_t i = 0; i < count; ++i) {
+      T const* const row = dy + std::int64_t{order[i]} * channels;
+      n = 0;
+      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] += some.load(row + c); });
+    }
+    n = 0;
+    for_wide<T>(first, last, [&](std::int64_t c, auto some) { some.store(table + c, sum[n++]); });
+  }
+}
+
+}  // namespace detail
+
+/// dtable[v] = [+=] the sum of dy over the rows whose index is v; 0 where there is none.
+///
+/// Shapes: index (rows), dy (rows, C); dtable (V, C).
+/// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
+///         team shares out indices that have as many rows together, and where they are few blocks
+///         of 64 of their channels, as one of them may then have a good part of the rows.
+/// Order:  the rows of an index in order, in Real<T>.
+/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
+template <class T, class P>
+TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, int vocabulary, int channels,
+                                        std::int32_t const* index, T const* dy, P* dtable,
+                                        bool accumulate, std::int32_t* scratch) {
+  constexpr std::int64_t shares = 64;
+  std::int64_t const block = vocabulary < 1024 ? 64 : channels;
+  std::int32_t* const order = scratch;
+  std::int32_t* const first = scratch + rows;
+  detail::sort_rows(rows, vocabulary, index, first, order);
+  std::int64_t const blocks = (channels + block - 1) / block;
+  team.parallel_for(shares * blocks, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t const share = task / blocks;
+      std::int64_t const c = task % blocks * block;
+      auto const work = [=](std::int64_t n) { return (rows + vocabulary) * n / shares; };
+      int const last =
+          share + 1 < shares ? detail::index_at(first, vocabulary, work(share + 1)) : vocabulary;
+      for (int v = detail::index_at(first, vocabulary, work(share)); v < last; ++v) {
+        detail::sum_rows(order + first[v], first[v + 1] - first[v], c,
+                         std::min<std::int64_t>(c + block, channels), channels, dy,
+                         dtable + std::int64_t{v} * channels, accumulate);
+      }
+    }
+  });
+}
+
+/// y[sample, t] = x[sample, t] + table[t].
+///
+/// Shapes: x (B, time, C), table (T, C), time <= T; y (B, time, C), which may be x.
+/// Cost:   reads and writes B time C elements.
+template <class T, class P>
+TANDEM_NOINLINE void positions_forward(Team& team, int batch, int time, int channels, T const* x,
+                                       P const* table, T* y) {
+  team.parallel_for(std::int64_t{batch} * time, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      T const* const in = x + row * channels;
+      P const* const add = table + row % time * channels;
+      T* const out = y + row * channels;
+      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
+        some.store(out + c, some.load(in + c) + some.load(add + c));
+      });
+    }
+  });
+}
+
+/// dtable[t] = [+=] the sum of dy[sample, t] over the samples; 0 where t >= time.
+///
+/// Shapes: dy (B, time, C); dtable (T, C), time <= T.
+/// Cost:   reads B time C elements and writes T C.
+/// Order:  the samples in order, in Real<T>.
+template <class T, class P>
+TANDEM_NOINLINE void positions_gradient(Team& team, int batch, int time, int longest, int channels,
+                                        T const* dy, P* dtable, bool accumulate) {
+  std::int64_t const size = std::int64_t{time} * channels;
+  for_wide<T>(team, size, [=](std::int64_t i, auto some) {
+    Wide<T> sum = accumulate ? some.load(dtable + i) : wide<T>(0);
+    for (int sample = 0; sample < batch; ++sample) {
+      sum += some.load(dy + sample * size + i);
+    }
+    some.store(dtable + i, sum);
+  });
+  if (!accumulate) {
+    std::fill(dtable + size, dtable + std::int64_t{longest} * channels, P{0});
+  }
+}
+
+}  // namespace tandem::host
+
+namespace tandem::host {
+
+/// Gives @p rows the @p n rows of the numbers @p row as well, with the values 0 where they are new;
+/// place[i] is where row[i] stands then. Without @p keeps what was there is gone.
+///
+/// Cost:  moves the values of rows behind a new one; one thread.
+/// @pre   row is ascending, no two alike; together they are rows.most at most
+template <class P>
+TANDEM_NOINLINE void open_rows(GradientRows<P> const& rows, std::int64_t n, std::int32_t const* row,
+                               std::int32_t* place, bool keeps) {
+  std::int64_t const before = keeps ? *rows.count : 0;
+  std::int64_t all = before;
+  for (std::int64_t i = 0, old = 0; i < n; ++i) {
+    while (old < before && rows.row[old] < row[i]) {
+      ++old;
+    }
+    all += old == before || rows.row[old] != row[i] ? 1 : 0;
+  }
+  // From behind: no row moves to the front, so none is written over before it has moved.
+  std::int64_t old = before - 1;
+  std::int64_t to = all - 1;
+  for (std::int64_t i = n - 1; i >= 0; --i) {
+    for (; old >= 0 && rows.row[old] > row[i]; --old, --to) {
+      if (old != to) {
+        rows.row[to] = rows.row[old];
+        std::copy_n(rows.values_of(old), rows.width, rows.values_of(to));
+      }
+    }
+    if (old >= 0 && rows.row[old] == row[i]) {
+      if (old != to) {
+        std::copy_n(rows.values_of(old), rows.width, rows.values_of(to));
+      }
+      --old;
+    } else {
+      std::fill_n(rows.values_of(to), rows.width, P{0});
+    }
+    rows.row[to] = row[i];
+    place[i] = static_cast<std::int32_t>(to--);
+  }
+  *rows.count = static_cast<std::int32_t>(all);
+}
+
+namespace detail {
+
+/// order = the rows 0, …, n - 1 by their index, rows of one in their order; @p other is scratch.
+/// Cost: 2048 + n steps of one thread for each 11 bits of the largest index.
+inline std::int32_t* sort_by_index(std::int64_t n, int limit, std::int32_t const* index,
+                                   std::int32_t* order, std::int32_t* other) {
+  constexpr int bits = 11;
+  for (std::int64_t i = 0; i < n; ++i) {
+    order[i] = static_cast<std::int32_t>(i);
+  }
+  for (int shift = 0; shift < 31 && (limit - 1) >> shift > 0; shift += bits) {
+    std::int64_t first[(1 << bits) + 1] = {};
+    auto const digit = [=](std::int32_t i) { return index[i] >> shift & ((1 << bits) - 1); };
+    for (std::int64_t i = 0; i < n; ++i) {
+      ++first[digit(order[i]) + 1];
+    }
+    for (int d = 1; d < 1 << bits; ++d) {
+      first[d] += first[d - 1];
+    }
+    for (std::int64_t i = 0; i < n; ++i) {
+      other[first[digit(order[i])]++] = order[i];
+    }
+    std::swap(order, other);
+  }
+  return order;
+}
+
+}  // namespace detail
+
+/// Numbers of scratch of embedding_gradient_rows.
+constexpr std::int64_t embedding_rows_scratch(std::int64_t rows) { return 5 * rows + 1; }
+
+/// The rows of dtable = [+=] the sums of dy over the rows of each index: embedding_gradient's bits.
+///
+/// Shapes: index (n), dy (n, C); dtable as GradientRows of width C.
+/// Cost:   reads n C elements and writes as many at most; one thread sorts before. Nothing is of
+///         the size of the table.
+/// Order:  the rows of an index in order, in Real<T>.
+/// @pre    0 <= index[row] < vocabulary; scratch has embedding_rows_scratch(n) numbers
+template <class T, class P>
+TANDEM_NOINLINE void embedding_gradient_rows(Team& team, std::int64_t n, int vocabulary,
+                                             std::int32_t const* index, T const* dy,
+                                             GradientRows<P> const& dtable, bool accumulate,
+                                             std::int32_t* scratch) {
+  std::int32_t* const number = scratch + 2 * n;
+  std::int32_t* const place = scratch + 3 * n;
+  std::int32_t* const first = scratch + 4 * n;
+  std::int32_t const* const order =
+      detail::sort_by_index(n, vocabulary, index, scratch, scratch + n);
+  std::int64_t unique = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (i == 0 || index[order[i]] != number[unique - 1]) {
+      first[unique] = static_cast<std::int32_t>(i);
+      number[unique++] = index[order[i]];
+    }
+  }
+  first[unique] = static_cast<std::int32_t>(n);
+  open_rows(dtable, unique, number, place, accumulate);
+  team.parallel_for(unique, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      detail::sum_rows(order + first[i], first[i + 1] - first[i], 0, dtable.width, dtable.width, dy,
+                       dtable.values_of(place[i]), true);
+    }
+  });
+}
+
+/// y = x + y, row by row.
+///
+/// Cost:  that of open_rows, and of reading x.
+/// @pre   place has x.most numbers; the rows of both together are y.most at most
+template <class P>
+TANDEM_NOINLINE void add_rows(Team& team, GradientRows<P> const& x, GradientRows<P> const& y,
+                              std::int32_t* place) {
+  open_rows(y, *x.count, x.row, place, true);
+  team.parallel_for(*x.count, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      P const* const from = x.values_of(i);
+      P* const to = y.values_of(place[i]);
+      for_wide<P>(0, y.width, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(from + c) + some.load(to + c));
+      });
+    }
+  });
+}
+
+/// y = x.
+/// @pre *x.count <= y.most
+template <class P>
+TANDEM_NOINLINE void copy_rows(Team& team, GradientRows<P> const& x, GradientRows<P> const& y) {
+  std::int64_t const n = *x.count;
+  *y.count = *x.count;
+  std::copy_n(x.row, n, y.row);
+  copy(team, x.value, y.value, n * x.width);
+}
+
+namespace detail {
+
+inline constexpr int most_sets_of_rows = 256;
+inline constexpr std::int64_t row_block = 256;
+
+/// The sum of those of @p n inputs that are there: one of them, or *block; null: none is. The
+/// blocks before it are scratch.
+template <class P>
+P const* join_rows(P const* const* in, int n, std::int64_t begin, std::int64_t count,
+                   P (*block)[row_block]) {
+  if (n == 1) {
+    return in[0] != nullptr ? in[0] + begin : nullptr;
+  }
+  int const half = static_cast<int>(std::bit_ceil(static_cast<unsigned>(n)) / 2);
+  P const* const left = join_rows(in, half, begin, count, block);
+  P const* const right = join_rows(in + half, n - half, begin, count, block - 1);
+  if (right == nullptr) {
+    return left;
+  }
+  if (left == nullptr && right != *(block - 1)) {
+    return right;
+  }
+  P* const sum = *block;
+  if (left == nullptr) {  // the sum of the right ones is in scratch of theirs
+    std::copy_n(right, count, sum);
+    return sum;
+  }
+  for_wide<P>(0, count, [=](std::int64_t c, auto some) {
+    some.store(sum + c, some.load(left + c) + some.load(right + c));
+  });
+  return sum;
+}
+
+}  // namespace detail
+
+/// out = sets[0] + … + sets[n - 1].
+///
+/// Order: reduce_in_tree's of comm/fixed_tree.hpp.
+/// Cost:  reads the rows of all, once, and looks each up in each; no allocation.
+/// @pre   1 <= n <= 256; out overlaps none and has room for all
+template <class P>
+TANDEM_NOINLINE void sum_gradient_rows(Team& team, GradientRows<P> const* sets, int n,
+                                       GradientRows<P> const& out) {
+  std::int32_t next[detail::most_sets_of_rows] = {};
+  std::int64_t all = 0;
+  for (;; ++all) {
+    bool any = false;
+    std::int32_t least = 0;
+    for (int s = 0; s < n; ++s) {
+      if (next[s] < *sets[s].count && (!any || sets[s].row[next[s]] < least)) {
+        any = true;
+        least = sets[s].row[next[s]];
+      }
+    }
+    if (!any) {
+      break;
+    }
+    for (int s = 0; s < n; ++s) {
+      next[s] += next[s] < *sets[s].count && sets[s].row[next[s]] == least ? 1 : 0;
+    }
+    out.row[all] = least;
+  }
+  *out.count = static_cast<std::int32_t>(all);
+  team.parallel_for(all, [=](std::int64_t begin, std::int64_t end) {
+    P blocks[9][detail::row_block];
+    P const* in[detail::most_sets_of_rows];
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (int s = 0; s < n; ++s) {
+        std::int32_t const* const row = sets[s].row;
+        std::int32_t const* const last = row + *sets[s].count;
+        std::int32_t const* const at = std::lower_bound(row, last, out.row[i]);
+        in[s] = at != last && *at == out.row[i] ? sets[s].values_of(at - row) : nullptr;
+      }
+      for (std::int64_t c = 0; c < out.width; c += detail::row_block) {
+        std::int64_t const count = std::min(detail::row_block, out.width - c);
+        P const* const sum = detail::join_rows(in, n, c, count, &blocks[8]);
+        std::copy_n(sum, count, out.values_of(i) + c);
+      }
+    }
+  });
+}
+
+/// The sum of the squares, in double: the bits of sum_of_squares() of the dense gradient, of @p all
+/// elements, since what is not there adds +0 to sums that are not negative.
+///
+/// Order: that one's: of its chunks, whose length is a function of @p all; one thread.
+template <class P>
+[[nodiscard]] TANDEM_NOINLINE double sum_of_squares(GradientRows<P> const& rows, std::int64_t all) {
+  constexpr std::int64_t chunks = 256;
+  constexpr int lanes = detail::lanes;
+  std::int64_t const length = (all + chunks - 1) / chunks;
+  double lane[lanes] = {};
+  double total = 0;
+  std::int64_t chunk = 0;
+  auto const close = [&] {
+    total += detail::add_lanes(lane);
+    std::fill_n(lane, lanes, 0.0);
+  };
+  for (std::int64_t i = 0; i < *rows.count; ++i) {
+    P const* const x = rows.values_of(i);
+    std::int64_t const first = std::int64_t{rows.row[i]} * rows.width;
+    for (int c = 0; c < rows.width; ++c) {
+      std::int64_t const at = first + c;
+      if (at >= (chunk + 1) * length) {
+        close();
+        chunk = at / length;
+      }
+      double const value = static_cast<double>(x[c]);
+      lane[(at - chunk * length) % lanes] += value * value;
+    }
+  }
+  close();
+  return total;
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/update.hpp
+
+/// @file
+/// One step of an optimizer over a run of parameters, in vectors.
+
+namespace tandem::host {
+
 namespace detail {
 
 /// Whether next() takes vectors, as that of an optimizer of numbers only does not.
@@ -12106,22 +12948,17 @@ concept UpdatesVectors = requires(Update const& update, Wide<T> const& v,
   update.next(v, v, state);
 };
 
-}  // namespace detail
-
-/// Each parameter of update.run becomes what update.next() says of it, its gradient and its states.
-///
-/// Cost:  reads n parameters and gradients, writes n parameters, and reads and writes n of each
-///        state; bound by memory. Of 10.8 million AdamW took 34 ms number by number, 13 so (Zen 4).
-/// Order: none; no bit depends on where a run begins or on the threads.
+/// Elements [begin, end) of update.run.
 template <class T, class Update>
-TANDEM_NOINLINE void update(Team& team, std::int64_t n, Update const& update) {
+[[gnu::always_inline]] inline void update_range(std::int64_t begin, std::int64_t end,
+                                                Update const& update) {
 #if defined(__CUDACC__)  // which takes no vectors in functions that are for devices, too
   constexpr bool in_vectors = false;
 #else
-  constexpr bool in_vectors = detail::UpdatesVectors<Update, T>;
+  constexpr bool in_vectors = UpdatesVectors<Update, T>;
 #endif
   if constexpr (in_vectors) {
-    for_wide<T>(team, n, [update](std::int64_t i, auto some) {
+    for_wide<T>(begin, end, [&update](std::int64_t i, auto some) {
       auto const& run = update.run;
       constexpr int states = std::extent_v<decltype(Update::run.state)>;
       Wide<T> state[static_cast<std::size_t>(states)];
@@ -12137,12 +12974,48 @@ TANDEM_NOINLINE void update(Team& team, std::int64_t n, Update const& update) {
       }
     });
   } else {
-    team.parallel_for(n, [update](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        update(i);
-      }
-    });
+    for (std::int64_t i = begin; i < end; ++i) {
+      update(i);
+    }
   }
+}
+
+}  // namespace detail
+
+/// Each parameter of update.run becomes what update.next() says of it, its gradient and its states.
+///
+/// Cost:  reads n parameters and gradients, writes n parameters, and reads and writes n of each
+///        state; bound by memory. Of 10.8 million AdamW took 34 ms number by number, 13 so (Zen 4).
+/// Order: none; no bit depends on where a run begins or on the threads.
+template <class T, class Update>
+TANDEM_NOINLINE void update(Team& team, std::int64_t n, Update const& update) {
+  constexpr std::int64_t block = 1024;
+  team.parallel_for((n + block - 1) / block, [update, n](std::int64_t begin, std::int64_t end) {
+    Update const own = update;  // which no store of its loop can change
+    detail::update_range<T>(begin * block, std::min(n, end * block), own);
+  });
+}
+
+/// The same of some rows of a parameter, whose gradients these are: update.run begins with row 0,
+/// and its gradient is not read.
+///
+/// Cost:  as of update(), of as many elements as @p rows have.
+template <class P, class Update>
+TANDEM_NOINLINE void update_rows(Team& team, GradientRows<P> const& rows, Update const& update) {
+  team.parallel_for(*rows.count, [&](std::int64_t begin, std::int64_t end) {
+    Update own = update;
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::int64_t const first = std::int64_t{rows.row[i]} * rows.width;
+      own.run.parameter = update.run.parameter + first;
+      own.run.gradient = rows.values_of(i);
+      for (std::size_t s = 0; s < std::extent_v<decltype(Update::run.state)>; ++s) {
+        if (update.run.state[s] != nullptr) {
+          own.run.state[s] = update.run.state[s] + first;
+        }
+      }
+      detail::update_range<P>(0, rows.width, own);
+    }
+  });
 }
 
 }  // namespace tandem::host
@@ -12495,7 +13368,10 @@ struct CastElement {
 /// zero, copy, cast, add (y += x), sum (of k arrays, in order; 16-bit ones in float, rounded once),
 /// sum_of_squares (in double, in an order of its own that no number of threads changes), each
 /// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
-/// parameters, whatever the types of these are.
+/// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
+/// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces. Of
+/// GradientRows, where a backend has them: copy_rows, add_rows, sum_rows, sum_of_squares, each_row
+/// (a step of an optimizer).
 template <class Backend>
 struct Verbs;
 
@@ -12531,6 +13407,43 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);
   }
+  template <class P>
+  static void copy_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y) {
+    host::copy_rows(d.team, x, y);
+  }
+  template <class P>
+  static void add_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y,
+                       std::int32_t* place) {
+    host::add_rows(d.team, x, y, place);
+  }
+  template <class P>
+  static void sum_rows(host::Device& d, GradientRows<P> const* sets, int n,
+                       GradientRows<P> const& out) {
+    host::sum_gradient_rows(d.team, sets, n, out);
+  }
+  /// Of the dense gradient of @p all elements that they are.
+  template <class P>
+  static double sum_of_squares(host::Device& /*device*/, GradientRows<P> const& rows,
+                               std::int64_t all) {
+    return host::sum_of_squares(rows, all);
+  }
+  /// @param functor  of the whole parameter: its run begins with row 0
+  template <class P, class Functor>
+  static void each_row(host::Device& d, GradientRows<P> const& rows, Functor const& functor) {
+    host::update_rows(d.team, rows, functor);
+  }
+  static void gather_rows(host::Device& d, std::byte const* from, std::byte* to,
+                          std::int32_t const* parents, std::int64_t rows, std::int64_t bytes) {
+    d.team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) {
+        if (parents[b] < 0) {
+          std::memset(to + b * bytes, 0, static_cast<std::size_t>(bytes));
+        } else {
+          std::memcpy(to + b * bytes, from + parents[b] * bytes, static_cast<std::size_t>(bytes));
+        }
+      }
+    });
+  }
   template <class Functor>
   static void each(host::Device& d, std::int64_t n, Functor const& functor) {
     if constexpr (requires { functor.run.parameter; }) {
@@ -12550,8 +13463,9 @@ struct Verbs<BasicHost<Kernels, Precision>> {
 /// optimizer state, and which runs of it are reduced together.
 ///
 /// Trained parameters come first, in the order in which the backward pass finishes their gradients,
-/// so that a bucket is one contiguous run and nothing is copied. Frozen ones come last and have no
-/// gradient. Cost: one walk over the nodes, at compile time.
+/// so that a bucket is one contiguous run and nothing is copied; behind them those whose gradients
+/// are GradientRows, which stand elsewhere. Frozen ones come last and have no gradient. Cost: one
+/// walk over the nodes, at compile time.
 
 namespace tandem {
 
@@ -12562,7 +13476,8 @@ template <int Nodes, int Parameters>
 struct ParameterLayout {
   std::int64_t offset[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
       {};                     ///< of a graph's parameter, in elements
-  std::int64_t trained = 0;   ///< elements that have a gradient, gaps included
+  std::int64_t dense = 0;     ///< elements that have a gradient in the flat array, gaps included
+  std::int64_t trained = 0;   ///< these and the elements of parameters with GradientRows
   std::int64_t elements = 0;  ///< all of them
   int buckets = 0;
   std::int64_t bucket_begin[static_cast<std::size_t>(Nodes + 1)] =
@@ -12570,7 +13485,12 @@ struct ParameterLayout {
   int bucket_stage[static_cast<std::size_t>(Nodes)] =
       {};  ///< whose parameters the bucket has: of one stage only
   std::int16_t closes[static_cast<std::size_t>(Nodes)] =
-      {};  ///< bucket that is whole after this node's backward, or -1
+      {};                 ///< bucket that is whole after this node's backward, or -1
+  int row_gradients = 0;  ///< parameters with GradientRows
+  int row_parameter[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
+      {};  ///< of each of these: its index in the graph
+  int row_bucket[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
+      {};  ///< with which bucket it is reduced
 };
 
 /// Elements [begin, end) of the flat arrays.
@@ -12633,7 +13553,7 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
 }
 
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-///                     its others
+///                     its others; or GradientRows
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
                                   std::int64_t first, std::int64_t rest) {
@@ -12645,12 +13565,16 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
         (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
   };
   int last_trained = -1;
+  bool has_rows = false;  // the bucket that is open
   auto const close = [&](int n) {
     layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
     layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
     layout.bucket_begin[layout.buckets] = layout.elements;
+    has_rows = false;
   };
-  auto const is_open = [&] { return layout.elements > layout.bucket_begin[layout.buckets]; };
+  auto const is_open = [&] {
+    return has_rows || layout.elements > layout.bucket_begin[layout.buckets];
+  };
   int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
   for (int n = Size.nodes - 1; n >= 0; --n) {
     Node const& node = graph.node[n];
@@ -12662,7 +13586,13 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
       close(last_trained);
     }
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      place(p);
+      if (graph.parameter[p].parameter.touched.sparse()) {
+        layout.row_bucket[layout.row_gradients] = layout.buckets;
+        layout.row_parameter[layout.row_gradients++] = p;
+        has_rows = true;
+      } else {
+        place(p);
+      }
     }
     last_trained = n;
     whole = node.merged && node.home < whole ? node.home : whole;
@@ -12670,12 +13600,16 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
     bool const is_first =
         layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
-    if (n <= whole && bytes >= (is_first ? first : rest)) {
+    if (n <= whole && (has_rows || bytes >= (is_first ? first : rest))) {
       close(n);
     }
   }
   if (is_open()) {  // what is left
     close(last_trained);
+  }
+  layout.dense = layout.elements;
+  for (int r = 0; r < layout.row_gradients; ++r) {
+    place(layout.row_parameter[r]);
   }
   layout.trained = layout.elements;
   for (int p = 0; p < Size.parameters; ++p) {
@@ -12780,7 +13714,7 @@ class RoundedWire {
       std::conditional_t<Program::batching.wire == WireFormat::bfloat16, BFloat16, Float16>;
 
   explicit RoundedWire(Device& device)
-      : rounded_{device, static_cast<std::size_t>(Program::layout.trained) * sizeof(Element)} {}
+      : rounded_{device, static_cast<std::size_t>(Program::layout.dense) * sizeof(Element)} {}
 
   std::span<Element> sent(Device& device, P const* gradients, ElementRange range) const {
     Element* const to = rounded_.template as<Element>() + range.begin;
@@ -12902,10 +13836,264 @@ struct NoTwinBuckets {
 
 }  // namespace tandem
 
+// ---- tandem/engine/links/row_sums.hpp
+
+/// @file
+/// RowSums: how the GradientRows of a bucket are added over leaves and over replicas.
+
+namespace tandem {
+
+/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
+/// itself, in the order of a dense gradient: so all have the same sum.
+///
+/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
+template <class Program, class Backend>
+class RowSums {
+ public:
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr bool gathers = Program::gradient_replicas > 1;
+
+  explicit RowSums(Device& device) {
+    for (int r = 0; gathers && r < layout.row_gradients; ++r) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// A binary counter, as GradientReduction has of buckets.
+  template <class Rows>
+  static void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) {
+    each(bucket, [&](int r) {
+      int level = 0;
+      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
+        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r), rows.places(r));
+      }
+      if (index != leaves - 1) {
+        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
+      }
+    });
+  }
+
+  /// There are none.
+  template <class Rows>
+  static void clear(Rows const& rows, int bucket) {
+    each(bucket, [&](int r) { *rows.buffer(r).count = 0; });
+  }
+
+  template <class Communicator, class Rows>
+  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
+             Tracer<Device>& tracer) {
+    if constexpr (gathers) {
+      each(bucket, [&](int r) {
+        Label const label{"rows", bucket};
+        detail::queue_collective(device, tracer, label, mark(r), [&] {
+          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
+        });
+      });
+    }
+  }
+
+  /// What is computed from now on reads the sum.
+  template <class Rows>
+  void await(Device& device, Rows const& rows, int bucket) {
+    if constexpr (gathers) {
+      each(bucket, [&](int r) {
+        device.await_on(device.communication, mark(r));
+        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), Program::gradient_replicas,
+                                 rows.sum(r));
+      });
+    }
+  }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
+
+  template <class F>
+  static void each(int bucket, F const& f) {
+    for (int r = 0; r < layout.row_gradients; ++r) {
+      if (layout.row_bucket[r] == bucket) {
+        f(r);
+      }
+    }
+  }
+
+  std::vector<Mark> marks_;  // of each parameter
+};
+
+/// RowSums where no parameter has GradientRows.
+template <class Backend>
+struct NoRowSums {
+  using Device = typename Backend::Device;
+
+  explicit NoRowSums(Device& /*device*/) {}
+
+  static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
+                        int /*leaves*/) {}
+  static void clear(auto const& /*rows*/, int /*bucket*/) {}
+  static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
+                    Tracer<Device>& /*tracer*/) {}
+  static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/memory/parameter_memory.hpp
 
 /// @file
 /// ParameterMemory: the parameters, gradients and optimizer states of one rank.
+
+// ---- tandem/engine/memory/row_gradients.hpp
+
+/// @file
+/// RowGradients: the memory of a rank's GradientRows.
+
+// ---- tandem/strategy/memory/row_gradient_size.hpp
+
+/// @file
+/// RowGradientSize: how much memory a device has for one parameter's GradientRows. The engine
+/// allocates it, and device_memory() counts it.
+
+namespace tandem {
+
+/// What it depends on.
+struct RowGradientTask {
+  std::int64_t batch = 1;  ///< samples of the largest microbatch
+  int microbatches = 1;    ///< of a replica
+  int replicas = 1;
+  int buffers = 1;  ///< of gradients: the leaf at work and those that wait
+};
+
+/// Rows, and bytes.
+struct RowGradientSize {
+  std::int64_t most = 0;  ///< of a replica's share of a batch
+  std::int64_t all = 0;   ///< of the batch
+  int width = 0;
+  std::int64_t block = 0;     ///< bytes of a replica's rows, once
+  std::int64_t own = 0;       ///< of all buffers of these
+  std::int64_t gathered = 0;  ///< of the replicas' rows
+  std::int64_t sum = 0;       ///< of their sum
+  std::int64_t places = 0;    ///< scratch of the tree of leaves
+
+  constexpr RowGradientSize(Parameter const& parameter, RowGradientTask const& task,
+                            std::int64_t element_bytes) {
+    std::int64_t const rows = parameter.shape[0];
+    most = parameter.touched.most(rows, task.batch, task.microbatches);
+    all = std::min(rows, most * task.replicas);
+    width = static_cast<int>(parameter.shape.elements() / rows);
+    block = gradient_rows_bytes(most, width, element_bytes);
+    own = block * task.buffers;
+    if (task.replicas > 1) {
+      gathered = block * task.replicas;
+      sum = gradient_rows_bytes(all, width, element_bytes);
+    }
+    places = task.buffers > 1 ? most * static_cast<std::int64_t>(sizeof(std::int32_t)) : 0;
+  }
+
+  [[nodiscard]] constexpr std::int64_t bytes() const { return own + gathered + sum + places; }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Of each such parameter, in the order of ParameterLayout::row_parameter: what one replica makes
+/// of it, as many buffers as there are of dense gradients; what all replicas have made; their sum.
+template <class Program, class Backend>
+class RowGradients {
+ public:
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  static constexpr int count = Program::layout.row_gradients;
+
+  TANDEM_COLD RowGradients(Device& device, RowGradientTask const& task) {
+    for (int r = 0; r < count; ++r) {
+      int const p = Program::layout.row_parameter[r];
+      RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
+      all_.push_back({size, Buffer{device, static_cast<std::size_t>(size.own)},
+                      Buffer{device, static_cast<std::size_t>(size.gathered)},
+                      Buffer{device, static_cast<std::size_t>(size.sum)},
+                      Buffer{device, static_cast<std::size_t>(size.places)}});
+      Entry& own = all_.back();
+      for (int buffer = 0; buffer < task.buffers; ++buffer) {
+        own.buffer.push_back(view(own.own, buffer * size.block, size.most, size.width));
+        *own.buffer.back().count = 0;
+      }
+      for (int replica = 0; task.replicas > 1 && replica < task.replicas; ++replica) {
+        own.replica.push_back(view(own.gathered, replica * size.block, size.most, size.width));
+      }
+      own.total = task.replicas > 1 ? view(own.sum, 0, size.all, size.width) : own.buffer.front();
+      *own.total.count = 0;
+    }
+  }
+
+  /// Buffer 0 takes those of the leaf at work, the others wait in the tree.
+  [[nodiscard]] GradientRows<P> const& buffer(int r, int b = 0) const {
+    return entry(r).buffer[static_cast<std::size_t>(b)];
+  }
+  /// The replicas' rows, once they have come.
+  [[nodiscard]] std::vector<GradientRows<P>> const& replicas(int r) const {
+    return entry(r).replica;
+  }
+  /// The sum over all replicas, what an update reads; of one replica buffer 0.
+  [[nodiscard]] GradientRows<P> const& sum(int r) const { return entry(r).total; }
+
+  /// Buffer 0 as it is sent, and where the replicas' are received.
+  [[nodiscard]] std::span<P> sent(int r) const {
+    return {entry(r).own.template as<P>(), elements(entry(r).size.block)};
+  }
+  [[nodiscard]] std::span<P> received(int r) const {
+    return {entry(r).gathered.template as<P>(), elements(entry(r).size.gathered)};
+  }
+  /// Scratch of add_rows, where there is more than one buffer.
+  [[nodiscard]] std::int32_t* places(int r) const {
+    return entry(r).places.template as<std::int32_t>();
+  }
+
+  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (Entry const& own : all_) {
+      sum += own.size.bytes();
+    }
+    return sum;
+  }
+
+ private:
+  struct Entry {
+    RowGradientSize size;
+    Buffer own;
+    Buffer gathered;
+    Buffer sum;
+    Buffer places;
+    std::vector<GradientRows<P>> buffer{};
+    std::vector<GradientRows<P>> replica{};
+    GradientRows<P> total{};
+  };
+
+  [[nodiscard]] Entry const& entry(int r) const { return all_[static_cast<std::size_t>(r)]; }
+  static std::size_t elements(std::int64_t bytes) {
+    return static_cast<std::size_t>(bytes) / sizeof(P);
+  }
+  static GradientRows<P> view(Buffer const& buffer, std::int64_t offset, std::int64_t most,
+                              int width) {
+    return gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)),
+                         most, width);
+  }
+
+  std::vector<Entry> all_;
+};
+
+/// Of a device without such parameters.
+template <class P>
+struct NoRowGradients {
+  template <class Device>
+  NoRowGradients(Device& /*device*/, RowGradientTask const& /*task*/) {}
+
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+};
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -12935,14 +14123,23 @@ class ParameterMemory {
   static constexpr auto const& places = Program::places;
   static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
 
+  using Rows = std::conditional_t<(layout.row_gradients > 0), RowGradients<Program, Backend>,
+                                  NoRowGradients<P>>;
+
   /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
-  ParameterMemory(Device& device, int states, int leaves)
+  /// @param batch, microbatches  of its microbatches the largest, and how many these are
+  ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches)
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
         parameters_{device, bytes(layout.elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.trained) * (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)} {}
+        gradients_{device, bytes(layout.dense) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
+        rows_{device,
+              {.batch = batch,
+               .microbatches = microbatches,
+               .replicas = Program::gradient_replicas,
+               .buffers = 1 + waiting_leaves_}} {}
 
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
   /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
@@ -12977,8 +14174,10 @@ class ParameterMemory {
   }
   /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
   [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.trained;
+    return gradients_.template as<P>() + buffer * layout.dense;
   }
+  /// Gradients that are GradientRows.
+  [[nodiscard]] Rows const& rows() const { return rows_; }
   [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
   /// Sums of finished leaves that wait for their sibling in the tree.
   [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
@@ -12988,7 +14187,7 @@ class ParameterMemory {
   [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
   [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
   [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
-  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_) + rows_.bytes(); }
   [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
 
  private:
@@ -13002,6 +14201,7 @@ class ParameterMemory {
   Buffer weights_;
   Buffer gradients_;
   Buffer states_;
+  Rows rows_;
 };
 
 }  // namespace tandem
@@ -13033,6 +14233,9 @@ class GradientReduction {
   using Twins =
       std::conditional_t<has_twins, TwinBuckets<Program, Backend>, NoTwinBuckets<Backend>>;
 
+  using RowGradientSums =
+      std::conditional_t<(layout.row_gradients > 0), RowSums<Program, Backend>, NoRowSums<Backend>>;
+
   /// @param all     the group of all ranks
   /// @param stages  of each local stage: the group of its replicas
   /// @param plan    microbatches, leaves, and the order in which the stages end
@@ -13046,13 +14249,15 @@ class GradientReduction {
         tracer_{&tracer},
         summed_{device.make_mark()},
         synchronized_{device.make_mark()},
-        sums_{device} {}
+        sums_{device},
+        rows_{device} {}
 
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins.
   void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
     if (memory.waiting_leaves() > 0) {
       join_tree(device, memory, leaf, bucket_range(layout, bucket));
+      rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
     }
     if (overlaps_ && leaf == leaves_ - 1) {
       begin(device, memory, bucket);
@@ -13065,12 +14270,22 @@ class GradientReduction {
       begin_in_order(device, memory);
     }
     if (!Twins::is_second(bucket)) {  // which gets its sum from the first
-      sums_.await(device, memory.gradients(), bucket);
+      if (bucket_range(layout, bucket).count() > 0) {
+        sums_.await(device, memory.gradients(), bucket);
+      }
+      rows_.await(device, memory.rows(), bucket);
       Twins::share(device, memory.gradients(), bucket);
     }
   }
 
-  /// The same for the losses and metrics of all microbatches.
+  /// The gradients of @p bucket are 0.
+  void clear(Device& device, Memory const& memory, int bucket) {
+    ElementRange const range = bucket_range(layout, bucket);
+    Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
+    rows_.clear(memory.rows(), bucket);
+  }
+
+  /// Sums the losses and metrics of all microbatches.
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
@@ -13092,7 +14307,10 @@ class GradientReduction {
  private:
   void begin(Device& device, Memory const& memory, int bucket) {
     Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-    sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
+    if (bucket_range(layout, bucket).count() > 0) {
+      sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
+    }
+    rows_.begin(device, group, memory.rows(), bucket, *tracer_);
   }
 
   // All buckets, from the last part of the model to the first.
@@ -13134,6 +14352,7 @@ class GradientReduction {
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
   Sums sums_;
+  RowGradientSums rows_;
 };
 
 }  // namespace tandem
@@ -13813,21 +15032,20 @@ class RankLinks {
     End* end;
   };
 
-  // What stage @p id has made of microbatch @p own leaves.
+  // What stage @p id has made of microbatch @p own leaves; of a source that is there already,
+  // nothing.
   void send_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : sends_) {
-      if (t.stage == id) {
+      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
         // As the edge has it: a view of the network's input has no memory of its own.
-        end(t.link, true)
-            ->send(device, table.operands[t.node].x[0], elements(t, own), label(id, 0, m));
+        end(t.link, true)->send(device, table.operands[t.node].x[0], n, label(id, 0, m));
       }
     }
   }
   void receive_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
     for (Transfer const& t : receives_) {
-      if (t.stage == id) {
-        end(t.link, true)
-            ->receive(device, table.operands[t.node].y, elements(t, own), label(id, 1, m));
+      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
+        end(t.link, true)->receive(device, table.operands[t.node].y, n, label(id, 1, m));
       }
     }
   }
@@ -14046,10 +15264,266 @@ class TiedSums {
 
 }  // namespace tandem
 
+// ---- tandem/engine/memory/carried_states.hpp
+
+/// @file
+/// CarriedStates: what the Stateful layers of a rank hand from step to step, for each sample of its
+/// part of the global batch.
+
+namespace tandem {
+
+/// One tensor of the states of the global batch, (samples, numbers), under its name in checkpoints.
+template <class P>
+struct NamedState {
+  std::string name;
+  int node = 0;    ///< index in the network's graph
+  bool c = false;  ///< else h
+  int numbers = 0;
+  std::vector<P> value{};
+};
+
+/// Those of all Stateful layers of a network, zeros of @p samples samples: "state.<path>.h", and
+/// behind it, of an Lstm, "state.<path>.c".
+template <class P>
+TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int samples) {
+  std::vector<NamedState<P>> list;
+  for (int n = 0; n < network.nodes; ++n) {
+    CarriedState const& carried = network.node[n].carried;
+    std::string const path = to_string(network.node[n].path);
+    auto const add = [&](bool c, int numbers) {
+      if (numbers > 0) {
+        list.push_back({.name = "state." + (path.empty() ? path : path + ".") + (c ? "c" : "h"),
+                        .node = n,
+                        .c = c,
+                        .numbers = numbers,
+                        .value = std::vector<P>(static_cast<std::size_t>(samples) *
+                                                static_cast<std::size_t>(numbers))});
+      }
+    };
+    add(false, carried.h);
+    add(true, carried.c);
+  }
+  return list;
+}
+
+/// In the host's memory. Twice: what the last step has left, and what a pass begins with, so that
+/// it can be computed again, and a step that failed undone. Between steps of training the second
+/// has the states of an evaluation, which do not disturb those of training.
+template <class Backend>
+class CarriedStates {
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+
+ public:
+  /// @param needs    of each node's op
+  /// @param samples  of the rank, at most
+  TANDEM_COLD CarriedStates(typename Backend::Device& device, GraphView graph,
+                            std::vector<OpNeeds> const& needs, std::int64_t samples)
+      : graph_{graph},
+        of_node_(places(graph, needs, samples)),
+        left_{device, static_cast<std::size_t>(of_node_.back().offset)},
+        begun_{device, static_cast<std::size_t>(of_node_.back().offset)} {
+    clear();
+  }
+
+  /// All states are 0.
+  void clear() { std::memset(left_.data(), 0, left_.bytes()); }
+  /// An evaluation begins, or each of its steps goes on where the one before has ended.
+  void begin_evaluation() { std::memset(begun_.data(), 0, begun_.bytes()); }
+  /// A step of training begins.
+  void begin_step() { std::memcpy(begun_.data(), left_.data(), begun_.bytes()); }
+  /// It has failed: the states are those of before.
+  void undo() { std::memcpy(left_.data(), begun_.data(), begun_.bytes()); }
+
+  /// Points the operands of stage @p stage to what a pass from sample @p first of the rank on
+  /// begins with, and to where it leaves what its samples have got to.
+  template <class OperandsOf>
+  void point(int stage, std::int64_t first, bool training, OperandsOf const& operands) const {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Place const& own = of_node_[static_cast<std::size_t>(n)];
+      if (own.bytes > 0 && graph_.node[n].stage == stage) {
+        std::int64_t const at = own.offset + first * own.bytes;
+        operands(n).carry = begun_.data() + at;
+        operands(n).carried_on = (training ? left_ : begun_).data() + at;
+      }
+    }
+  }
+
+  /// Writes the rank's rows of @p all. @param own  of a batch of as many samples
+  TANDEM_COLD void get(std::vector<NamedState<P>>& all, RankMicrobatches const& own,
+                       int parts) const {
+    each_row(all, own, parts, [](auto* state, P* row, int numbers) {
+      for (int i = 0; i < numbers; ++i) {
+        row[i] = static_cast<P>(state[i]);
+      }
+    });
+  }
+  /// The other way round.
+  TANDEM_COLD void put(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts) {
+    each_row(all, own, parts, [](auto* state, P const* row, int numbers) {
+      for (int i = 0; i < numbers; ++i) {
+        state[i] = static_cast<std::remove_pointer_t<decltype(state)>>(row[i]);
+      }
+    });
+  }
+
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>(left_.bytes() + begun_.bytes());
+  }
+
+ private:
+  struct Place {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;  // of a sample
+  };
+
+  // Of each node, and the end.
+  TANDEM_COLD static std::vector<Place> places(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               std::int64_t samples) {
+    std::vector<Place> list;
+    std::int64_t offset = 0;
+    for (int n = 0; n < graph.nodes; ++n) {
+      bool const carries = graph.node[n].carried.any();
+      Place const own{offset, carries ? needs[static_cast<std::size_t>(n)].carried_bytes : 0};
+      list.push_back(own);
+      offset += own.bytes * samples;
+    }
+    list.push_back({offset, 0});
+    return list;
+  }
+
+  // f(the numbers in memory, those of the tensor, how many) of each sample that is this rank's.
+  template <class F>
+  void each_row(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts,
+                F const& f) const {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      Place const& place = of_node_[static_cast<std::size_t>(n)];
+      for (NamedState<P>& tensor : all) {
+        if (tensor.node != node.origin || place.bytes == 0) {
+          continue;
+        }
+        int const copy = node.stage / parts;
+        for (std::int64_t b = own.begin(copy); b < own.end(copy); ++b) {
+          std::byte* const state = left_.data() + place.offset + (b - own.begin()) * place.bytes;
+          P* const row = tensor.value.data() + b * tensor.numbers;
+          if (tensor.c) {
+            f(reinterpret_cast<P*>(state), row, tensor.numbers);
+          } else {
+            std::size_t const before = sizeof(P) * static_cast<std::size_t>(node.carried.c);
+            f(reinterpret_cast<T*>(state + before), row, tensor.numbers);
+          }
+        }
+      }
+    }
+  }
+
+  GraphView graph_;
+  std::vector<Place> of_node_;
+  Buffer left_;
+  Buffer begun_;
+};
+
+/// Of a network without such layers.
+struct NoCarriedStates {
+  NoCarriedStates(auto const&... /*arguments*/) {}
+  [[nodiscard]] static std::int64_t bytes() { return 0; }
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/memory/rank_memory.hpp
 
 /// @file
 /// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+// ---- tandem/engine/memory/carried_rows.hpp
+
+/// @file
+/// CarriedRows: what a rank's ops hand from rows of time to later ones, for each sample of a step.
+
+namespace tandem {
+
+/// Node by node, and of each sample by sample. Nothing is allocated before the first step that
+/// carries; gather() has two arrays, of which it fills the other.
+template <class Backend>
+class CarriedRows {
+ public:
+  using Device = typename Backend::Device;
+  using Buffer = typename Backend::Buffer;
+
+  /// @param bytes  of each node, what it carries of a sample
+  TANDEM_COLD explicit CarriedRows(std::vector<std::int64_t> bytes) : bytes_{std::move(bytes)} {}
+
+  /// Sequences of @p samples begin anew: there is room for what they hand on.
+  void begin(Device& device, std::int64_t samples) { make_room(device, now_, samples); }
+
+  /// Sample b is from now on what sample @p parents[b] was; zeros where that is -1.
+  void gather(Device& device, std::span<std::int32_t const> parents) {
+    if (is_identity(parents)) {
+      return;
+    }
+    auto const samples = static_cast<std::int64_t>(parents.size());
+    make_room(device, then_, samples);
+    for (std::size_t n = 0; n < bytes_.size(); ++n) {
+      if (bytes_[n] > 0) {
+        Verbs<Backend>::gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples,
+                                    bytes_[n]);
+      }
+    }
+    std::swap(now_, then_);
+  }
+
+  /// That of sample @p first of node @p n, behind which the others stand; null if it has none.
+  [[nodiscard]] std::byte* at(int n, std::int64_t first) const {
+    auto const node = static_cast<std::size_t>(n);
+    return bytes_[node] > 0 && now_.samples > 0 ? at(now_, node) + first * bytes_[node] : nullptr;
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return size(now_) + size(then_); }
+
+ private:
+  struct Array {
+    std::unique_ptr<Buffer> memory{};
+    std::int64_t samples = 0;
+    std::vector<std::int64_t> first{};  // of each node
+  };
+
+  static std::int64_t size(Array const& array) {
+    return array.memory != nullptr ? static_cast<std::int64_t>(array.memory->bytes()) : 0;
+  }
+  static std::byte* at(Array const& array, std::size_t node) {
+    return array.memory->data() + array.first[node];
+  }
+  TANDEM_COLD void make_room(Device& device, Array& array, std::int64_t samples) const {
+    if (samples <= array.samples) {
+      return;
+    }
+    array = {};  // before there is another
+    std::int64_t bytes = 0;
+    for (std::int64_t const own : bytes_) {
+      array.first.push_back(bytes);
+      bytes += detail::aligned(own * samples);
+    }
+    array.memory = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
+    array.samples = samples;
+  }
+  // A step of fewer samples takes the first ones as they are.
+  [[nodiscard]] bool is_identity(std::span<std::int32_t const> parents) const {
+    bool same = static_cast<std::int64_t>(parents.size()) <= now_.samples;
+    for (std::size_t b = 0; same && b < parents.size(); ++b) {
+      same = parents[b] == static_cast<std::int32_t>(b);
+    }
+    return same;
+  }
+
+  std::vector<std::int64_t> bytes_;
+  Array now_;
+  Array then_;
+};
+
+}  // namespace tandem
 
 // ---- tandem/engine/prepare/memory_report.hpp
 
@@ -14061,7 +15535,7 @@ namespace tandem {
 /// Bytes of each arena of a rank; together they are all that it ever allocates for tensors.
 struct MemoryReport {
   std::int64_t parameters = 0;
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of the replica) buffers, and GradientRows
   std::int64_t optimizer_state = 0;
   std::int64_t kept = 0;        ///< activations that backward reads, for each live microbatch
   std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
@@ -14069,6 +15543,7 @@ struct MemoryReport {
   std::int64_t scratch = 0;
   std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
   std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
+  std::int64_t states = 0;    ///< of Stateful layers, twice
   std::int64_t exchange = 0;  ///< averages of two models on their way
   std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
   std::int64_t feed =
@@ -14081,9 +15556,39 @@ struct MemoryReport {
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + optimizer_state + kept + recomputed + transient + scratch +
-           versions + weights + exchange + wire + feed + tables + messages;
+           versions + weights + states + exchange + wire + feed + tables + messages;
   }
 };
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/source.hpp
+
+/// @file
+/// The source of a network on two inputs: what of it depends on the first alone. Where the second
+/// comes row by row, this is computed once.
+
+namespace tandem {
+
+/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
+template <class Program>
+constexpr bool reads_two() {
+  if constexpr (requires { Program::Program::network; }) {
+    return Program::Program::network.node[1].kind == NodeKind::input;
+  } else if constexpr (requires { Program::network; }) {
+    return Program::network.node[1].kind == NodeKind::input;
+  } else {
+    return false;  // a test's own
+  }
+}
+
+/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
+/// A node that reads rows of both has the time of the one that asks.
+template <class Program>
+constexpr bool is_of_source(int n) {
+  Node const& node = Program::graph.node[n];
+  return reads_two<Program>() && node.out.timed && node.out.clock == 0 && node.in.clock == 0;
+}
 
 }  // namespace tandem
 
@@ -14114,7 +15619,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   template <class Ops>
   TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
                          int leaves)
-      : Base{device, states, leaves},
+      : Base{device, states, leaves, task.batch, task.microbatches},
         task_{task},
         plan_{plan_memory(graph, ops.needs(), task)},
         kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
@@ -14127,7 +15632,9 @@ class RankMemory : public ParameterMemory<Program, Backend> {
                 task_,
                 places,
                 {kept_.data(), recomputed_.data(), transient_.data()},
-                pointers(ops.needs())} {}
+                pointers(ops.needs())},
+        carried_{carried_bytes(ops.needs())},
+        carries_all_{carries_all(ops.needs())} {}
   TANDEM_COLD ~RankMemory() = default;
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
@@ -14161,24 +15668,21 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     }
   }
 
-  /// Has room for what ops hand from rows of time to later ones, from the first call on; before,
-  /// nothing of it is allocated.
-  void carry(Device& device, std::vector<OpNeeds> const& needs) {
-    std::int64_t bytes = 0;
-    for (OpNeeds const& need : needs) {
-      bytes += detail::aligned(need.carried_bytes);
-    }
-    if (bytes > 0 && carried_ == nullptr) {
-      carried_ = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
-      std::byte* next = carried_->data();
-      std::vector<std::byte*> of_node;
-      for (OpNeeds const& need : needs) {
-        of_node.push_back(need.carried_bytes > 0 ? next : nullptr);
-        next += detail::aligned(need.carried_bytes);
-      }
-      tables_.carry(of_node);
-    }
+  /// What ops hand from rows of time to later ones.
+  [[nodiscard]] CarriedRows<Backend>& carried() { return carried_; }
+  /// Whether all ops that read rows of both inputs do so.
+  [[nodiscard]] bool carries_all() const { return carries_all_; }
+  /// Points the operands for microbatch @p m to that of the rank's samples from @p first on.
+  void carry(int m, std::int64_t first) {
+    tables_.carry(m, [&](int n) { return carried_.at(n, first); });
   }
+  /// Nothing is carried by microbatch @p m any more.
+  void carry_nothing(int m) {
+    tables_.carry(m, [](int) { return static_cast<std::byte*>(nullptr); });
+  }
+
+  /// See OperandTables.
+  [[nodiscard]] Operands<T, P>& operands(int m, int n) const { return tables_.operands(m, n); }
 
   /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
   /// apart.
@@ -14193,7 +15697,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .kept = Base::size(kept_),
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_) + (carried_ != nullptr ? Base::size(*carried_) : 0),
+            .scratch = Base::size(scratch_) + carried_.bytes(),
             .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
@@ -14234,12 +15738,18 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   [[nodiscard]] TANDEM_COLD ParameterPointers<T, P> pointers(
       std::vector<OpNeeds> const& needs) const {
     ParameterPointers<T, P> all;
+    if constexpr (layout.row_gradients > 0) {
+      all.rows.resize(static_cast<std::size_t>(graph.parameters));
+      for (int r = 0; r < layout.row_gradients; ++r) {
+        all.rows[static_cast<std::size_t>(layout.row_parameter[r])] = this->rows().buffer(r);
+      }
+    }
     for (int place = 0; place < places.count(); ++place) {
       for (int p = 0; p < graph.parameters; ++p) {
         all.parameter.push_back(this->parameter(p, place));
         all.weight.push_back(this->weight(p, place));
-        all.gradient.push_back(graph.parameter[p].frozen ? nullptr
-                                                         : this->gradients() + layout.offset[p]);
+        bool const dense = layout.offset[p] < layout.dense;
+        all.gradient.push_back(dense ? this->gradients() + layout.offset[p] : nullptr);
       }
       std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
       for (OpNeeds const& need : needs) {
@@ -14257,6 +15767,28 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return static_cast<std::size_t>(sum);
   }
 
+  // Of each node, a sample's; what reads the first of two inputs only has it whole.
+  TANDEM_COLD static std::vector<std::int64_t> carried_bytes(std::vector<OpNeeds> const& needs) {
+    std::vector<std::int64_t> bytes;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      bool const whole = is_of_source<Program>(static_cast<int>(n));
+      bytes.push_back(whole ? 0 : needs[n].carried_bytes);
+    }
+    return bytes;
+  }
+
+  TANDEM_COLD static bool carries_all(std::vector<OpNeeds> const& needs) {
+    bool all = true;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; node.computes() && e < node.first_edge + node.edges; ++e) {
+        bool const other = graph.node[graph.source[e]].out.clock != node.in.clock;
+        all = all && (!other || needs[n].carried_bytes > 0);
+      }
+    }
+    return all;
+  }
+
   PlanTask task_;
   MemoryPlan plan_;
   Buffer kept_;
@@ -14264,8 +15796,192 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   Buffer transient_;  // what is sent, then values and gradients
   Buffer scratch_;
   Buffer packed_;
-  std::unique_ptr<Buffer> carried_;  // once a sequence has come in pieces
   OperandTables<T, P> tables_;
+  CarriedRows<Backend> carried_;
+  bool carries_all_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/branch_streams.hpp
+
+/// @file
+/// BranchStreams: runs the branches of a device's graph at the same time, on streams that are
+/// forked from the compute stream and joined to it.
+
+namespace tandem {
+
+/// Whether something in a graph joins branches.
+template <GraphSize Size>
+constexpr bool has_joins(Graph<Size> const& graph) {
+  bool any = false;
+  for (Node const& node : graph.node) {
+    any = any || node.edges > 1;
+  }
+  return any;
+}
+
+/// What a device has that computes on several streams: `sides` beside its compute stream, each with
+/// scratch memory and waiting gradients; turn_to(s) makes those of side s - 1 the device's own, and
+/// 0 its own again; fork(n) has n sides wait for what is queued, join(n) has the compute stream
+/// wait for them.
+template <class Device>
+concept HasSides = requires(Device& device, int s) {
+  device.sides.size();
+  device.add_side();
+  device.turn_to(s);
+  device.fork(s);
+  device.join(s);
+};
+
+/// Where nothing runs at the same time.
+struct NoBranchStreams {
+  template <class Graph>
+  NoBranchStreams(Graph const& /*graph*/, int /*streams*/, int const* /*segment*/) {}
+  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  template <class Device>
+  void open(Device& /*device*/, std::vector<OpNeeds> const& /*needs*/) {}
+  template <class Device>
+  void settle(Device& /*device*/) {}
+};
+
+/// Stage tells it of each node; between a region's first and last one a node's kernels go to the
+/// stream of its branch. The device's `compute`, `scratch` and `casts` are that stream's meanwhile,
+/// so that ops know of nothing.
+template <class Backend>
+  requires HasSides<typename Backend::Device>
+class BranchStreams {
+ public:
+  using Device = typename Backend::Device;
+
+  /// Brings a device back to its compute stream, also where a pass throws.
+  struct Return {
+    Device& device;
+    explicit Return(Device& from) : device{from} {}
+    Return(Return const&) = delete;
+    Return& operator=(Return const&) = delete;
+    ~Return() { device.turn_to(0); }
+  };
+
+  TANDEM_COLD BranchStreams(GraphView graph, int streams, int const* segment) {
+    if (streams > 1) {
+      branches_.emplace(graph, streams, segment);
+      nodes_ = graph.nodes;
+      on_ = branches_->count > 0;
+    }
+  }
+
+  /// What the memory must be planned for; null: branches run one after another.
+  [[nodiscard]] Branches const* plan() const { return on_ ? &*branches_ : nullptr; }
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+
+  /// Makes the streams, with memory for what the ops of their nodes @p needs.
+  TANDEM_COLD void open(Device& device, std::vector<OpNeeds> const& needs) {
+    if (!on_) {
+      return;
+    }
+    std::vector<Room> rooms;
+    for (int n = 0; n < nodes_; ++n) {
+      auto const s = static_cast<std::size_t>(branches_->stream[n]);
+      rooms.resize(std::max(rooms.size(), s));
+      if (s > 0) {
+        OpNeeds const& need = needs[static_cast<std::size_t>(n)];
+        rooms[s - 1].scratch = std::max(rooms[s - 1].scratch, need.scratch_bytes);
+        rooms[s - 1].staged = std::max(rooms[s - 1].staged, need.staged_bytes);
+      }
+    }
+    std::int64_t bytes = 0;
+    for (Room const& room : rooms) {
+      bytes += whole(room.scratch) + whole(room.staged);
+    }
+    memory_ = typename Backend::Buffer{device, static_cast<std::size_t>(bytes)};
+    std::byte* next = memory_.data();
+    for (Room const& room : rooms) {
+      auto& side = device.add_side();
+      side.scratch = next;
+      side.scratch_bytes = room.scratch;
+      next += whole(room.scratch);
+      side.casts.memory = room.staged > 0 ? next : nullptr;
+      side.casts.bytes = room.staged;
+      next += whole(room.staged);
+    }
+  }
+
+  // Around node n of a pass.
+  void begin_forward(Device& device, int n) const {
+    if (on_) {
+      begin(device, n, branches_->begins(n));
+    }
+  }
+  void end_forward(Device& device, int n) const {
+    if (on_ && branches_->ends(n)) {
+      join(device, n);
+    }
+  }
+  void begin_backward(Device& device, int n) const {
+    if (on_) {
+      begin(device, n, branches_->ends(n));
+    }
+  }
+  /// Whether the region is over, and all of its gradients are whole: those of buckets, which nobody
+  /// reduces in between, too.
+  bool end_backward(Device& device, int n) const {
+    bool const over = on_ && branches_->begins(n);
+    if (over) {
+      join(device, n);
+    }
+    return over;
+  }
+  [[nodiscard]] bool inside(int n) const { return on_ && branches_->inside(n); }
+  /// @pre inside(n)
+  [[nodiscard]] int last(int n) const { return branches_->last[n]; }
+
+  /// After an error.
+  void settle(Device& device) {
+    device.turn_to(0);
+    for (auto& side : device.sides) {
+      device.settle(side->stream);
+    }
+  }
+
+ private:
+  // As memory that was allocated alone.
+  static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+  struct Room {
+    std::int64_t scratch = 0;
+    std::int64_t staged = 0;
+  };
+
+  TANDEM_NOINLINE void begin(Device& device, int n, bool forks) const {
+    if (forks) {
+      device.fork(static_cast<int>(device.sides.size()));
+    }
+    device.turn_to(branches_->stream[n]);
+  }
+  TANDEM_NOINLINE static void join(Device& device, int /*n*/) {
+    int const sides = static_cast<int>(device.sides.size());
+    for (int s = 1; s <= sides; ++s) {
+      device.turn_to(s);
+      if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
+        Verbs<Backend>::finish_gradients(device);
+      }
+    }
+    device.turn_to(0);
+    device.join(sides);
+  }
+
+  std::optional<Branches> branches_;
+  typename Backend::Buffer memory_;
+  int nodes_ = 0;
+  bool on_ = false;
+};
+
+/// Its type is not named where a device has no sides.
+template <class Backend>
+struct BranchesOn {
+  using type = BranchStreams<Backend>;
 };
 
 }  // namespace tandem
@@ -14719,6 +16435,26 @@ template <class W>
 struct Shares {
   using shares = W;
 };
+
+namespace detail {
+
+template <class Option>
+inline constexpr bool is_shares = requires {
+  typename Option::shares;
+};
+
+// A base with the `shares` of the first option that has one.
+template <class... Options>
+struct SharesOf {};
+template <class First, class... Others>
+struct SharesOf<First, Others...> : SharesOf<Others...> {};
+template <class First, class... Others>
+  requires is_shares<First>
+struct SharesOf<First, Others...> {
+  using shares = typename First::shares;
+};
+
+}  // namespace detail
 
 /// Body with parameters and statistics that training leaves as they are; a frozen batch norm
 /// normalises by its running statistics. No gradient of them is computed, stored or reduced.
@@ -16060,6 +17796,17 @@ constexpr int count_of_states() {
   }
 }
 
+/// Whether it says that without weight decay it changes neither a weight whose gradient is 0 nor
+/// its states, so that rows of such weights may be left out.
+template <class O>
+inline constexpr bool keeps_untouched = [] {
+  if constexpr (requires { O::keeps_untouched; }) {
+    return bool{O::keeps_untouched};
+  } else {
+    return false;
+  }
+}();
+
 template <class O>
 inline constexpr bool is_stateless = count_of_states<O>() == 0;
 /// Places for states in a functor: at least one, since C++ has no array of none.
@@ -16182,6 +17929,8 @@ concept DirectsElements = requires(O const& o, V const& p, detail::StatesOf<O, V
 /// too:
 ///   float weight_decay        what groups may replace; the update gets it by its settings
 ///   bool keeps(int state)     whether these settings need that state; without it all
+///   static constexpr bool keeps_untouched = true: without weight decay it changes neither a weight
+///                             whose gradient is 0 nor its states, as RowGradient asks
 ///   float initial(int state)  what its elements begin with; without it 0
 ///   void check()              throws a ContractError if a setting is out of range
 ///   auto prepare(UpdateSettings const&)  what is the same for all elements of a step but dear,
@@ -16216,6 +17965,8 @@ struct AnyOptimizer {
   std::vector<State> states{};
   bool decays = false;     ///< it has a weight_decay
   bool by_tensor = false;  ///< TensorOptimizer
+  bool keeps_untouched =
+      false;  ///< without weight decay it changes nothing where the gradient is 0
 };
 
 /// One of any type; copies share it.
@@ -16240,6 +17991,7 @@ TANDEM_COLD void describe_optimizer(O const& optimizer, AnyOptimizer& any) {
   any.name = std::string{std::string_view{O::name}};
   any.decays = requires { optimizer.weight_decay; };
   any.by_tensor = TensorOptimizer<O>;
+  any.keeps_untouched = detail::keeps_untouched<O>;
   for (int s = 0; s < detail::count_of_states<O>(); ++s) {
     AnyOptimizer::State state{.name = {}, .place = s};
     bool kept = true;
@@ -16606,12 +18358,16 @@ struct UpdateRun {
   int clip_set = 0;  ///< of ClipSets
   float gradient_scale = 1.0F;
   double clip_value = 0.0;  ///< 0: none
+  /// Of a parameter whose gradient is GradientRows: which of these, in the order of
+  /// ParameterLayout::row_parameter; -1: dense.
+  int rows = -1;
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen && clip_set == other.clip_set &&
-           gradient_scale == other.gradient_scale && clip_value == other.clip_value;
+           gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
+           other.rows < 0;
   }
 };
 
@@ -16703,6 +18459,7 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
                                                   std::vector<ParameterGroup> const& groups,
                                                   int parts, double clip_value = 0.0) {
   std::vector<UpdateRun> runs;
+  int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
     Node const& node = graph.node[n];
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
@@ -16718,6 +18475,9 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
                     .role = parameter.role,
                     .rate = parameter.rate,
                     .clip_value = clip_value};
+      if (parameter.touched.sparse()) {
+        run.rows = rows++;
+      }
       if (int const g = group_of(graph, p, groups); g >= 0) {
         ParameterGroup const& group = groups[static_cast<std::size_t>(g)];
         run.learning_rate_scale = group.learning_rate_scale;
@@ -16802,6 +18562,28 @@ TANDEM_COLD void check_average(GraphView network, std::vector<ParameterGroup> co
 
 }  // namespace tandem
 
+// ---- tandem/runtime/cuda_options.hpp
+
+/// @file
+/// CudaOptions: how a rank on a GPU queues its work. No option changes a number.
+
+namespace tandem {
+
+/// Other backends take no notice of them.
+struct CudaOptions {
+  /// Streams on which the branches of a Concat, a Residual or another join run at the same time,
+  /// from 1 (one after another) to 8. Pays where kernels are too small to fill the GPU, as with few
+  /// samples a microbatch. Costs memory: each stream has scratch memory of its own, and branches
+  /// share no memory while they run, so that the peak may exceed what fits<> says.
+  int branches = 1;
+  /// On GPUs from compute capability 9.0 on: a kernel of the library may take its place on the GPU
+  /// while the one before it ends (programmatic dependent launch), which hides some of the time
+  /// between two short ones. Off, as long as it has not been seen to pay.
+  bool overlap_launches = false;
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// What a rank is made for.
@@ -16819,6 +18601,7 @@ struct RankOptions {
   int microbatches = 0;
   std::optional<bool> record{};  ///< on a GPU: record a step as a graph and replay it; empty: yes
   bool debug = false;            ///< wait for each action, and name the one that fails
+  CudaOptions cuda{};
 };
 
 /// Arrays of the trained parameters' size that the rank keeps between steps: the optimizer's states
@@ -16894,8 +18677,18 @@ struct StepBatch {
   int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
   StepInput<In> second{};                 ///< where the network has two inputs
-  int position = -1;  ///< of a sequence that comes in pieces: rows before these; -1: it is whole
+  /// Of sequences that come in pieces: rows before these; -1: they are whole. Of two inputs the
+  /// first comes with the piece of position 0, and with no other.
+  int position = -1;
+  /// With a position above 0: which sample of the batch before each goes on with, -1 for one that
+  /// begins with zeros; both on one device, and taken by the same copy of the model. Null: each
+  /// with its own.
+  std::int32_t const* parents = nullptr;
+  bool begins = false;      ///< of an evaluation: the states of Stateful layers are 0 before it
   float* scores = nullptr;  ///< (size, limit), written if not null: logits of each last row
+  /// (size, longest of the first input), on Host written if not null: how much of each of its rows
+  /// the network's attention has taken so far.
+  float* coverage = nullptr;
 };
 
 /// What the input of @p Program has: indices, or numbers, as the backend's parameters are.
@@ -17371,6 +19164,11 @@ class Feed {
     return batch_.scores != nullptr ? batch_.scores + m.first * each : nullptr;
   }
 
+  /// Of each of its samples and rows of the first input, for an attention to these.
+  [[nodiscard]] float* coverage(Microbatch const& m) const {
+    return batch_.coverage != nullptr ? batch_.coverage + m.first * in.elements() : nullptr;
+  }
+
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
     std::int64_t const outputs = out.elements(times_[out]);
@@ -17587,6 +19385,10 @@ struct RankParts {
   using Groups = RankGroups<Whole>;
   using Ties = std::conditional_t<(Whole::ties.count > 0), TiedSums<Program, Backend, Communicator>,
                                   NoTiedSums>;
+  static constexpr bool has_branches = HasSides<Device> && has_joins(Program::graph);
+  using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
+                                                std::type_identity<NoBranchStreams>>::type;
+  using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
 
   /// @param rank_plan  what it does in a step
@@ -17595,9 +19397,11 @@ struct RankParts {
   TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
       : plan{std::move(rank_plan)},
         device{options.device},
+        branches{Program::graph, options.cuda.branches, segments()},
         ops{options.largest_microbatch, options.device.threads, device},
         memory{device, ops, arrays_of(options), plan_task(options),
                plan.batching.leaves_of_copy(Whole::map.copies)},
+        states{device, Program::graph, ops.needs(), samples_of(options)},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
         gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
                   plan, tracer},
@@ -17615,6 +19419,10 @@ struct RankParts {
       device.casts.memory = staged.data();
       device.casts.bytes = ops.staged_bytes();
     }
+    if constexpr (requires { device.compute.overlap_launches(true); }) {
+      device.compute.overlap_launches(options.cuda.overlap_launches);
+    }
+    branches.open(device, ops.needs());
   }
 
   RankParts(RankParts const&) = delete;
@@ -17623,7 +19431,7 @@ struct RankParts {
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    return {.samples = std::int64_t{options.largest_microbatch} * plan.batching.microbatches,
+    return {.samples = samples_of(options),
             .targets = targets_shape<LossType>(Whole::network.output().out)};
   }
   [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
@@ -17633,22 +19441,41 @@ struct RankParts {
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
-    all.scratch += ops.staged_bytes();
+    all.scratch += ops.staged_bytes() + branches.bytes();
     all.wire = gradients.wire_bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
+    all.states = states.bytes();
     return all;
   }
 
-  /// Before a sequence's rows from @p position on: there is room for what they hand on.
-  void carry(int position) {
-    if (position >= 0) {
-      memory.carry(device, ops.needs());
+  /// Before rows of sequences that come in pieces: there is room for what they hand on, and each
+  /// sample has what its parent has. @p slot has begun @p batch.
+  template <class Slot, class Batch>
+  void carry(Slot const& slot, Batch const& batch) {
+    if (batch.position < 0) {
+      return;
     }
+    std::int64_t const begin = slot.microbatches.begin();
+    std::int64_t const samples = slot.microbatches.end() - begin;
+    expects(memory.carries_all(),
+            "translate(data): a Join that reads both inputs must carry what it has read of the "
+            "first from row to row, as Bahdanau does");
+    if (batch.position == 0) {
+      memory.carried().begin(device, samples);
+    } else if (batch.parents != nullptr) {
+      parents_.assign(batch.parents + begin, batch.parents + begin + samples);
+      for (std::int32_t& parent : parents_) {
+        parent -= parent >= 0 ? static_cast<std::int32_t>(carried_from_) : 0;
+      }
+      memory.carried().gather(device, parents_);
+    }
+    carried_from_ = begin;
   }
 
   /// After an error: nothing queued reads or writes memory any more.
   void settle() {
+    branches.settle(device);
     device.settle(device.communication);
     links.settle(device);
   }
@@ -17666,8 +19493,7 @@ struct RankParts {
   /// The same where the microbatch has no samples: it contributes zeros unless it adds to others.
   void finish_empty_bucket(int bucket, bool adds, int leaf) {
     if (leaf >= 0 && !adds) {
-      ElementRange const range = bucket_range(Program::layout, bucket);
-      Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
+      gradients.clear(device, memory, bucket);
     }
     bucket_ready(bucket, leaf);
   }
@@ -17693,8 +19519,10 @@ struct RankParts {
 
   RankPlan plan;
   Device device;
+  Branching branches;
   Ops ops;
   Memory memory;
+  States states;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   GradientReduction<Program, Backend, Communicator> gradients;
@@ -17703,13 +19531,25 @@ struct RankParts {
   StepSums<Backend> sums;
 
  private:
+  // Of a step, on this rank, at most.
+  [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
+    return std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
+  }
+  static constexpr int const* segments() {
+    return Whole::checkpoint.every != 0 ? Program::segments.of : nullptr;
+  }
+
+  std::vector<std::int32_t> parents_;  // among the samples of this rank
+  std::int64_t carried_from_ = 0;      // the first of these in the batch before
+
   [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
     return {.batch = options.largest_microbatch,
             .element_bytes = sizeof(T),
             .microbatches = plan.batching.microbatches,
             .stages = plan.stages,
-            .segment = Whole::checkpoint.every != 0 ? Program::segments.of : nullptr,
-            .apart = Whole::batching.reproducible};
+            .segment = segments(),
+            .apart = Whole::batching.reproducible,
+            .branches = branches.plan()};
   }
 };
 
@@ -18147,7 +19987,17 @@ struct Stage {
   static constexpr auto keys = node_keys<Program>(detail::op_groups<Program>, uses);
   static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
 
+  /// Whether branches may run at the same time.
+  static constexpr bool branches = [] {
+    if constexpr (requires { Host::has_branches; }) {
+      return Host::has_branches;
+    } else {
+      return false;
+    }
+  }();
+
   TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
+    [[maybe_unused]] auto const scope = returning(host);
     forward_blocks(host, pass, table, Blocks{});
   }
 
@@ -18157,6 +20007,7 @@ struct Stage {
   template <BackwardPart P = BackwardPart::whole>
   TANDEM_NOINLINE static void backward(Host& host, PassType const& pass, Table const& table,
                                        int leaf) {
+    [[maybe_unused]] auto const scope = returning(host);
     if constexpr (Program::segments.of[First] < 0) {
       backward_blocks<P>(host, pass, table, leaf, Blocks{});
     } else {
@@ -18196,9 +20047,20 @@ struct Stage {
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
     each_node<runs<Begin, End>>([&](auto at, auto n) {
+      if constexpr (branches) {
+        host.branches.begin_forward(host.device, n);
+      }
       if constexpr (graph.node[at].computes()) {
+        if constexpr (is_of_source<Program>(at)) {
+          if (pass.position > 0) {
+            return;  // what came with the first row still holds
+          }
+        }
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
+      }
+      if constexpr (branches) {
+        host.branches.end_forward(host.device, n);
       }
     });
   }
@@ -18217,8 +20079,15 @@ struct Stage {
   }
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
-    each_node_back<runs<Begin, End>>(
-        [&](auto node, auto n) { backward_node<P, node>(host, pass, table, leaf, n); });
+    each_node_back<runs<Begin, End>>([&](auto node, auto n) {
+      if constexpr (branches) {
+        host.branches.begin_backward(host.device, n);
+      }
+      backward_node<P, node>(host, pass, table, leaf, n);
+      if constexpr (branches) {
+        end_backward<P>(host, pass, leaf, n);
+      }
+    });
   }
 
   static constexpr int segment_begin(int end) {
@@ -18238,11 +20107,13 @@ struct Stage {
     }
   }
 
-  // As node I sees it: with the time of its own clock.
+  // As node I sees it: with the time of its own clock, and a source that is whole.
   template <int I>
   static decltype(auto) pass_of(PassType const& pass) {
     if constexpr (graph.node[I].in.clock != 0) {
       return pass.on_clock(graph.node[I].in.clock);
+    } else if constexpr (is_of_source<Program>(I)) {
+      return pass.whole();
     } else {
       return (pass);
     }
@@ -18301,8 +20172,34 @@ struct Stage {
         OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
       }
       if constexpr (node.parameters > 0 && !node.frozen) {
-        close_bucket(host, pass, leaf, Program::layout.closes[n]);
+        if (!is_open(host, n)) {
+          close_bucket(host, pass, leaf, Program::layout.closes[n]);
+        }
       }
+    }
+  }
+
+  // A bucket of which a part is a branch's is whole when all branches are.
+  template <BackwardPart P>
+  static void end_backward(Host& host, PassType const& pass, int leaf, int n) {
+    if (host.branches.end_backward(host.device, n) && P != BackwardPart::input_gradient) {
+      for (int m = host.branches.last(n); m >= n; --m) {
+        close_bucket(host, pass, leaf, Program::layout.closes[m]);
+      }
+    }
+  }
+  static auto returning([[maybe_unused]] Host& host) {
+    if constexpr (branches) {
+      return typename Host::Branching::Return{host.device};
+    } else {
+      return 0;
+    }
+  }
+  static bool is_open(Host const& host, int n) {
+    if constexpr (branches) {
+      return host.branches.inside(n);
+    } else {
+      return false;
     }
   }
 
@@ -18471,7 +20368,8 @@ struct StepSlot {
   /// Begins a step on the rank's samples of @p batch.
   void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
              auto const& wait) {
-    Times const time{{rows_of(0, batch.time), rows_of(1, batch.second.time)}};
+    bool const has_source = batch.position <= 0 || !reads_two<Whole>();
+    Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
            .time = time,
            .lengths = batch.lengths != nullptr,
@@ -18505,6 +20403,10 @@ struct StepSlot {
   }
 
   [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
+    float* coverage = nullptr;
+    if constexpr (requires { feed.coverage(own); }) {
+      coverage = feed.coverage(own);
+    }
     return {.device = parts.device,
             .batch = own.size,
             .first_sample = own.first,
@@ -18515,6 +20417,7 @@ struct StepSlot {
             .time = own.time.of[0],
             .lengths = feed.lengths(own),
             .position = key.position,
+            .coverage = coverage,
             .other_time = own.time.of[1],
             .other_lengths = feed.second_lengths(own)};
   }
@@ -18678,13 +20581,27 @@ struct MicrobatchPasses {
         parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
+    if (pass.position >= 0) {
+      parts.memory.carry(t, own.first - slot.microbatches.begin());
+    }
+    if constexpr (Parts::Whole::stateful) {
+      if (pass.position < 0) {
+        parts.states.point(
+            stage.id, own.first - slot.microbatches.begin(),
+            pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
+      }
+    }
     Nodes::forward(parts, pass, table);
+    if (pass.position >= 0) {
+      parts.memory.carry_nothing(t);
+    }
     if constexpr (stage.has_result) {
       if (slot.key.targets) {
         int const global = slot.microbatches.global(m);
         auto const* const targets = slot.feed.targets(own);
-        parts.ops.loss.forward(pass, table.output, targets, parts.sums.loss(global));
-        parts.ops.metric.count(pass, table.output, targets, parts.sums.metric(global));
+        auto const& of_output = output_pass(pass);
+        parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(global));
+        parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(global));
       }
       if (slot.key.outputs) {
         slot.feed.store(parts.device, table.output, own);
@@ -18711,8 +20628,8 @@ struct MicrobatchPasses {
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {
-        parts.ops.loss.gradient(pass, table.output, slot.feed.targets(own), slot.loss_scale(own),
-                                table.loss_gradient);
+        parts.ops.loss.gradient(output_pass(pass), table.output, slot.feed.targets(own),
+                                slot.loss_scale(own), table.loss_gradient);
       }
     }
     if constexpr (stage.needs_gradient) {
@@ -18729,6 +20646,17 @@ struct MicrobatchPasses {
       return slot.criterion_pass(parts, own);
     } else {
       return slot.pass(parts, own);
+    }
+  }
+
+  // As the network's output sees it: with the time of its own clock.
+  template <class Pass>
+  static decltype(auto) output_pass(Pass const& pass) {
+    constexpr int clock = Program::Program::network.output().out.clock;
+    if constexpr (clock != 0) {
+      return pass.on_clock(clock);
+    } else {
+      return (pass);
     }
   }
 
@@ -18814,7 +20742,7 @@ struct NamedParameter {
   bool frozen = false;
   int owner = 0;  ///< index of the one whose values it has: its own unless it is shared
   std::span<T> value{};
-  std::span<T> gradient{};             ///< empty where frozen
+  std::span<T> gradient{};             ///< empty where frozen, and where it is GradientRows
   std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
   std::span<T> average{};              ///< empty where TrainerOptions::average has none
 };
@@ -18840,7 +20768,9 @@ TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
                             .owner = own.owner(),
                             .value = {values + offset[p], count}};
     if (!own.frozen) {
-      named.gradient = {gradients + offset[p], count};
+      if (!own.parameter.touched.sparse()) {
+        named.gradient = {gradients + offset[p], count};
+      }
       for (std::size_t s = 0; named.role == Role::weight && s < states.size(); ++s) {
         named.states.emplace_back(states[s] + offset[p], count);
       }
@@ -18962,6 +20892,13 @@ class RankInterface {
   /// are their averages meanwhile. All ranks call both; elsewhere they do nothing.
   virtual void stand_in(WhichModel /*which*/) {}
   virtual void restore() {}
+
+  /// What Stateful layers hand from step to step becomes 0.
+  virtual void reset_states() {}
+  /// Writes the rank's rows of the states of a batch of @p samples, or takes them. The states of
+  /// other samples stay.
+  virtual void get_states(int /*samples*/, std::vector<NamedState<P>>& /*all*/) {}
+  virtual void put_states(int /*samples*/, std::vector<NamedState<P>>& /*all*/) {}
 
   /// The scale of the next step's loss, where losses are scaled; no step is queued.
   virtual void set_loss_scale(LossScale const& /*scale*/) {}
@@ -19453,6 +21390,11 @@ struct BoundOptimizer : AnyOptimizer {
   /// @param run  its states in the order of AnyOptimizer::states
   virtual void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
                       UpdateSettings const& settings) const = 0;
+
+  /// The same of some rows of a parameter, at whose row 0 @p run begins.
+  /// @pre keeps_untouched, and no weight decay
+  virtual void update_rows(Device& device, ParameterRun<T, most_states> const& run,
+                           GradientRows<T> const& rows, UpdateSettings const& settings) const = 0;
 };
 
 namespace detail {
@@ -19512,6 +21454,14 @@ struct BoundTo final : BoundOptimizer<Backend> {
       update.take_norms(p[0], u[0]);
     }
     Verbs<Backend>::each(device, n, update);
+  }
+
+  void update_rows(Device& device, ParameterRun<T, most_states> const& run,
+                   GradientRows<T> const& rows, UpdateSettings const& settings) const override {
+    if constexpr (keeps_untouched<O> && ElementOptimizer<O>) {
+      Verbs<Backend>::each_row(
+          device, rows, make_update<T>(optimizer, settings, run_of_type<places_of<O>>(*this, run)));
+    }
   }
 
   O optimizer;
@@ -19588,6 +21538,25 @@ BoundOptimizer<Backend> const& bound_to(OwnOptimizer const& own) {
   return *bound;
 }
 
+/// One step of some rows of a parameter by an optimizer that leaves the others alone.
+/// @param parameter  its row 0
+/// @param states     array s of its states begins at states(s)
+template <class Backend, class O, class P, class States>
+void update_weight_rows(typename Backend::Device& device, O const& optimizer, P* parameter,
+                        GradientRows<P> const& rows, States const& states,
+                        UpdateSettings const& settings) {
+  if constexpr (std::is_same_v<O, OwnOptimizer>) {
+    ParameterRun<P, most_states> run{.parameter = parameter, .gradient = nullptr};
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = states(s);
+    }
+    bound_to<Backend>(optimizer).update_rows(device, run, rows, settings);
+  } else if constexpr (std::is_same_v<O, Sgd>) {
+    ParameterRun<P> const run{.parameter = parameter, .gradient = nullptr};
+    Verbs<Backend>::each_row(device, rows, make_update<P>(optimizer, settings, run));
+  }
+}
+
 /// One step of @p n weights by any optimizer.
 /// @param run     where they begin
 /// @param states  array s of its states begins at states(s)
@@ -19659,8 +21628,7 @@ class Update {
     std::fill(squares_.begin(), squares_.end(), 0.0);
     for (UpdateRun const& r : parameters_) {
       if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
-        squares_[static_cast<std::size_t>(r.origin)] =
-            Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+        squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
       }
     }
     return squares_;
@@ -19740,6 +21708,19 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  template <class Memory>
+  static constexpr bool has_rows = Memory::layout.row_gradients > 0;
+
+  template <class Memory>
+  double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
+    if constexpr (has_rows<Memory>) {
+      if (r.rows >= 0) {
+        return Verbs<Backend>::sum_of_squares(device, memory.rows().sum(r.rows), r.end - r.begin);
+      }
+    }
+    return Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+  }
+
   template <class Memory, class O>
   void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
                   UpdateRun const& r) const {
@@ -19747,7 +21728,7 @@ class Update {
       return;
     }
     T* const parameters = memory.parameters() + r.begin;
-    T const* const gradients = memory.gradients() + r.begin;
+    T const* const gradients = r.rows < 0 ? memory.gradients() + r.begin : nullptr;
     if (r.role == Role::statistic) {
       Verbs<Backend>::each(device, r.end - r.begin,
                            AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
@@ -19762,9 +21743,16 @@ class Update {
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
         .step = state.step + 1 - scaled_.now.skipped,
         .clip_value = r.clip_value};
-    update_weights<Backend>(
-        device, optimizer, parameters, gradients, [&](int s) { return memory.state(s) + r.begin; },
-        r.end - r.begin, settings);
+    auto const states = [&](int s) { return memory.state(s) + r.begin; };
+    if constexpr (has_rows<Memory>) {
+      if (r.rows >= 0) {
+        update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
+                                    states, settings);
+        return;
+      }
+    }
+    update_weights<Backend>(device, optimizer, parameters, gradients, states, r.end - r.begin,
+                            settings);
   }
 
   Optimizer optimizer_;
@@ -20010,6 +21998,7 @@ class Rank final
 
  public:
   using typename Base::Batch;
+  using typename Base::P;
   using typename Base::Slot;
   using typename Base::Whole;
   /// Whether a walk over the actions may be recorded once and replayed.
@@ -20054,6 +22043,11 @@ class Rank final
         slot_.feed.collect(parts_.device, watch_.waiter());
       }
       updates_.forgive(parts_);
+      if constexpr (Whole::stateful) {
+        if (slot_.key.training) {
+          parts_.states.undo();
+        }
+      }
     }
     return result;
   }
@@ -20069,7 +22063,7 @@ class Rank final
 
   StepResult forward(StepState const& state, Batch const& batch) override {
     begin(state, batch, false);
-    parts_.carry(batch.position);
+    parts_.carry(slot_, batch);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(parts_);
       run(parts_.plan.forward.data());
@@ -20099,6 +22093,23 @@ class Rank final
     collect();  // waits as a step does
     sums.get(parts_.device, numbers);
   }
+  void reset_states() override {
+    if constexpr (Whole::stateful) {
+      parts_.states.clear();
+    }
+  }
+  TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
+    if constexpr (Whole::stateful) {
+      slot_.microbatches.split(samples);
+      parts_.states.get(all, slot_.microbatches, Whole::map.parts());
+    }
+  }
+  TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
+    if constexpr (Whole::stateful) {
+      slot_.microbatches.split(samples);
+      parts_.states.put(all, slot_.microbatches, Whole::map.parts());
+    }
+  }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
     report.feed = slot_.feed.bytes();
@@ -20126,6 +22137,13 @@ class Rank final
 
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(parts_, state, batch, training, watch_.waiter());
+    if constexpr (Whole::stateful) {
+      if (training) {
+        parts_.states.begin_step();
+      } else if (batch.begins) {
+        parts_.states.begin_evaluation();
+      }
+    }
   }
 
   void training_step() {
@@ -20501,6 +22519,7 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
+        node.carried = carried_of<L>();
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
@@ -21246,6 +23265,26 @@ concept InitOption = requires {
   { Option::init } -> std::convertible_to<Init>;
 };
 
+/// A law of the bias, which is else PyTorch's, or 0 where the weight has a law:
+/// InitBias<InitUniform<1, 10>>. Of a recurrent layer's two the inputs' has it; the other begins at
+/// 0.
+/// The primary template is the error path.
+template <class Law>
+struct InitBias {
+  static constexpr Init init_bias{};
+  static_assert(InitOption<Law>, "InitBias<Law>: Law is InitNormal or InitUniform");
+};
+
+template <InitOption Law>
+struct InitBias<Law> {
+  static constexpr Init init_bias = Law::init;
+};
+
+template <class Option>
+concept BiasInitOption = requires {
+  { Option::init_bias } -> std::convertible_to<Init>;
+};
+
 namespace detail {
 
 // The init that one of the options gives, else the layer's own.
@@ -21256,6 +23295,20 @@ constexpr Init init_of(Init otherwise) {
       [&] {
         if constexpr (InitOption<Options>) {
           init = Options::init;
+        }
+      }(),
+      ...);
+  return init;
+}
+
+// The same of InitBias.
+template <class... Options>
+constexpr Init bias_init_of(Init otherwise) {
+  Init init = otherwise;
+  (
+      [&] {
+        if constexpr (BiasInitOption<Options>) {
+          init = Options::init_bias;
         }
       }(),
       ...);
@@ -21287,8 +23340,9 @@ struct BahdanauIsSound {
 /// Shapes: q (B, Tq, Cq), m (B, Tk, Cm); linear_q.weight (H, Cq), linear_k.weight (H, Cm),
 ///         linear_att (H), which is v, normalize_bias (H), which is b, normalize_scalar (1), which
 ///         is g; y (B, Tq, Cm). Rows of m behind its sample's length are not looked at.
-/// Saves:  what W_q and W_k make, their gradients, and the probabilities: 2 (Tq + Tk) H + Tq Tk
-///         numbers a sample; never the Tq Tk H that go through tanh, which backward computes again.
+/// Saves:  what W_q and W_k make, their gradients, the probabilities, and a sample's gradients of v
+///         and b: 2 (Tq + Tk) H + Tq Tk + 2 H numbers a sample; never the Tq Tk H that go through
+///         tanh, which backward computes again.
 /// Cost:   (Tq Cq + Tk Cm) H + Tq Tk (H + Cm) multiply-accumulates and Tq Tk H hyperbolic tangents
 ///         a sample; backward twice as many.
 /// Init:   uniform in ±1/√C of W_q and W_k and in ±1/√H of v; b is 0, g 1/√H.
@@ -21326,7 +23380,7 @@ struct Bahdanau<Width, Options...> {
   }
   static constexpr Kept kept(Shape query, Shape memory) {
     std::int64_t const rows = std::int64_t{query[0]} + memory[0];
-    return Kept::of(true, false, 0, 2 * rows * Width + std::int64_t{query[0]} * memory[0] + Width);
+    return Kept::of(true, false, 2 * rows * Width, std::int64_t{query[0]} * memory[0] + 2 * Width);
   }
   static constexpr std::int64_t macs(Shape query, Shape memory) {
     return (query.elements() + memory.elements()) * Width +
@@ -21910,16 +23964,62 @@ struct ConvTranspose2d<Out, Options...> {
 /// @file
 /// Embedding, which makes rows of indices, and Positions, which adds a learnt row for each time.
 
+// ---- tandem/layers/row_gradient.hpp
+
+/// @file
+/// RowGradient: the option of a layer whose weight's gradient has few rows that are not 0.
+
+namespace tandem {
+
+/// Embedding<V, C, RowGradient>: the weight's gradient is the rows that the step's indices name, at
+/// most batch times T of V, in place of V rows: no memory of the size of the weight, and of the
+/// update nothing but these rows. Replicas gather each other's rows and add them in the order of a
+/// dense gradient, so that the numbers are the same, bit for bit.
+///
+/// For optimizers that leave alone what has the gradient 0: Sgd without momentum, Adagrad, and own
+/// ones that say so, all without weight decay. On Host.
+struct RowGradient {
+  static constexpr bool row_gradient = true;
+};
+
+/// Of a layer's options.
+template <class... Options>
+constexpr bool has_row_gradient() {
+  return (std::same_as<Options, RowGradient> || ...);
+}
+
+/// Whether RowGradient is the cheaper one, for a weight of @p rows rows of which a replica's share
+/// of a batch touches @p touched at most, on @p replicas replicas.
+///
+/// Replicas receive replicas x touched rows instead of 2 rows (replicas - 1) / replicas; one device
+/// alone writes, reads and clears the rows of a dense gradient, and of rows sorts the numbers too.
+constexpr bool row_gradient_is_cheaper(std::int64_t rows, std::int64_t touched, int replicas) {
+  return replicas > 1 ? replicas * replicas * touched < 2 * rows * (replicas - 1)
+                      : 2 * touched < rows;
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
 
+/// At most an initial law or Shares, and with a law or none RowGradient.
+template <class... Options>
+constexpr bool are_embedding_options() {
+  int const rows = (0 + ... + int{std::same_as<Options, RowGradient>});
+  int const inits = (0 + ... + int{InitOption<Options>});
+  int const shares = (0 + ... + int{is_shares<Options>});
+  return rows + shares <= 1 && inits + shares <= 1 &&
+         rows + inits + shares == static_cast<int>(sizeof...(Options));
+}
+
 template <int V, int C, class... Options>
 struct EmbeddingIsSound {
   static constexpr bool value = true;
-  static_assert(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...),
+  static_assert(V >= 1 && C >= 1 && are_embedding_options<Options...>(),
                 "Embedding<V, C, Options...>: give a positive number of indices and of channels; "
-                "the option is InitNormal or InitUniform");
+                "the options are InitNormal or InitUniform and RowGradient, or Shares<W>");
 };
 
 template <class... Options>
@@ -21931,11 +24031,12 @@ struct PositionsIsSound {
 
 }  // namespace detail
 
-/// y[t] = weight[index[t]]. Option: an initial law, as InitNormal.
+/// y[t] = weight[index[t]]. Options: an initial law, as InitNormal; RowGradient; or Shares<W>, of
+/// an embedding that stands before it.
 ///
 /// Shapes: index (B, T), weight (V, C); y (B, T, C).
-/// Cost:   forward copies T C elements a sample; the weight's gradient, which is dense, adds as
-///         many and writes V C.
+/// Cost:   forward copies T C elements a sample; the weight's gradient adds as many and, unless it
+///         is a RowGradient, writes V C.
 /// Init:   normal with deviation 1, as PyTorch.
 /// Order:  Host adds the rows of an index in the order of the microbatch.
 /// The primary template is the error path.
@@ -21949,8 +24050,8 @@ struct Embedding {
 };
 
 template <int V, int C, class... Options>
-  requires(V >= 1 && C >= 1 && sizeof...(Options) <= 1 && (InitOption<Options> && ...))
-struct Embedding<V, C, Options...> {
+  requires(V >= 1 && C >= 1 && detail::are_embedding_options<Options...>())
+struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   using layer = Embedding;
   static constexpr std::string_view name = "Embedding";
   static constexpr bool takes_indices = true;
@@ -21962,9 +24063,10 @@ struct Embedding<V, C, Options...> {
   }
   static constexpr Shape output(Shape in) { return timed_shape(in[0], C); }
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
-  static constexpr Parameters parameters(Shape) {
-    return Parameters{
-        Parameter{"weight", {2, {V, C}}, detail::init_of<Options...>(Init::normal(1.0F))}};
+  static constexpr Parameters parameters(Shape in) {
+    Parameter weight{"weight", {2, {V, C}}, detail::init_of<Options...>(Init::normal(1.0F))};
+    weight.touched.of_sample = has_row_gradient<Options...>() ? in[0] : 0;
+    return Parameters{weight};
   }
 };
 
@@ -22492,9 +24594,21 @@ struct Bidirectional {
   static constexpr bool bidirectional = true;
 };
 
+/// The state lives on from step to step (truncated backpropagation through time): sample b of a
+/// step begins with the state that sample b of the step before has left behind its last row, and no
+/// gradient goes back into that one. States begin at 0, at the beginning of each epoch of train(),
+/// and with Trainer::reset_state(). See docs/sequences.md, "States that live on".
+///
+/// PyTorch: `y, state = lstm(x, state)` with `state = [s.detach() for s in state]` before each
+/// step.
+struct Stateful {
+  static constexpr bool stateful = true;
+};
+
 template <class Option>
 concept GruOption = std::same_as<Option, OneBias> || std::same_as<Option, NoBias> ||
-    std::same_as<Option, Bidirectional> || InitOption<Option>;
+    std::same_as<Option, Bidirectional> || std::same_as<Option, Stateful> || InitOption<Option> ||
+    BiasInitOption<Option>;
 
 template <class Option>
 concept LstmOption = GruOption<Option> || requires {
@@ -22512,6 +24626,7 @@ struct RecurrentOptions {
   int projection = 0;  // 0: none
   int forget_bias = 0;
   int directions = 1;
+  bool stateful = false;
 
   // Numbers of a direction that are handed on and given out.
   [[nodiscard]] constexpr int handed() const { return projection > 0 ? projection : hidden; }
@@ -22535,6 +24650,8 @@ constexpr RecurrentOptions recurrent_options() {
           all.forget_bias = Options::forget_bias;
         } else if constexpr (requires { Options::bidirectional; }) {
           all.directions = 2;
+        } else if constexpr (requires { Options::stateful; }) {
+          all.stateful = true;
         }
       }(),
       ...);
@@ -22544,7 +24661,7 @@ constexpr RecurrentOptions recurrent_options() {
 // Of PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, weight_hr_l0, and the
 // same with _reverse.
 constexpr Parameters recurrent_parameters(RecurrentOptions const& o, int inputs, Init usual,
-                                          Init of_biases) {
+                                          Init first_bias, Init second_bias) {
   constexpr char const* names[2][5] = {
       {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0", "weight_hr_l0"},
       {"weight_ih_l0_reverse", "weight_hh_l0_reverse", "bias_ih_l0_reverse", "bias_hh_l0_reverse",
@@ -22555,7 +24672,8 @@ constexpr Parameters recurrent_parameters(RecurrentOptions const& o, int inputs,
     all.item[all.count++] = Parameter{names[d][0], {2, {rows, inputs}}, usual};
     all.item[all.count++] = Parameter{names[d][1], {2, {rows, o.handed()}}, usual};
     for (int b = 0; b < o.biases; ++b) {
-      all.item[all.count++] = Parameter{names[d][2 + b], vector_shape(rows), of_biases};
+      all.item[all.count++] =
+          Parameter{names[d][2 + b], vector_shape(rows), b == 0 ? first_bias : second_bias};
     }
     if (o.projection > 0) {
       all.item[all.count++] = Parameter{names[d][4], {2, {o.projection, o.hidden}}, usual};
@@ -22568,6 +24686,9 @@ constexpr Parameters recurrent_parameters(RecurrentOptions const& o, int inputs,
 template <RecurrentOptions O, class... Options>
 struct Recurrent {
   static constexpr RecurrentOptions options = O;
+  // c of an LSTM, and h.
+  static constexpr CarriedState carried =
+      O.stateful ? CarriedState{O.gates == 4 ? O.hidden : 0, O.handed()} : CarriedState{};
 
   static constexpr Fault fault(Shape in) {
     return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;
@@ -22575,9 +24696,11 @@ struct Recurrent {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], O.out()); }
   static constexpr Parameters parameters(Shape in) {
     Init const usual = Init::uniform_fan_in(O.hidden);
-    bool const given = (InitOption<Options> || ...);
+    Init const zero = Init::constant(0.0F);
+    Init const bias = (InitOption<Options> || ...) ? zero : usual;
     return recurrent_parameters(O, in[1], init_of<Options...>(usual),
-                                given ? Init::constant(0.0F) : usual);
+                                bias_init_of<Options...>(bias),
+                                (BiasInitOption<Options> || ...) ? zero : bias);
   }
   static constexpr std::int64_t macs(Shape in) {
     std::int64_t const row = std::int64_t{O.gates} * O.hidden * (in[1] + O.handed()) +
@@ -22591,6 +24714,11 @@ template <int Hidden, class... Options>
 constexpr bool lstm_is_sound() {
   return Hidden >= 1 && (LstmOption<Options> && ...);
 }
+template <class... Options>
+constexpr bool state_goes_forward() {
+  return !(std::same_as<Options, Stateful> || ...) ||
+         !(std::same_as<Options, Bidirectional> || ...);
+}
 template <int Hidden, class... Options>
 constexpr bool gru_is_sound() {
   return Hidden >= 1 && (GruOption<Options> && ...);
@@ -22601,7 +24729,8 @@ struct LstmIsSound {
   static constexpr bool value = true;
   static_assert(lstm_is_sound<Hidden, Options...>(),
                 "Lstm<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
-                "Projection<P>, ForgetBias<1>, Bidirectional, InitNormal and InitUniform");
+                "Projection<P>, ForgetBias<1>, Bidirectional, Stateful, InitNormal, InitUniform "
+                "and InitBias");
 };
 
 template <int Hidden, class... Options>
@@ -22609,7 +24738,15 @@ struct GruIsSound {
   static constexpr bool value = true;
   static_assert(gru_is_sound<Hidden, Options...>(),
                 "Gru<Hidden, Options...>: give a positive number; options are OneBias or NoBias, "
-                "Bidirectional, InitNormal and InitUniform");
+                "Bidirectional, Stateful, InitNormal, InitUniform and InitBias");
+};
+
+template <class... Options>
+struct StateGoesForward {
+  static constexpr bool value = true;
+  static_assert(state_goes_forward<Options...>(),
+                "Stateful with Bidirectional: the other direction begins at the end of a text that "
+                "has not come yet, so that no step can leave it a state; leave one of both out");
 };
 
 }  // namespace detail
@@ -22617,7 +24754,7 @@ struct GruIsSound {
 /// A long short-term memory, as PyTorch's nn.LSTM of one layer: with the gates i, f, g, o from
 /// W_ih x + b_ih + W_hh h + b_hh, c = σ(f) c + σ(i) tanh(g) and h = σ(o) tanh(c), both 0 before the
 /// first row. Options: OneBias or NoBias, Projection<P> (h = W_hr σ(o) tanh(c)), ForgetBias<1>,
-/// Bidirectional, an initial law, as InitNormal.
+/// Bidirectional or Stateful, an initial law, as InitNormal.
 ///
 /// Shapes: x (B, T, In), weight_ih (4 H, In), weight_hh (4 H, P), biases (4 H), weight_hr (P, H);
 ///         y (B, T, P), P being H without a projection, twice that in two directions. Rows behind a
@@ -22625,7 +24762,8 @@ struct GruIsSound {
 /// Saves:  the gates, c and h of all rows until backward, and a view of x.
 /// Cost:   4 H (In + P) + P H multiply-accumulates a row, each of three passes: all rows in one
 ///         product with weight_ih, then a row of all samples at a time with weight_hh.
-/// Init:   uniform in ±1/sqrt(H), as PyTorch; with a law of the weights' the biases are 0.
+/// Init:   uniform in ±1/sqrt(H), as PyTorch; with a law of the weights' the biases are 0, or as
+///         InitBias says.
 /// Source: Hochreiter, Schmidhuber, Neural Computation 9(8), 1997; Sak et al., arXiv:1402.1128
 ///         (projection)
 /// The primary template is the error path.
@@ -22642,6 +24780,7 @@ template <int H, class... Options>
 struct Lstm<H, Options...>
     : detail::Recurrent<detail::recurrent_options<H, 4, Options...>(), Options...> {
   using layer = Lstm;
+  static_assert(detail::StateGoesForward<Options...>::value);
   using Base = detail::Recurrent<detail::recurrent_options<H, 4, Options...>(), Options...>;
   static constexpr std::string_view name = "Lstm";
 
@@ -22657,7 +24796,7 @@ struct Lstm<H, Options...>
 
 /// A gated recurrent unit, as PyTorch's nn.GRU of one layer: r and z are σ of W_ih x + b_ih +
 /// W_hh h + b_hh, n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h = (1 - z) n + z h, 0 before the
-/// first row. Options: OneBias or NoBias, Bidirectional, an initial law, as InitNormal.
+/// first row. Options: OneBias or NoBias, Bidirectional or Stateful, an initial law, as InitNormal.
 ///
 /// Shapes: x (B, T, In), weight_ih (3 H, In), weight_hh (3 H, H), biases (3 H): of r, z, n; y (B,
 ///         T, H), in two directions (B, T, 2 H). Rows behind a sample's length as with Lstm.
@@ -22679,6 +24818,7 @@ template <int H, class... Options>
 struct Gru<H, Options...>
     : detail::Recurrent<detail::recurrent_options<H, 3, Options...>(), Options...> {
   using layer = Gru;
+  static_assert(detail::StateGoesForward<Options...>::value);
   using Base = detail::Recurrent<detail::recurrent_options<H, 3, Options...>(), Options...>;
   static constexpr std::string_view name = "Gru";
 
@@ -23160,6 +25300,17 @@ struct Chunked {
   static_assert(Rows >= 1, "Chunked<Rows>: give a positive number of rows");
 };
 
+/// In training the softmax of a row is over its target and so many words that are drawn, once for
+/// the global batch of a step: different ones, the likelier the smaller their number (LogUniform).
+/// From each logit goes the logarithm of how often its word was to be expected among them, and a
+/// drawn word that is the row's target counts for nothing. All words elsewhere.
+/// Source: Jean, Cho, Memisevic, Bengio, arXiv:1412.2007; TensorFlow's sampled_softmax_loss
+template <int Words>
+struct Sampled {
+  static constexpr int sampled_words = Words;
+  static_assert(Words >= 1, "Sampled<Words>: give a positive number of words");
+};
+
 namespace detail {
 
 template <class Option>
@@ -23171,16 +25322,16 @@ inline constexpr bool is_chunked = requires {
   { Option::chunk_rows } -> std::convertible_to<int>;
 };
 template <class Option>
-inline constexpr bool is_shares = requires {
-  typename Option::shares;
+inline constexpr bool is_sampled = requires {
+  { Option::sampled_words } -> std::convertible_to<int>;
 };
 
 }  // namespace detail
 
 template <class Option>
-concept VocabularyOption =
-    std::same_as<Option, NoBias> || is_of_criterion<Option> || detail::is_smoothing<Option> ||
-    detail::is_chunked<Option> || detail::is_shares<Option> || InitOption<Option>;
+concept VocabularyOption = std::same_as<Option, NoBias> || is_of_criterion<Option> ||
+    detail::is_smoothing<Option> || detail::is_chunked<Option> || detail::is_sampled<Option> ||
+    detail::is_shares<Option> || InitOption<Option> || BiasInitOption<Option>;
 
 namespace detail {
 
@@ -23188,6 +25339,7 @@ struct VocabularyOptions {
   bool bias = true;
   double smoothing = 0.0;
   int chunk_rows = 0;  // 0: all
+  int sampled = 0;     // 0: all words
 };
 
 template <class... Options>
@@ -23201,6 +25353,8 @@ constexpr VocabularyOptions gather_vocabulary_options() {
           all.smoothing = Options::smoothing;
         } else if constexpr (is_chunked<Options>) {
           all.chunk_rows = Options::chunk_rows;
+        } else if constexpr (is_sampled<Options>) {
+          all.sampled = Options::sampled_words;
         }
       }(),
       ...);
@@ -23220,23 +25374,31 @@ struct DivisorOf<First, Others...> {
   using type = First;
 };
 
+template <int V, class... Options>
+inline constexpr bool vocabulary_is_known = V >= 1 && (VocabularyOption<Options> && ...);
+template <int V, class... Options>
+inline constexpr bool samples_fit = gather_vocabulary_options<Options...>().sampled <= V;
 template <class... Options>
-struct SharesOf {};
-template <class First, class... Others>
-struct SharesOf<First, Others...> : SharesOf<Others...> {};
-template <class First, class... Others>
-  requires is_shares<First>
-struct SharesOf<First, Others...> {
-  using shares = typename First::shares;
-};
+inline constexpr bool samples_are_not_smoothed = gather_vocabulary_options<Options...>().sampled ==
+                                                     0 ||
+                                                 gather_vocabulary_options<Options...>().smoothing
+                                                     == 0.0;
 
 template <int V, class... Options>
 struct VocabularyIsSound {
   static constexpr bool value = true;
-  static_assert(V >= 1 && (VocabularyOption<Options> && ...),
+  static constexpr bool known = vocabulary_is_known<V, Options...>;
+  static constexpr bool fit = samples_fit<V, Options...>;
+  static_assert(known,
                 "Vocabulary<V, Options...>: give a positive number of words; options are NoBias, "
-                "Shares<W>, Smoothing<Percent<10>>, Chunked<Rows>, PerToken or PerSample, and "
-                "initial values such as InitNormal<2, 100>");
+                "Shares<W>, Smoothing<Percent<10>>, Sampled<Words>, Chunked<Rows>, PerToken or "
+                "PerSample, and initial values such as InitNormal<2, 100> or "
+                "InitBias<InitUniform<1, 10>>");
+  static_assert(!known || fit,
+                "Vocabulary<V, Sampled<Words>>: a sample has each word once, so at most V of them");
+  static_assert(!known || !fit || samples_are_not_smoothed<Options...>,
+                "Vocabulary<V, Sampled<Words>, Smoothing<...>>: a sample cannot be smoothed over "
+                "words that it does not have; leave one of the two options out");
 };
 
 }  // namespace detail
@@ -23247,9 +25409,14 @@ struct VocabularyIsSound {
 ///
 /// Shapes: x (B, T, C), weight (V, C), bias (V), targets (B, T); y (B, T, 3): the loss, what
 ///         rounding took of it, and 1 where the largest logit is the target's.
-/// Saves:  the gradient over the logits, B T V elements; with Chunked nothing but a view of x.
+/// Saves:  the gradient over the logits, B T V elements; Sampled<S> B T (S + 1); with Chunked
+///         nothing but a view of x.
 /// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
-/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0.
+///         Sampled<S> (S + 1) C, and writes the V C elements of the weight's gradient. Where all
+///         words are wanted, it takes as many rows at a time as have the memory of those logits, 64
+///         or more.
+/// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0,
+///         or as InitBias says.
 /// The primary template is the error path.
 template <int V, class... Options>
 struct Vocabulary {
@@ -23260,7 +25427,8 @@ struct Vocabulary {
 };
 
 template <int V, class... Options>
-  requires(V >= 1 && (VocabularyOption<Options> && ...))
+  requires(detail::vocabulary_is_known<V, Options...>&& detail::samples_fit<V, Options...>&&
+               detail::samples_are_not_smoothed<Options...>)
 struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   using layer = Vocabulary;
   using Divisor = typename detail::DivisorOf<Options...>::type;
@@ -23280,19 +25448,243 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
     Parameter const weight{"weight", {2, {V, in[1]}}, detail::init_of<Options...>(usual)};
     if constexpr (bias) {
       bool const given = (InitOption<Options> || ...);
-      return Parameters{weight,
-                        Parameter{"bias", vector_shape(V), given ? Init::constant(0.0F) : usual}};
+      Init const law = detail::bias_init_of<Options...>(given ? Init::constant(0.0F) : usual);
+      return Parameters{weight, Parameter{"bias", vector_shape(V), law}};
     } else {
       return Parameters{weight};
     }
   }
   static constexpr Kept kept(Shape in) {
-    return Kept::of(true, false, options.chunk_rows > 0 ? 0 : std::int64_t{in[0]} * V);
+    return Kept::of(true, false, options.chunk_rows > 0 ? 0 : std::int64_t{in[0]} * columns);
   }
-  static constexpr std::int64_t macs(Shape in) { return in.elements() * V; }
+  static constexpr std::int64_t macs(Shape in) { return in.elements() * columns; }
+
+ private:
+  /// Logits of a row in training.
+  static constexpr int columns = options.sampled > 0 ? options.sampled + 1 : V;
 };
 
 }  // namespace tandem
+
+// ---- tandem/models/big_lstm.hpp
+
+/// @file
+/// BigLstm: the recurrent language model of the One Billion Word Benchmark, whose softmax is over a
+/// sample of the words.
+
+namespace tandem::models {
+
+namespace big_lstm {
+
+constexpr Init uniform(double square_of_bound) {
+  return Init::uniform(static_cast<float>(tandem::detail::square_root(square_of_bound)));
+}
+
+/// Of a matrix of V rows: its source has it in 8 parts, each uniform in ±sqrt(3 / its rows).
+template <int V>
+struct InitWords {
+  static constexpr Init init = uniform(3.0 / ((V + 7) / 8));
+};
+
+template <int V, int P>
+struct Words : Embedding<V, P, InitWords<V>> {};
+
+/// Matrices uniform in ±sqrt(6 / (rows + columns)), W_ih and W_hh taken as one; the bias 0.
+template <int S, int P>
+struct Cell : Lstm<S, OneBias, Projection<P>, ForgetBias<1>> {
+  static constexpr Parameters parameters(Shape in) {
+    Parameters all = Lstm<S, OneBias, Projection<P>, ForgetBias<1>>::parameters(in);
+    Init const gates = uniform(6.0 / (4.0 * S + in[1] + P));
+    Init const inits[] = {gates, gates, Init::constant(0.0F), uniform(6.0 / (S + P))};
+    for (int p = 0; p < all.count; ++p) {
+      all.item[p].init = inits[p];
+    }
+    return all;
+  }
+};
+
+template <int V, class... Options>
+struct Guess : Vocabulary<V, PerSample, InitWords<V>, Options...> {
+  static constexpr Parameters parameters(Shape in) {
+    Parameters all = Vocabulary<V, PerSample, InitWords<V>, Options...>::parameters(in);
+    all.item[1].init = uniform(3.0 / V);
+    return all;
+  }
+};
+
+// Options: of each kind the first one, or what stands for none.
+template <class... Options>
+struct DropoutAt {
+  using type = Percent<10>;
+};
+template <class First, class... Others>
+struct DropoutAt<First, Others...> : DropoutAt<Others...> {};
+template <DropoutRate First, class... Others>
+struct DropoutAt<First, Others...> {
+  using type = First;
+};
+template <int V, class... Options>
+struct GuessOf {
+  using type = Guess<V, Sampled<8192>>;
+};
+template <int V>
+  requires(V <= 8192)
+struct GuessOf<V> {
+  using type = Guess<V>;
+};
+template <int V, class First, class... Others>
+struct GuessOf<V, First, Others...> : GuessOf<V, Others...> {};
+template <int V, int Drawn, class... Others>
+struct GuessOf<V, Sampled<Drawn>, Others...> {
+  using type = Guess<V, Sampled<Drawn>>;
+};
+
+template <int S, int P, class Rate>
+struct Block : Sequential<Cell<S, P>, Dropout<Rate>> {};
+
+template <int V, int S, int P, int N, class... Options>
+struct Body : Sequential<Words<V, P>, Dropout<typename DropoutAt<Options...>::type>,
+                         Repeat<N, Block<S, P, typename DropoutAt<Options...>::type>>,
+                         typename GuessOf<V, Options...>::type> {};
+
+}  // namespace big_lstm
+
+/// N LSTMs of S units with a projection to P numbers, that read 20 of V words at a time, sorted by
+/// how often they occur. Options: Sampled<Words> (the default is Sampled<8192>, and all words where
+/// there are no more), a dropout (the default is Percent<10>).
+///
+/// 2 V P + V + N (4 S (2 P + 1) + S P) parameters: 1,776,880,510 of BigLstm<793470, 8192, 1024, 2>,
+/// BIGLSTM of the source, and 822,752,126 of <793470, 2048, 512, 1>, its default.
+/// Top-level parts, as Split counts them: the words, a dropout, each LSTM with its dropout, the
+/// criterion. The states begin at 0 in each batch.
+/// The loss is PerSample, the mean over words times 20, as the source has it; the rest of its
+/// recipe is the trainer's (docs/sequences.md#training-as-gnmt-and-biglstm-were): Adagrad of 0.2
+/// without epsilon, from an accumulator of 1; gradients of the words' matrix, "0.*", times the
+/// batch; those of the LSTMs, "2.*", clipped at 10, BIGLSTM's at 1; an average
+/// of their weights, 0.999, for evaluation.
+/// Source: Jozefowicz, Vinyals, Schuster, Shazeer, Wu, arXiv:1602.02410; f-lm, language_model.py
+template <int V, int S, int P, int N, class... Options>
+struct BigLstm : Network<Tokens<20, V>, big_lstm::Body<V, S, P, N, Options...>> {};
+
+}  // namespace tandem::models
+
+// ---- tandem/models/gnmt.hpp
+
+/// @file
+/// GNMT: a recurrent encoder and decoder with attention that translate, in the layout of NVIDIA's
+/// GNMT v2, which MLPerf took over.
+
+namespace tandem::models {
+
+/// Of a Gnmt: the decoder's words have a matrix of their own.
+struct OwnWords {};
+
+namespace gnmt {
+
+// What Let names: the encoder's rows, those of the decoder's first layer, and the rows of the first
+// that attention gives for each of the second.
+struct Memory;
+struct Query;
+struct Context;
+
+using Init01 = InitUniform<1, 10>;
+using Bias01 = InitBias<Init01>;
+
+// Before each recurrent layer, always a part: names are the same with and without a dropout.
+template <class... Options>
+struct DropoutAt {
+  using type = Sequential<>;
+};
+template <class First, class... Others>
+struct DropoutAt<First, Others...> : DropoutAt<Others...> {};
+template <DropoutRate First, class... Others>
+struct DropoutAt<First, Others...> {
+  using type = Dropout<First>;
+};
+
+template <class... Options>
+inline constexpr bool own_words = (std::is_same_v<Options, OwnWords> || ...);
+
+template <int V, int H>
+struct Words : Embedding<V, H, Init01> {};
+template <int V, int H, bool Own>
+struct Said
+    : std::conditional_t<Own, Embedding<V, H, Init01>, Embedding<V, H, Shares<Words<V, H>>>> {};
+
+template <int H, class Drop, class... More>
+struct Step : Sequential<Drop, Lstm<H, Init01, Bias01, More...>> {};
+/// A layer further up of the encoder, and of the decoder.
+template <int H, class Drop>
+struct Deep : Residual<Step<H, Drop>> {};
+template <int H, class Drop>
+struct DeepWithContext : Residual<Sequential<Concat<Sequential<>, Use<Context>>, Step<H, Drop>>> {};
+
+template <int H>
+struct Look : Join<Bahdanau<H, Init01>, Use<Query>, Use<Memory>> {};
+template <int H, class Drop>
+struct Second : Sequential<Concat<Use<Query>, Use<Context>>, Step<H, Drop>> {};
+template <int V, int H, bool Own>
+struct SaidSoFar : Sequential<Input<1>, Said<V, H, Own>> {};
+template <int V>
+struct Classifier : Vocabulary<V, Smoothing<Percent<10>>, PerSample, Init01, Bias01> {};
+
+template <int V, int H, int N, class Drop, bool Own>
+struct Body : Sequential<Words<V, H>, Step<H, Drop, Bidirectional>, Step<H, Drop>,
+                         Repeat<N - 2, Deep<H, Drop>>, Let<Memory>, SaidSoFar<V, H, Own>,
+                         Step<H, Drop>, Let<Query>, Look<H>, Let<Context>, Second<H, Drop>,
+                         Repeat<N - 2, DeepWithContext<H, Drop>>, Classifier<V>> {};
+template <int V, int H, int N, class Drop, bool Own>
+  requires(N <= 2)
+struct Body<V, H, N, Drop, Own>
+    : Sequential<Words<V, H>, Step<H, Drop, Bidirectional>, Step<H, Drop>, Let<Memory>,
+                 SaidSoFar<V, H, Own>, Step<H, Drop>, Let<Query>, Look<H>, Let<Context>,
+                 Second<H, Drop>, Classifier<V>> {};
+
+template <int N, class... Options>
+struct IsSound {
+  static constexpr bool value = true;
+  static_assert(
+      N >= 2 && ((DropoutRate<Options> || std::is_same_v<Options, OwnWords>)&&...),
+      "Gnmt<V, H, N, T, Options...>: give two layers or more; options are a dropout, such "
+      "as Percent<20>, and OwnWords");
+};
+
+}  // namespace gnmt
+
+/// A GNMT v2 of N layers of H numbers in the encoder and as many in the decoder, on sentences of at
+/// most T of V tokens, such as Pairs gives. Options: a dropout of each recurrent layer's input,
+/// such as the source's Percent<20>; OwnWords, else the decoder shares the encoder's words.
+///
+///   encoder   words; Lstm in both directions; Lstm; from the third on x + Lstm(x)
+///   decoder   words; Lstm, whose rows q look at the encoder's: c; Lstm([q, c]); from the third on
+///             x + Lstm([x, c]); logits with a bias, targets smoothed by 0.1, the loss a sentence's
+///
+/// (20 N + 10) H² + (16 N + 10) H + 1 + (2 H + 1) V parameters, with OwnWords V H more: 160,015,617
+/// of <32000, 1024, 4>.
+/// Top-level parts, as Split counts them: of the encoder N + 1, its words and its layers; of the
+/// decoder its words, its first layer, the attention, N - 1 layers, the criterion, N + 3. Where a
+/// cut is, the values that are read further on go along: Split<N + 1>, Split<N + 3> sends the
+/// encoder's rows only.
+/// Init:   uniform in ±0.1 of all weights and of the biases of inputs and logits; those of states
+///         0; attention's g 1/√H, its b 0.
+/// Recipe of the source, with 128 sentences a device and 1,024 in all, for so many steps:
+///
+///   Trainer<Gnmt<32000, 1024, 4, 50, Percent<20>>, …> trainer{
+///       {.batch = 1024,
+///        .optimizer = Adam{.learning_rate = 2e-3F},
+///        .schedule = {Halvings{.begin = steps * 2 / 3 - 200, .every = steps / 12, .most = 4},
+///                     ExponentialWarmUp{.steps = 200, .start = 0.01}},
+///        .clip_norm = 5.0}};
+///
+/// Source: Wu et al., arXiv:1609.08144; NVIDIA, DeepLearningExamples, GNMT v2
+template <int V, int H, int N, int T = 50, class... Options>
+struct Gnmt : Network<Inputs<Tokens<T, V>, Tokens<T, V>>,
+                      gnmt::Body<V, H, N, typename gnmt::DropoutAt<Options...>::type,
+                                 gnmt::own_words<Options...>>> {
+  static_assert(gnmt::IsSound<N, Options...>::value);
+};
+
+}  // namespace tandem::models
 
 // ---- tandem/models/googlenet.hpp
 
@@ -25001,13 +27393,11 @@ class AttentionOp {
   }
 
   [[nodiscard]] OpNeeds needs() const {
-    std::int64_t const keys_and_values = shape_.longest * (shape_.row() - shape_.out());
     return {.input = true,
             .output = true,
             .saved_bytes = saved_,
             .scratch_bytes = scratch_,
-            .carried_bytes =
-                shape_.causal ? keys_and_values * static_cast<std::int64_t>(sizeof(T)) : 0};
+            .carried_bytes = shape_.causal ? carried() : 0};
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
@@ -25026,15 +27416,25 @@ class AttentionOp {
   }
 
  private:
-  // Rows of one sequence that comes in pieces, one after another.
+  // Keys and values of a sample.
+  [[nodiscard]] std::int64_t carried() const {
+    return shape_.longest * (shape_.row() - shape_.out()) * static_cast<std::int64_t>(sizeof(T));
+  }
+
+  // Rows of sequences that come in pieces, one after another.
   void step(Operands<T, P> const& o, Pass<Device> const& p) const {
-    expects(shape_.causal && p.batch == 1,
+    expects(shape_.causal,
             "generate(prompt): an Attention that is not Causal looks at tokens that are not "
             "written yet; make it Causal");
-    for (std::int64_t row = 0; row < p.time; ++row) {
-      attention_step(p.device.team, shape_, 1, p.position + static_cast<int>(row),
-                     o.x[0] + row * shape_.row(), reinterpret_cast<T*>(o.carry),
-                     o.y + row * shape_.out(), p.device.scratch_as<AttentionScalar<T>>());
+    bool const at_once = p.time == 1;  // then they stand one behind the other
+    for (std::int64_t first = 0; first < p.batch; first += at_once ? p.batch : 1) {
+      for (std::int64_t row = first * p.time; row < (first + 1) * p.time; ++row) {
+        int const position = p.position + static_cast<int>(row - first * p.time);
+        attention_step(p.device.team, shape_, at_once ? p.batch : 1, position,
+                       o.x[0] + row * shape_.row(),
+                       reinterpret_cast<T*>(o.carry + first * carried()), o.y + row * shape_.out(),
+                       p.device.scratch_as<AttentionScalar<T>>());
+      }
     }
   }
 
@@ -25084,13 +27484,22 @@ struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
 // ---- tandem/ops/host/bahdanau.hpp
 
 /// @file
-/// Bahdanau on Host, of float and of double.
+/// Bahdanau on Host: two Linears' products around the rows of additive attention.
 
 // ---- tandem/kernels/host/bahdanau.hpp
 
 /// @file
 /// Additive attention of the rows of one sequence to those of another, between the products before
 /// it and behind it. What goes through tanh is computed row by row and never kept.
+
+// ---- tandem/kernels/channels_last/elementary.hpp
+
+/// @file
+/// The elementary functions of kernels/functors/elementary.hpp for Floats, of polynomials.
+///
+/// Errors: the largest seen at one float of seven, with and without fused multiply-adds, against
+/// the C library in double (test/unit/kernels/vector_elementary_test.cpp checks fewer); an ulp is
+/// 2⁻²³ of the power of two at or below the exact result.
 
 // ---- tandem/kernels/functors/elementary.hpp
 
@@ -25125,6 +27534,98 @@ TANDEM_HOST_DEVICE inline Normal<double> normal(double const& x) {
 }
 
 }  // namespace tandem::elementary
+
+namespace tandem::host::channels_last {
+
+namespace detail {
+
+[[gnu::always_inline]] inline Floats magnitude(Floats const& x) {
+  Floats result;
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) & 0x7FFFFFFFU);
+  return result;
+}
+[[gnu::always_inline]] inline Floats negative(Floats const& x) {
+  Floats result;
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) ^ 0x80000000U);
+  return result;
+}
+
+/// @p x with the sign of @p sign; x is not negative.
+[[gnu::always_inline]] inline Floats with_sign(Floats const& x, Floats const& sign) {
+  Floats result;
+  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) |
+                                           (reinterpret_cast<WordVector>(sign.v) & 0x80000000U));
+  return result;
+}
+
+/// c[0] + c[1] x + … by Horner's rule.
+template <std::size_t N>
+[[gnu::always_inline]] inline Floats polynomial(Floats const& x, float const (&c)[N]) {
+  Floats result{c[N - 1]};
+  for (std::size_t i = N - 1; i-- > 0;) {
+    result = multiply_add(result, x, Floats{c[i]});
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// exp(x); a NaN stays one. 0 below -87.7 and infinity above 88.3, where floats end at -103.3 and
+/// 88.7. Error from -87 to 88.3: 1.2 ulp.
+/// Source: Cephes, expf (the polynomial)
+[[gnu::always_inline]] inline Floats exponential(Floats const& exponent) {
+  Floats const x = max(min(exponent, Floats{89.0F}), Floats{-88.0F});
+  Floats const magic{12582912.0F};  // 1.5 2²³: an addition rounds to an integer, in the low bits
+  Floats const shifted = multiply_add(x, Floats{1.44269504F}, magic);
+  Floats const n = shifted - magic;
+  Floats r = multiply_add(n, Floats{-0.693359375F}, x);  // log 2 in two parts
+  r = multiply_add(n, Floats{2.12194440e-4F}, r);
+  constexpr float c[] = {5.0000001201e-1F, 1.6666665459e-1F, 4.1665795894e-2F,
+                         8.3334519073e-3F, 1.3981999507e-3F, 1.9875691500e-4F};
+  Floats const power =
+      multiply_add(multiply_add(detail::polynomial(r, c), r, Floats{1.0F}), r, Floats{1.0F});
+  Floats scale;  // 2ⁿ; 0 for n = -127 and infinity for n = 128
+  scale.v = reinterpret_cast<detail::FloatVector>(
+      (reinterpret_cast<detail::WordVector>(shifted.v) << 23) + 0x3F800000U);
+  return power * scale;
+}
+
+/// 1 / (1 + exp(-x)). Error for x above -87: 2.5 ulp.
+[[gnu::always_inline]] inline Floats logistic(Floats const& x) {
+  return Floats{1.0F} / (Floats{1.0F} + exponential(detail::negative(x)));
+}
+
+/// tanh(x). Error: 1.4 ulp.
+/// Source: Cephes, tanhf (the polynomial, for |x| < 0.625)
+[[gnu::always_inline]] inline Floats hyperbolic_tangent(Floats const& x) {
+  Floats const a = detail::magnitude(x);
+  Floats const one{1.0F};
+  Floats const distant = one - Floats{2.0F} / (exponential(a + a) + one);
+  constexpr float c[] = {-3.33332819422e-1F, 1.33314422036e-1F, -5.37397155531e-2F,
+                         2.06390887954e-2F, -5.70498872745e-3F};
+  Floats const square = x * x;
+  Floats const close = multiply_add(detail::polynomial(square, c) * square, a, a);
+  return detail::with_sign(select(Floats{0.625F} > a, close, distant), x);
+}
+
+/// The standard normal distribution at x. Errors: of the cumulative one 2.1 2⁻²³, and 12 ulp where
+/// x is above -5 (its exponent is rounded, hence more and more for smaller x); of the density 0.4
+/// 2⁻²³. Of x times it, a GELU, 2⁻²³ for x < 1.
+///
+/// With a = |x|, exp(-a² / 2) times a polynomial in 1 / (1 + 0.3 a) is the smaller tail; its
+/// coefficients minimise the largest relative error on [0, 13.5], which is 5.8e-8 (Remez).
+[[gnu::always_inline]] inline elementary::Normal<Floats> normal(Floats const& x) {
+  Floats const one{1.0F};
+  Floats const t = one / multiply_add(detail::magnitude(x), Floats{0.3F}, one);
+  Floats const power = exponential(x * x * Floats{-0.5F});
+  constexpr float c[] = {6.852875485e-6F, 0.1194930645F,  0.1218820481F,
+                         0.09483300591F,  0.1421849864F,  -0.07599948283F,
+                         0.2282172036F,   -0.1689519058F, 0.03833425584F};
+  Floats const tail = power * detail::polynomial(t, c);
+  return {select(Floats{0.0F} > x, tail, one - tail), power * Floats{0.398942280F}};
+}
+
+}  // namespace tandem::host::channels_last
 
 namespace tandem::host {
 
@@ -25173,6 +27674,56 @@ void normalise_scores_gradient(int n, T const* v, T g, T const* dunit, T* dv, T*
   *dg = accumulate ? *dg + along * inverse : along * inverse;
 }
 
+namespace detail {
+
+/// All lanes of a Wide<T>, for numbers of Real<T>.
+template <class T>
+using WholeLanes = std::conditional_t<std::is_same_v<T, double>, OneLane, channels_last::AllLanes>;
+template <class T>
+inline constexpr int wide_lanes = std::is_same_v<T, double> ? 1 : channels_last::lanes;
+
+}  // namespace detail
+
+/// share = softmax over j of unit·tanh(query + key[j] + bias); out = Σ share[j] value[j].
+///
+/// Shapes: query, unit and bias (hidden), keys (length, hidden), values (length, channels); share
+///         (length), out (channels).
+/// Order:  as additive_forward().
+template <class T>
+void additive_row(int hidden, int channels, int length, T const* query, T const* keys,
+                  Real<T> const* unit, Real<T> const* bias, T const* values, Real<T>* share,
+                  T* out) {
+  using R = Real<T>;
+  using elementary::hyperbolic_tangent;
+  R largest = -std::numeric_limits<R>::infinity();
+  for (int j = 0; j < length; ++j) {
+    T const* const key = keys + std::int64_t{j} * hidden;
+    auto sum = wide<T>(0);
+    for_wide<T>(0, hidden, [&](std::int64_t h, auto some) {
+      auto const a =
+          hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
+      sum += some.keep(some.load(unit + h) * a, wide<T>(0));
+    });
+    share[j] = lane_total(sum);
+    largest = std::max(largest, share[j]);
+  }
+  R total{0};
+  for (int j = 0; j < length; ++j) {
+    share[j] = elementary::exponential(R{share[j] - largest});
+    total += share[j];
+  }
+  for (int j = 0; j < length; ++j) {
+    share[j] = share[j] / total;
+  }
+  for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+    auto sum = wide<T>(0);
+    for (int j = 0; j < length; ++j) {
+      sum += wide<T>(share[j]) * some.load(values + std::int64_t{j} * channels + c);
+    }
+    some.store(out + c, sum);
+  });
+}
+
 /// p = softmax over j of unit·tanh(q + k[j] + bias); y = Σ p[j] value[j].
 ///
 /// Shapes: q (B, Tq, H), k (B, Tk, H), unit and bias (H), value (B, Tk, C); p (B, Tq, Tk), 0 behind
@@ -25181,107 +27732,130 @@ void normalise_scores_gradient(int n, T const* v, T g, T const* dunit, T* dv, T*
 /// Order:  a score by lanes and a tree, in double in order of h; all else in order of j.
 template <class T>
 TANDEM_NOINLINE void additive_forward(Team& team, AdditiveRows const& rows, T const* q, T const* k,
-                                      T const* unit, T const* bias, T const* value, T* p, T* y) {
-  using elementary::hyperbolic_tangent;
-  team.parallel_for(std::int64_t{rows.batch} * rows.queries, [=](std::int64_t begin,
-                                                                 std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      std::int64_t const sample = row / rows.queries;
-      int const length = rows.length(sample);
-      T const* const query = q + row * rows.hidden;
-      T* const share = p + row * rows.keys;
-      T largest = -std::numeric_limits<T>::infinity();
-      for (int j = 0; j < length; ++j) {
-        T const* const key = k + (sample * rows.keys + j) * rows.hidden;
-        auto sum = wide<T>(0);
-        for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
-          auto const a =
-              hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
-          sum += some.keep(some.load(unit + h) * a, wide<T>(0));
-        });
-        share[j] = lane_total(sum);
-        largest = std::max(largest, share[j]);
-      }
-      T total{0};
-      for (int j = 0; j < length; ++j) {
-        share[j] = elementary::exponential(T{share[j] - largest});
-        total += share[j];
-      }
-      for (int j = 0; j < rows.keys; ++j) {
-        share[j] = j < length ? share[j] / total : T{0};
-      }
-      T const* const values = value + sample * rows.keys * rows.channels;
-      T* const out = y + row * rows.channels;
-      for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
-        auto sum = wide<T>(0);
-        for (int j = 0; j < length; ++j) {
-          sum += wide<T>(share[j]) * some.load(values + j * rows.channels + c);
+                                      Real<T> const* unit, Real<T> const* bias, T const* value,
+                                      Real<T>* p, T* y) {
+  team.parallel_for(
+      std::int64_t{rows.batch} * rows.queries, [=](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t row = begin; row < end; ++row) {
+          std::int64_t const sample = row / rows.queries;
+          std::int64_t const first_key = sample * rows.keys;
+          Real<T>* const share = p + row * rows.keys;
+          int const length = rows.length(sample);
+          additive_row<T>(rows.hidden, rows.channels, length, q + row * rows.hidden,
+                          k + first_key * rows.hidden, unit, bias,
+                          value + first_key * rows.channels, share, y + row * rows.channels);
+          std::fill(share + length, share + rows.keys, Real<T>{0});
         }
-        some.store(out + c, sum);
+      });
+}
+
+/// Numbers of Real<T> that additive_gradient wants as scratch.
+template <class T>
+constexpr std::int64_t additive_gradient_scratch(AdditiveRows const& rows) {
+  return std::int64_t{rows.batch} * rows.keys * (rows.queries + 2 * detail::wide_lanes<T>);
+}
+
+/// The gradients of q and k, and of unit and bias for each sample.
+///
+/// Lane by lane of H: what a sample's keys get is summed in as many numbers a key, and rounded
+/// once.
+///
+/// Shapes: as above; dy (B, Tq, C), dq (B, Tq, H), dk (B, Tk, H), dunit and dbias (B, H); scratch
+///         of additive_gradient_scratch() numbers.
+/// Cost:   B Tq Tk (2 H + C) multiply-accumulates and B Tq Tk H hyperbolic tangents.
+/// Order:  of a sample, query by query, key by key.
+template <class T>
+TANDEM_NOINLINE void additive_gradient(Team& team, AdditiveRows const& rows, T const* q, T const* k,
+                                       Real<T> const* unit, Real<T> const* bias, T const* value,
+                                       Real<T> const* p, T const* dy, T* dq, T* dk, Real<T>* dunit,
+                                       Real<T>* dbias, Real<T>* scratch) {
+  using R = Real<T>;
+  using elementary::hyperbolic_tangent;
+  constexpr int lanes = detail::wide_lanes<T>;
+  team.parallel_for(rows.batch, [=](std::int64_t begin, std::int64_t end) {
+    detail::WholeLanes<T> const all;
+    for (std::int64_t sample = begin; sample < end; ++sample) {
+      int const length = rows.length(sample);
+      std::int64_t const first_key = sample * rows.keys;
+      std::int64_t const first_query = sample * rows.queries;
+      R* const dscore = scratch + first_key * (rows.queries + 2 * lanes);  // (Tq, Tk)
+      R* const key = dscore + std::int64_t{rows.queries} * rows.keys;      // (Tk, lanes)
+      R* const dkey = key + std::int64_t{rows.keys} * lanes;
+      for (int t = 0; t < rows.queries; ++t) {
+        R const* const share = p + (first_query + t) * rows.keys;
+        R* const own = dscore + std::int64_t{t} * rows.keys;
+        T const* const given = dy + (first_query + t) * rows.channels;
+        R mean{0};
+        for (int j = 0; j < length; ++j) {
+          T const* const values = value + (first_key + j) * rows.channels;
+          auto sum = wide<T>(0);
+          for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
+            sum += some.keep(some.load(given + c) * some.load(values + c), wide<T>(0));
+          });
+          own[j] = lane_total(sum);
+          mean += share[j] * own[j];
+        }
+        for (int j = 0; j < length; ++j) {
+          own[j] = share[j] * (own[j] - mean);
+        }
+      }
+      for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
+        auto const weight = some.load(unit + h);
+        auto const shift = some.load(bias + h);
+        for (int j = 0; j < length; ++j) {
+          all.store(key + j * lanes, some.load(k + (first_key + j) * rows.hidden + h) + shift);
+          all.store(dkey + j * lanes, wide<T>(0));
+        }
+        auto of_unit = wide<T>(0);
+        auto of_bias = wide<T>(0);
+        for (int t = 0; t < rows.queries; ++t) {
+          std::int64_t const at = (first_query + t) * rows.hidden + h;
+          R const* const own = dscore + std::int64_t{t} * rows.keys;
+          auto const query = some.load(q + at);
+          auto sum = wide<T>(0);
+          for (int j = 0; j < length; ++j) {
+            auto const a = hyperbolic_tangent(query + all.load(key + j * lanes));
+            auto const along = wide<T>(own[j]) * a;
+            auto const slope = wide<T>(own[j]) - along * a;
+            sum += slope;
+            of_unit += along;
+            all.store(dkey + j * lanes, all.load(dkey + j * lanes) + slope);
+          }
+          some.store(dq + at, sum * weight);
+          of_bias += sum * weight;
+        }
+        some.store(dunit + sample * rows.hidden + h, of_unit);
+        some.store(dbias + sample * rows.hidden + h, of_bias);
+        for (int j = 0; j < rows.keys; ++j) {
+          some.store(dk + (first_key + j) * rows.hidden + h,
+                     j < length ? all.load(dkey + j * lanes) * weight : wide<T>(0));
+        }
       });
     }
   });
 }
 
-/// The gradients of q, k and unit, the last for each sample, and of value where it is not null.
+/// dvalue += the gradient of value.
 ///
-/// Shapes: as above; dy (B, Tq, C), dq (B, Tq, H), dk (B, Tk, H), dunit (B, H), dvalue (B, Tk, C);
-///         scratch (B, Tk).
-/// Cost:   2 B Tq Tk (H + C) multiply-accumulates and B Tq Tk H hyperbolic tangents.
-/// Order:  of a sample, query by query, key by key.
+/// Shapes: p (B, Tq, Tk), dy (B, Tq, C), dvalue (B, Tk, C).
+/// Cost:   B Tq Tk C multiply-accumulates.
+/// Order:  of a value, query by query; added once.
 template <class T>
-TANDEM_NOINLINE void additive_gradient(Team& team, AdditiveRows const& rows, T const* q, T const* k,
-                                       T const* unit, T const* bias, T const* value, T const* p,
-                                       T const* dy, T* dq, T* dk, T* dunit, T* dvalue, T* scratch) {
-  using elementary::hyperbolic_tangent;
+TANDEM_NOINLINE void additive_value_gradient(Team& team, AdditiveRows const& rows, Real<T> const* p,
+                                             T const* dy, T* dvalue) {
   team.parallel_for(rows.batch, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t sample = begin; sample < end; ++sample) {
-      int const length = rows.length(sample);
-      std::int64_t const first_key = sample * rows.keys;
-      T* const own_dunit = dunit + sample * rows.hidden;
-      T* const own_dk = dk + first_key * rows.hidden;
-      T* const score = scratch + first_key;  // the gradient of each
-      std::fill_n(own_dunit, rows.hidden, T{0});
-      std::fill_n(own_dk, std::int64_t{rows.keys} * rows.hidden, T{0});
-      if (dvalue != nullptr) {
-        std::fill_n(dvalue + first_key * rows.channels, std::int64_t{rows.keys} * rows.channels,
-                    T{0});
-      }
-      for (int t = 0; t < rows.queries; ++t) {
-        std::int64_t const row = sample * rows.queries + t;
-        T const* const query = q + row * rows.hidden;
-        T const* const share = p + row * rows.keys;
-        T const* const given = dy + row * rows.channels;
-        T* const own_dq = dq + row * rows.hidden;
-        std::fill_n(own_dq, rows.hidden, T{0});
-        T mean{0};
-        for (int j = 0; j < length; ++j) {
-          T const* const values = value + (first_key + j) * rows.channels;
+      Real<T> const* const share = p + sample * rows.queries * rows.keys;
+      T const* const given = dy + sample * rows.queries * rows.channels;
+      for (int j = 0; j < rows.length(sample); ++j) {
+        T* const to = dvalue + (sample * rows.keys + j) * rows.channels;
+        for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
           auto sum = wide<T>(0);
-          for_wide<T>(0, rows.channels, [&](std::int64_t c, auto some) {
-            auto const product = some.load(given + c) * some.load(values + c);
-            sum += some.keep(product, wide<T>(0));
-            if (dvalue != nullptr) {
-              T* const to = dvalue + (first_key + j) * rows.channels + c;
-              some.store(to, some.load(to) + wide<T>(share[j]) * some.load(given + c));
-            }
-          });
-          score[j] = lane_total(sum);
-          mean += share[j] * score[j];
-        }
-        for (int j = 0; j < length; ++j) {
-          auto const dscore = wide<T>(share[j] * (score[j] - mean));
-          T const* const key = k + (first_key + j) * rows.hidden;
-          T* const key_gradient = own_dk + std::int64_t{j} * rows.hidden;
-          for_wide<T>(0, rows.hidden, [&](std::int64_t h, auto some) {
-            auto const a =
-                hyperbolic_tangent(some.load(query + h) + some.load(key + h) + some.load(bias + h));
-            auto const slope = dscore * some.load(unit + h) * (wide<T>(1) - a * a);
-            some.store(own_dq + h, some.load(own_dq + h) + slope);
-            some.store(key_gradient + h, some.load(key_gradient + h) + slope);
-            some.store(own_dunit + h, some.load(own_dunit + h) + dscore * a);
-          });
-        }
+          for (std::int64_t t = 0; t < rows.queries; ++t) {
+            sum += wide<T>(share[t * rows.keys + j]) * some.load(given + t * rows.channels + c);
+          }
+          some.store(to + c, some.load(to + c) + sum);
+        });
       }
     }
   });
@@ -25289,18 +27863,21 @@ TANDEM_NOINLINE void additive_gradient(Team& team, AdditiveRows const& rows, T c
 
 }  // namespace tandem::host
 
-// ---- tandem/kernels/host/linear.hpp
+// ---- tandem/ops/host/convolution.hpp
 
 /// @file
-/// y = x Wᵀ + b, and its gradients; three calls of gemm.
+/// Conv2d and Linear on Host, portable kernels.
 
-// ---- tandem/kernels/host/gemm.hpp
+// ---- tandem/kernels/host/convolution.hpp
 
 /// @file
-/// C = [+=] op(A) op(B), row-major with leading dimensions.
-///
-/// Each member of the Team computes a range of the rows or of the columns of C alone, with its own
-/// packed copies of A and B.
+/// The three passes of a convolution: convolution_forward, convolution_input_gradient and
+/// convolution_weight_gradient; and convolution_scratch.
+
+// ---- tandem/kernels/host/convolution_forward.hpp
+
+/// @file
+/// Convolution: a product of the weights and the matrix of patches; with convolution_scratch.
 
 // ---- tandem/kernels/host/panels.hpp
 
@@ -25476,711 +28053,6 @@ void multiply_blocks(Part const& part, std::int64_t k, Left const& left, Right c
 }
 
 }  // namespace tandem::host::detail
-
-namespace tandem::host {
-
-enum class Transpose : bool { no, yes };
-
-/// Elements of T that gemm needs as scratch for a Team of @p threads, whatever the sizes.
-template <class T>
-constexpr std::int64_t gemm_scratch(int threads) {
-  return threads * (detail::left_block + detail::right_block);
-}
-
-/// C = [+=] op(A) op(B), op(X) = X or Xᵀ.
-///
-/// Shapes: op(A) (m, k), op(B) (k, n), C (m, n); scratch (gemm_scratch(team.size())). All
-///         row-major; lda, ldb, ldc are the distances between rows of A, B, C as they lie in
-///         memory.
-/// Cost:   m n k multiply-accumulates; measured in bench/kernels/gemm_bench.cpp.
-/// Order:  k in blocks of 256, each summed in order from 0 and added to C in order. The bits of an
-///         element depend on its row of op(A), its column of op(B) and, with accumulate, its old
-///         value.
-/// @pre    C overlaps neither A nor B
-template <class T>
-TANDEM_NOINLINE void gemm(Team& team, Transpose transpose_a, Transpose transpose_b, int m, int n,
-                          int k, T const* a, int lda, T const* b, int ldb, T* c, int ldc,
-                          bool accumulate, T* scratch) {
-  std::int64_t const a_row = transpose_a == Transpose::yes ? 1 : lda;
-  std::int64_t const a_step = transpose_a == Transpose::yes ? lda : 1;
-  std::int64_t const b_column = transpose_b == Transpose::yes ? ldb : 1;
-  std::int64_t const b_step = transpose_b == Transpose::yes ? 1 : ldb;
-  std::int64_t const members = team.size();
-  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
-    T* const left_scratch = scratch + member * (detail::left_block + detail::right_block);
-    auto const left = [=](std::int64_t row, std::int64_t rows, std::int64_t p, std::int64_t depth) {
-      for (std::int64_t i = 0; i < rows; i += detail::tile_rows) {
-        detail::pack_panel<detail::tile_rows>(std::min<std::int64_t>(detail::tile_rows, rows - i),
-                                              depth, a + (row + i) * a_row + p * a_step, a_row,
-                                              a_step, left_scratch + i * depth);
-      }
-      return detail::LeftPanels<T>{left_scratch, detail::tile_rows * depth};
-    };
-    auto const right = [=](std::int64_t column, std::int64_t columns, std::int64_t p,
-                           std::int64_t depth, T* panel) {
-      detail::pack_panel<detail::tile_columns>(columns, depth, b + column * b_column + p * b_step,
-                                               b_column, b_step, panel);
-    };
-    detail::MatrixStore<T> const store{c, ldc, accumulate};
-    detail::multiply_blocks(detail::Part{m, n, member, members}, k, left, right, store,
-                            left_scratch + detail::left_block);
-  });
-}
-
-}  // namespace tandem::host
-
-namespace tandem::host {
-
-/// Elements of T that each of the three kernels needs as scratch for a Team of @p threads.
-template <class T>
-constexpr std::int64_t linear_scratch(int threads) {
-  return gemm_scratch<T>(threads);
-}
-
-/// y = x Wᵀ + b.
-///
-/// Shapes: x (B, In), weight (Out, In), bias (Out) or null; y (B, Out).
-/// Cost:   B In Out multiply-accumulates.
-/// Order:  as gemm, then the bias; a sample's bits do not depend on its batch.
-template <class T>
-TANDEM_NOINLINE void linear_forward(Team& team, int batch, int in, int out, T const* x,
-                                    T const* weight, T const* bias, T* y, T* scratch) {
-  gemm(team, Transpose::no, Transpose::yes, batch, out, in, x, in, weight, in, y, out, false,
-       scratch);
-  if (bias == nullptr) {
-    return;
-  }
-  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t s = begin; s < end; ++s) {
-      T* const row = y + s * out;
-      for (int j = 0; j < out; ++j) {
-        row[j] += bias[j];
-      }
-    }
-  });
-}
-
-/// dx = dy W.
-///
-/// Shapes: weight (Out, In), dy (B, Out); dx (B, In).
-/// Cost:   B In Out multiply-accumulates.
-/// Order:  as gemm; a sample's bits do not depend on its batch.
-template <class T>
-TANDEM_NOINLINE void linear_input_gradient(Team& team, int batch, int in, int out, T const* weight,
-                                           T const* dy, T* dx, T* scratch) {
-  gemm(team, Transpose::no, Transpose::no, batch, in, out, dy, out, weight, in, dx, in, false,
-       scratch);
-}
-
-/// dweight = [+=] dyᵀ x, dbias = [+=] the sum of dy over the batch.
-///
-/// Shapes: x (B, In), dy (B, Out); dweight (Out, In), dbias (Out) or null.
-/// Cost:   B In Out multiply-accumulates.
-/// Order:  as gemm, the k of which is the sample; dbias adds the samples in order.
-template <class T>
-TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int out, T const* x,
-                                            T const* dy, T* dweight, T* dbias, bool accumulate,
-                                            T* scratch) {
-  gemm(team, Transpose::yes, Transpose::no, out, in, batch, dy, out, x, in, dweight, in, accumulate,
-       scratch);
-  if (dbias == nullptr) {
-    return;
-  }
-  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t j = begin; j < end; ++j) {
-      T total{0};
-      for (std::int64_t s = 0; s < batch; ++s) {
-        total += dy[s * out + j];
-      }
-      dbias[j] = accumulate ? dbias[j] + total : total;
-    }
-  });
-}
-
-}  // namespace tandem::host
-
-namespace tandem {
-
-namespace host {
-
-/// Any Bahdanau of a type. saved holds what both products make, the probabilities, and their
-/// gradients: the weights' are made of them, whenever that is.
-template <class T>
-class BahdanauOp {
- public:
-  BahdanauOp(OpSetup const& setup, int hidden)
-      : longest_{.batch = std::max(setup.batch, 1),
-                 .queries = setup.inputs[0][0],
-                 .keys = setup.inputs[1][0],
-                 .hidden = hidden,
-                 .channels = setup.inputs[1][1]},
-        query_{setup.inputs[0][1]},
-        alike_{setup.inputs[0].clock == setup.inputs[1].clock},
-        goes_back_{setup.wants_input_gradient},
-        products_{linear_scratch<T>(setup.threads)} {}
-
-  [[nodiscard]] OpNeeds needs() const {
-    std::int64_t const pairs = std::int64_t{longest_.queries} * longest_.keys;
-    std::int64_t const rows = std::int64_t{longest_.queries} + longest_.keys;
-    std::int64_t const saved = longest_.batch * (pairs + (2 * rows + 1) * longest_.hidden);
-    std::int64_t const scratch =
-        products_ + 2 * longest_.hidden + std::int64_t{longest_.batch} * longest_.keys;
-    return {.input = true,
-            .saved_bytes = saved * static_cast<std::int64_t>(sizeof(T)),
-            .scratch_bytes = scratch * static_cast<std::int64_t>(sizeof(T))};
-  }
-
-  void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    AdditiveRows const rows = this->rows(p);
-    Saved const s = saved(o);
-    T* const scratch = p.device.template scratch_as<T>();
-    linear_forward<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden, o.x[0],
-                      o.parameter[0], nullptr, s.q, scratch);
-    linear_forward<T>(p.device.team, rows.batch * rows.keys, rows.channels, rows.hidden, o.x[1],
-                      o.parameter[1], nullptr, s.k, scratch);
-    additive_forward<T>(p.device.team, rows, s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
-                        o.y);
-  }
-
-  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    AdditiveRows const rows = this->rows(p);
-    Saved const s = saved(o);
-    T* const scratch = p.device.template scratch_as<T>();
-    core_gradient(o, p, o.dx[1]);
-    if (o.dx[0] != nullptr) {
-      linear_input_gradient<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden,
-                               o.parameter[0], s.dq, o.dx[0], scratch);
-    }
-    if (o.dx[1] != nullptr) {  // behind what the values gave
-      gemm<T>(p.device.team, Transpose::no, Transpose::no, rows.batch * rows.keys, rows.channels,
-              rows.hidden, s.dk, rows.hidden, o.parameter[1], rows.channels, o.dx[1], rows.channels,
-              true, scratch);
-    }
-  }
-
-  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    AdditiveRows const rows = this->rows(p);
-    Saved const s = saved(o);
-    T* const scratch = p.device.template scratch_as<T>();
-    if (!goes_back_) {
-      core_gradient(o, p, nullptr);
-    }
-    linear_weight_gradient<T>(p.device.team, rows.batch * rows.queries, query_, rows.hidden, o.x[0],
-                              s.dq, o.gradient[0], o.gradient[3], p.accumulate, scratch);
-    linear_weight_gradient<T>(p.device.team, rows.batch * rows.keys, rows.channels, rows.hidden,
-                              o.x[1], s.dk, o.gradient[1], nullptr, p.accumulate, scratch);
-    T* const dunit = scratch + products_;
-    for (int h = 0; h < rows.hidden; ++h) {  // of all samples, in order
-      dunit[h] = T{0};
-      for (int b = 0; b < rows.batch; ++b) {
-        dunit[h] += s.dunit[std::int64_t{b} * rows.hidden + h];
-      }
-    }
-    normalise_scores_gradient<T>(rows.hidden, o.parameter[2], *o.parameter[4], dunit, o.gradient[2],
-                                 o.gradient[4], p.accumulate);
-  }
-
- private:
-  struct Saved {
-    T* q;
-    T* k;
-    T* dq;
-    T* dk;
-    T* dunit;
-    T* p;
-  };
-  [[nodiscard]] Saved saved(Operands<T> const& o) const {
-    std::int64_t const queries = std::int64_t{longest_.batch} * longest_.queries * longest_.hidden;
-    std::int64_t const keys = std::int64_t{longest_.batch} * longest_.keys * longest_.hidden;
-    T* const q = reinterpret_cast<T*>(o.saved);
-    T* const k = q + queries;
-    T* const dq = k + keys;
-    T* const dk = dq + queries;
-    T* const dunit = dk + keys;
-    return {q, k, dq, dk, dunit, dunit + std::int64_t{longest_.batch} * longest_.hidden};
-  }
-  // The second input may be of the other clock.
-  [[nodiscard]] AdditiveRows rows(Pass<Device> const& p) const {
-    AdditiveRows rows = longest_;
-    rows.batch = p.batch;
-    rows.queries = p.time;
-    rows.keys = alike_ ? p.time : p.other_time;
-    rows.lengths = alike_ ? p.lengths : p.other_lengths;
-    return rows;
-  }
-  T* unit(Operands<T> const& o, Pass<Device> const& p) const {
-    T* const unit = p.device.template scratch_as<T>() + products_ + longest_.hidden;
-    normalise_scores<T>(longest_.hidden, o.parameter[2], *o.parameter[4], unit);
-    return unit;
-  }
-  void core_gradient(Operands<T> const& o, Pass<Device> const& p, T* dvalue) const {
-    Saved const s = saved(o);
-    T* const scores = p.device.template scratch_as<T>() + products_ + 2 * longest_.hidden;
-    additive_gradient<T>(p.device.team, rows(p), s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
-                         o.dy, s.dq, s.dk, s.dunit, dvalue, scores);
-  }
-
-  AdditiveRows longest_;
-  int query_;
-  bool alike_;
-  bool goes_back_;
-  std::int64_t products_;
-};
-
-}  // namespace host
-
-template <int Width, class... Options, class Kernels, class Precision>
-  requires std::same_as<typename Precision::Scalar, typename Precision::Master>
-struct Op<Bahdanau<Width, Options...>, BasicHost<Kernels, Precision>>
-    : host::BahdanauOp<typename Precision::Scalar> {
-  explicit Op(OpSetup const& setup) : host::BahdanauOp<typename Precision::Scalar>{setup, Width} {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/host/batch_norm.hpp
-
-/// @file
-/// BatchNorm2d on Host, portable kernels.
-
-// ---- tandem/kernels/host/batch_norm.hpp
-
-/// @file
-/// Batch normalisation of each channel over (B, pixels), in training, with the batch's statistics.
-///
-/// The kernels with constant statistics stand in batch_norm_evaluation.hpp.
-/// Source: Ioffe, Szegedy, arXiv:1502.03167, section 3.
-
-namespace tandem::host {
-
-namespace detail {
-
-/// Calls f(i) for each element i of one channel.
-template <class Function>
-void each_of_channel(int batch, int channels, std::int64_t pixels, std::int64_t channel,
-                     Function const& f) {
-  for (std::int64_t s = 0; s < batch; ++s) {
-    std::int64_t const first = (s * channels + channel) * pixels;
-    for (std::int64_t i = first; i < first + pixels; ++i) {
-      f(i);
-    }
-  }
-}
-
-}  // namespace detail
-
-/// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias, each channel over B and pixels.
-///
-/// Shapes: x (B, C, pixels), gain (C), bias (C); y (B, C, pixels), which may be x if x is not
-///         needed again; mean (C), inverse_deviation (C), variance (C).
-/// Saves:  mean and 1 / sqrt(var + epsilon) for the gradients; `variance` is the biased one, which
-///         batch_norm_statistics needs.
-/// Cost:   reads x three times, writes y once; bound by memory.
-/// Order:  two passes (mean, then squares of x - mean); each map in 16 lanes in T, then the samples
-///         in order in double.
-template <class T>
-TANDEM_NOINLINE void batch_norm_forward(Team& team, int batch, int channels, std::int64_t pixels,
-                                        T const* x, T const* gain, T const* bias, T epsilon, T* y,
-                                        T* mean, T* inverse_deviation, T* variance) {
-  double const count = static_cast<double>(batch * pixels);
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      auto const total = [&](auto const& term) {
-        return detail::channel_sum<T>(batch, channels, pixels, c, term);
-      };
-      T const center = static_cast<T>(total([=](std::int64_t i) { return x[i]; }) / count);
-      double const spread = total([=](std::int64_t i) {
-                              T const distance = x[i] - center;
-                              return distance * distance;
-                            }) /
-                            count;
-      T const inverse = static_cast<T>(1.0 / std::sqrt(spread + static_cast<double>(epsilon)));
-      mean[c] = center;
-      inverse_deviation[c] = inverse;
-      variance[c] = static_cast<T>(spread);
-      T const scale = inverse * gain[c];
-      T const shift = bias[c];
-      detail::each_of_channel(batch, channels, pixels, c,
-                              [=](std::int64_t i) { y[i] = (x[i] - center) * scale + shift; });
-    }
-  });
-}
-
-/// The gradient of batch_norm_forward to x, through mean and variance also:
-/// dx = gain / deviation * (dy - mean(dy) - xhat mean(dy xhat)), xhat = (x - mean) / deviation.
-///
-/// Shapes: x, dy (B, C, pixels), gain, mean, inverse_deviation (C); dx (B, C, pixels), may be dy.
-/// Cost:   reads x and dy twice, writes dx once; bound by memory.
-/// Order:  the sums as in batch_norm_forward.
-template <class T>
-TANDEM_NOINLINE void batch_norm_input_gradient(Team& team, int batch, int channels,
-                                               std::int64_t pixels, T const* x, T const* dy,
-                                               T const* gain, T const* mean,
-                                               T const* inverse_deviation, T* dx) {
-  double const count = static_cast<double>(batch * pixels);
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      T const center = mean[c];
-      T const inverse = inverse_deviation[c];
-      auto const total = [&](auto const& term) {
-        return detail::channel_sum<T>(batch, channels, pixels, c, term);
-      };
-      double const sum_dy = total([=](std::int64_t i) { return dy[i]; });
-      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
-      T const offset = static_cast<T>(sum_dy / count);
-      T const slope = static_cast<T>(sum_dy_x / count) * inverse * inverse;
-      T const scale = inverse * gain[c];
-      detail::each_of_channel(batch, channels, pixels, c, [=](std::int64_t i) {
-        T const rest = dy[i] - offset;
-        dx[i] = (rest - (x[i] - center) * slope) * scale;
-      });
-    }
-  });
-}
-
-/// dgain = [+=] sum(dy xhat), dbias = [+=] sum(dy), each channel over B and pixels.
-///
-/// Shapes: x, dy (B, C, pixels), mean, inverse_deviation (C); dgain, dbias (C).
-/// Cost:   reads x and dy once; bound by memory.
-/// Order:  as batch_norm_forward; with @p accumulate the batch's sum is added as one term.
-template <class T>
-TANDEM_NOINLINE void batch_norm_parameter_gradient(Team& team, int batch, int channels,
-                                                   std::int64_t pixels, T const* x, T const* dy,
-                                                   T const* mean, T const* inverse_deviation,
-                                                   T* dgain, T* dbias, bool accumulate) {
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      T const center = mean[c];
-      auto const total = [&](auto const& term) {
-        return detail::channel_sum<T>(batch, channels, pixels, c, term);
-      };
-      T const sum_dy = static_cast<T>(total([=](std::int64_t i) { return dy[i]; }));
-      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
-      T const sum_dy_xhat = static_cast<T>(sum_dy_x * static_cast<double>(inverse_deviation[c]));
-      dgain[c] = accumulate ? dgain[c] + sum_dy_xhat : sum_dy_xhat;
-      dbias[c] = accumulate ? dbias[c] + sum_dy : sum_dy;
-    }
-  });
-}
-
-/// out_mean = [+=] weight * mean, out_variance = [+=] weight * variance * count / (count - 1).
-///
-/// What one batch (of `count` = B · pixels elements a channel) adds to the average of the
-/// statistics over all the batches of a step; the outputs travel with the gradients. A count of 1
-/// has no unbiased variance and passes the biased one, 0.
-///
-/// Shapes: mean, variance (biased), out_mean, out_variance (C).
-template <class T>
-TANDEM_NOINLINE void batch_norm_statistics(Team& team, int channels, std::int64_t count, T weight,
-                                           T const* mean, T const* variance, T* out_mean,
-                                           T* out_variance, bool accumulate) {
-  double const unbiased =
-      count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1.0;
-  T const factor = static_cast<T>(static_cast<double>(weight) * unbiased);
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      out_mean[c] = weight * mean[c] + (accumulate ? out_mean[c] : T{0});
-      out_variance[c] = factor * variance[c] + (accumulate ? out_variance[c] : T{0});
-    }
-  });
-}
-
-}  // namespace tandem::host
-
-// ---- tandem/kernels/host/batch_norm_evaluation.hpp
-
-/// @file
-/// Batch normalisation with running statistics, which are constants to the gradients.
-///
-/// Each element is a fixed affine map of itself, so nothing depends on the batch's neighbours.
-
-namespace tandem::host {
-
-namespace detail {
-
-template <class T>
-T inverse_deviation_of(T variance, T epsilon) {
-  return static_cast<T>(1.0 /
-                        std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
-}
-
-}  // namespace detail
-
-/// y = (x - running_mean) / sqrt(running_variance + epsilon) * gain + bias.
-///
-/// Shapes: x (B, C, pixels), the others (C); y (B, C, pixels), which may be x.
-/// Cost:   reads and writes each element once; bound by memory.
-template <class T>
-TANDEM_NOINLINE void batch_norm_evaluation_forward(Team& team, int batch, int channels,
-                                                   std::int64_t pixels, T const* x, T const* gain,
-                                                   T const* bias, T const* running_mean,
-                                                   T const* running_variance, T epsilon, T* y) {
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      T const scale = detail::inverse_deviation_of(running_variance[c], epsilon) * gain[c];
-      T const center = running_mean[c];
-      T const shift = bias[c];
-      detail::each_of_channel(batch, channels, pixels, c,
-                              [=](std::int64_t i) { y[i] = (x[i] - center) * scale + shift; });
-    }
-  });
-}
-
-/// dx = dy * gain / sqrt(running_variance + epsilon).
-///
-/// Shapes: dy (B, C, pixels), gain, running_variance (C); dx (B, C, pixels), which may be dy.
-/// Cost:   reads and writes each element once; bound by memory.
-template <class T>
-TANDEM_NOINLINE void batch_norm_evaluation_input_gradient(Team& team, int batch, int channels,
-                                                          std::int64_t pixels, T const* dy,
-                                                          T const* gain, T const* running_variance,
-                                                          T epsilon, T* dx) {
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      T const scale = detail::inverse_deviation_of(running_variance[c], epsilon) * gain[c];
-      detail::each_of_channel(batch, channels, pixels, c,
-                              [=](std::int64_t i) { dx[i] = dy[i] * scale; });
-    }
-  });
-}
-
-/// dgain = [+=] sum(dy (x - running_mean) / deviation), dbias = [+=] sum(dy), each channel.
-///
-/// Shapes: x, dy (B, C, pixels), running_mean, running_variance (C); dgain, dbias (C).
-/// Cost:   reads x and dy once; bound by memory.
-/// Order:  each map in 16 lanes in T, then the samples in order in double.
-template <class T>
-TANDEM_NOINLINE void batch_norm_evaluation_parameter_gradient(Team& team, int batch, int channels,
-                                                              std::int64_t pixels, T const* x,
-                                                              T const* dy, T const* running_mean,
-                                                              T const* running_variance, T epsilon,
-                                                              T* dgain, T* dbias, bool accumulate) {
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      T const center = running_mean[c];
-      auto const total = [&](auto const& term) {
-        return detail::channel_sum<T>(batch, channels, pixels, c, term);
-      };
-      T const inverse = detail::inverse_deviation_of(running_variance[c], epsilon);
-      T const sum_dy = static_cast<T>(total([=](std::int64_t i) { return dy[i]; }));
-      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
-      T const sum_dy_xhat = static_cast<T>(sum_dy_x * static_cast<double>(inverse));
-      dgain[c] = accumulate ? dgain[c] + sum_dy_xhat : sum_dy_xhat;
-      dbias[c] = accumulate ? dbias[c] + sum_dy : sum_dy;
-    }
-  });
-}
-
-}  // namespace tandem::host
-
-namespace tandem {
-
-namespace host {
-
-/// Statistics of the microbatch in training; running ones in evaluation and where frozen.
-///
-/// saved holds mean, inverse deviation and biased variance, (C) each. The gradient slots of the
-/// running statistics receive share * (mean, unbiased variance), so that the sum over a step's
-/// microbatches is their average, whoever computed them.
-template <class T>
-class BatchNormOp {
- public:
-  BatchNormOp(OpSetup const& setup, double epsilon)
-      : channels_{setup.node.in[0]},
-        pixels_{std::int64_t{setup.node.in[1]} * setup.node.in[2]},
-        frozen_{setup.node.frozen},
-        epsilon_{static_cast<T>(epsilon)} {}
-
-  [[nodiscard]] OpNeeds needs() const {
-    return {.input = true, .saved_bytes = 3 * channels_ * static_cast<std::int64_t>(sizeof(T))};
-  }
-
-  void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    if (p.training && !frozen_) {
-      Saved const s = saved(o);
-      batch_norm_forward(p.device.team, p.batch, channels_, pixels_, o.x[0], gain(o), bias(o),
-                         epsilon_, o.y, s.mean, s.inverse_deviation, s.variance);
-    } else {
-      batch_norm_evaluation_forward(p.device.team, p.batch, channels_, pixels_, o.x[0], gain(o),
-                                    bias(o), running_mean(o), running_variance(o), epsilon_, o.y);
-    }
-  }
-
-  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    if (frozen_) {
-      batch_norm_evaluation_input_gradient(p.device.team, p.batch, channels_, pixels_, o.dy,
-                                           gain(o), running_variance(o), epsilon_, o.dx[0]);
-    } else {
-      Saved const s = saved(o);
-      batch_norm_input_gradient(p.device.team, p.batch, channels_, pixels_, o.x[0], o.dy, gain(o),
-                                s.mean, s.inverse_deviation, o.dx[0]);
-    }
-  }
-
-  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    Saved const s = saved(o);
-    batch_norm_parameter_gradient(p.device.team, p.batch, channels_, pixels_, o.x[0], o.dy, s.mean,
-                                  s.inverse_deviation, o.gradient[0], o.gradient[1], p.accumulate);
-    batch_norm_statistics(p.device.team, channels_, p.batch * pixels_, static_cast<T>(p.share),
-                          s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
-  }
-
- protected:
-  struct Saved {
-    T* mean;
-    T* inverse_deviation;
-    T* variance;
-  };
-
-  [[nodiscard]] Saved saved(Operands<T> const& o) const {
-    T* const memory = reinterpret_cast<T*>(o.saved);
-    return {memory, memory + channels_, memory + 2 * channels_};
-  }
-  static T const* gain(Operands<T> const& o) { return o.parameter[0]; }
-  static T const* bias(Operands<T> const& o) { return o.parameter[1]; }
-  static T const* running_mean(Operands<T> const& o) { return o.parameter[2]; }
-  static T const* running_variance(Operands<T> const& o) { return o.parameter[3]; }
-
-  int channels_;
-  std::int64_t pixels_;
-  bool frozen_;
-  T epsilon_;
-};
-
-}  // namespace host
-
-template <class... Options, class Precision>
-struct Op<BatchNorm2d<Options...>, BasicHost<Portable, Precision>>
-    : host::BatchNormOp<typename Precision::Scalar> {
-  explicit Op(OpSetup const& setup)
-      : host::BatchNormOp<typename Precision::Scalar>{setup, BatchNorm2d<Options...>::epsilon} {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/host/conv_transpose.hpp
-
-/// @file
-/// ConvTranspose2d on Host, portable kernels: those of the convolution whose gradient it is.
-
-// ---- tandem/kernels/host/map_bias.hpp
-
-/// @file
-/// A bias of each map of images, added to them; and its gradient.
-
-namespace tandem::host {
-
-/// y += bias.
-///
-/// Shapes: y (B, channels, pixels), bias (channels).
-template <class T>
-TANDEM_NOINLINE void add_map_bias(Team& team, int batch, int channels, std::int64_t pixels,
-                                  T const* bias, T* y) {
-  team.parallel_for(std::int64_t{batch} * channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t map = begin; map < end; ++map) {
-      T const own = bias[map % channels];
-      for (std::int64_t i = map * pixels; i < (map + 1) * pixels; ++i) {
-        y[i] += own;
-      }
-    }
-  });
-}
-
-/// dbias = [+=] the sum of dy over batch and pixels.
-///
-/// Order: each map in 16 lanes in T, then the samples in order in double.
-template <class T>
-TANDEM_NOINLINE void map_bias_gradient(Team& team, int batch, int channels, std::int64_t pixels,
-                                       T const* dy, T* dbias, bool accumulate) {
-  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t c = begin; c < end; ++c) {
-      T const total = static_cast<T>(detail::channel_sum<T>(batch, channels, pixels, c,
-                                                            [=](std::int64_t i) { return dy[i]; }));
-      dbias[c] = accumulate ? dbias[c] + total : total;
-    }
-  });
-}
-
-}  // namespace tandem::host
-
-// ---- tandem/ops/exchanged.hpp
-
-/// @file
-/// ExchangedConvolution: a transposed convolution, without its bias, by the op of the convolution
-/// whose gradient it is.
-
-namespace tandem {
-
-namespace detail {
-
-/// What that convolution is prepared for: both of its gradients are wanted, in any network.
-inline OpSetup exchanged(OpSetup setup) {
-  setup.wants_input_gradient = true;
-  return setup;
-}
-
-/// Our y is its dx, our x is its dy, our dy its x and our dx its y.
-template <class Convolution, class T, class P>
-class ExchangedConvolution {
- public:
-  template <class... Arguments>
-  explicit ExchangedConvolution(OpSetup const& setup, Arguments&&... arguments)
-      : convolution_{exchanged(setup), arguments...} {}
-
-  [[nodiscard]] OpNeeds needs() const { return convolution_.needs(); }
-
-  template <class Device>
-  void pack(Operands<T, P> const& o, Device& device) {
-    convolution_.pack(o, device);
-  }
-  template <class AnyPass>
-  void forward(Operands<T, P> const& o, AnyPass const& p) {
-    T* const dx[] = {o.y};
-    Operands<T, P> its = o;
-    its.dy = o.x[0];
-    its.dx = dx;
-    convolution_.input_gradient(its, p);
-  }
-  template <class AnyPass>
-  void input_gradient(Operands<T, P> const& o, AnyPass const& p) {
-    T const* const x[] = {o.dy};
-    Operands<T, P> its = o;
-    its.x = x;
-    its.y = o.dx[0];
-    convolution_.forward(its, p);
-  }
-  template <class AnyPass>
-  void weight_gradient(Operands<T, P> const& o, AnyPass const& p) {
-    T const* const x[] = {o.dy};
-    Operands<T, P> its = o;
-    its.x = x;
-    its.dy = o.x[0];
-    convolution_.weight_gradient(its, p);
-  }
-
- private:
-  Convolution convolution_;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-// ---- tandem/ops/host/convolution.hpp
-
-/// @file
-/// Conv2d and Linear on Host, portable kernels.
-
-// ---- tandem/kernels/host/convolution.hpp
-
-/// @file
-/// The three passes of a convolution: convolution_forward, convolution_input_gradient and
-/// convolution_weight_gradient; and convolution_scratch.
-
-// ---- tandem/kernels/host/convolution_forward.hpp
-
-/// @file
-/// Convolution: a product of the weights and the matrix of patches; with convolution_scratch.
 
 // ---- tandem/kernels/host/patches.hpp
 
@@ -26786,6 +28658,141 @@ TANDEM_NOINLINE void convolution_weight_gradient(Team& team, ConvolutionGeometry
 
 }  // namespace tandem::host
 
+// ---- tandem/kernels/host/linear.hpp
+
+/// @file
+/// y = x Wᵀ + b, and its gradients; three calls of gemm.
+
+// ---- tandem/kernels/host/gemm.hpp
+
+/// @file
+/// C = [+=] op(A) op(B), row-major with leading dimensions.
+///
+/// Each member of the Team computes a range of the rows or of the columns of C alone, with its own
+/// packed copies of A and B.
+
+namespace tandem::host {
+
+enum class Transpose : bool { no, yes };
+
+/// Elements of T that gemm needs as scratch for a Team of @p threads, whatever the sizes.
+template <class T>
+constexpr std::int64_t gemm_scratch(int threads) {
+  return threads * (detail::left_block + detail::right_block);
+}
+
+/// C = [+=] op(A) op(B), op(X) = X or Xᵀ.
+///
+/// Shapes: op(A) (m, k), op(B) (k, n), C (m, n); scratch (gemm_scratch(team.size())). All
+///         row-major; lda, ldb, ldc are the distances between rows of A, B, C as they lie in
+///         memory.
+/// Cost:   m n k multiply-accumulates; measured in bench/kernels/gemm_bench.cpp.
+/// Order:  k in blocks of 256, each summed in order from 0 and added to C in order. The bits of an
+///         element depend on its row of op(A), its column of op(B) and, with accumulate, its old
+///         value.
+/// @pre    C overlaps neither A nor B
+template <class T>
+TANDEM_NOINLINE void gemm(Team& team, Transpose transpose_a, Transpose transpose_b, int m, int n,
+                          int k, T const* a, int lda, T const* b, int ldb, T* c, int ldc,
+                          bool accumulate, T* scratch) {
+  std::int64_t const a_row = transpose_a == Transpose::yes ? 1 : lda;
+  std::int64_t const a_step = transpose_a == Transpose::yes ? lda : 1;
+  std::int64_t const b_column = transpose_b == Transpose::yes ? ldb : 1;
+  std::int64_t const b_step = transpose_b == Transpose::yes ? 1 : ldb;
+  std::int64_t const members = team.size();
+  team.parallel_for(members, [=](std::int64_t member, std::int64_t) {
+    T* const left_scratch = scratch + member * (detail::left_block + detail::right_block);
+    auto const left = [=](std::int64_t row, std::int64_t rows, std::int64_t p, std::int64_t depth) {
+      for (std::int64_t i = 0; i < rows; i += detail::tile_rows) {
+        detail::pack_panel<detail::tile_rows>(std::min<std::int64_t>(detail::tile_rows, rows - i),
+                                              depth, a + (row + i) * a_row + p * a_step, a_row,
+                                              a_step, left_scratch + i * depth);
+      }
+      return detail::LeftPanels<T>{left_scratch, detail::tile_rows * depth};
+    };
+    auto const right = [=](std::int64_t column, std::int64_t columns, std::int64_t p,
+                           std::int64_t depth, T* panel) {
+      detail::pack_panel<detail::tile_columns>(columns, depth, b + column * b_column + p * b_step,
+                                               b_column, b_step, panel);
+    };
+    detail::MatrixStore<T> const store{c, ldc, accumulate};
+    detail::multiply_blocks(detail::Part{m, n, member, members}, k, left, right, store,
+                            left_scratch + detail::left_block);
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem::host {
+
+/// Elements of T that each of the three kernels needs as scratch for a Team of @p threads.
+template <class T>
+constexpr std::int64_t linear_scratch(int threads) {
+  return gemm_scratch<T>(threads);
+}
+
+/// y = x Wᵀ + b.
+///
+/// Shapes: x (B, In), weight (Out, In), bias (Out) or null; y (B, Out).
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm, then the bias; a sample's bits do not depend on its batch.
+template <class T>
+TANDEM_NOINLINE void linear_forward(Team& team, int batch, int in, int out, T const* x,
+                                    T const* weight, T const* bias, T* y, T* scratch) {
+  gemm(team, Transpose::no, Transpose::yes, batch, out, in, x, in, weight, in, y, out, false,
+       scratch);
+  if (bias == nullptr) {
+    return;
+  }
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T* const row = y + s * out;
+      for (int j = 0; j < out; ++j) {
+        row[j] += bias[j];
+      }
+    }
+  });
+}
+
+/// dx = dy W.
+///
+/// Shapes: weight (Out, In), dy (B, Out); dx (B, In).
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm; a sample's bits do not depend on its batch.
+template <class T>
+TANDEM_NOINLINE void linear_input_gradient(Team& team, int batch, int in, int out, T const* weight,
+                                           T const* dy, T* dx, T* scratch) {
+  gemm(team, Transpose::no, Transpose::no, batch, in, out, dy, out, weight, in, dx, in, false,
+       scratch);
+}
+
+/// dweight = [+=] dyᵀ x, dbias = [+=] the sum of dy over the batch.
+///
+/// Shapes: x (B, In), dy (B, Out); dweight (Out, In), dbias (Out) or null.
+/// Cost:   B In Out multiply-accumulates.
+/// Order:  as gemm, the k of which is the sample; dbias adds the samples in order.
+template <class T>
+TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int out, T const* x,
+                                            T const* dy, T* dweight, T* dbias, bool accumulate,
+                                            T* scratch) {
+  gemm(team, Transpose::yes, Transpose::no, out, in, batch, dy, out, x, in, dweight, in, accumulate,
+       scratch);
+  if (dbias == nullptr) {
+    return;
+  }
+  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      T total{0};
+      for (std::int64_t s = 0; s < batch; ++s) {
+        total += dy[s * out + j];
+      }
+      dbias[j] = accumulate ? dbias[j] + total : total;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
 namespace tandem {
 
 namespace host {
@@ -26876,6 +28883,718 @@ namespace tandem {
 
 namespace host {
 
+/// Any Bahdanau of a type. saved holds what both products make, the probabilities, and their
+/// gradients: the weights' are made of them, whenever that is.
+/// @tparam Linear  the op of a Linear without a bias
+template <class T, class P, class Linear>
+class BahdanauOp {
+  using R = Real<T>;
+
+ public:
+  BahdanauOp(OpSetup const& setup, int hidden)
+      : longest_{.batch = std::max(setup.batch, 1),
+                 .queries = setup.inputs[0][0],
+                 .keys = setup.inputs[1][0],
+                 .hidden = hidden,
+                 .channels = setup.inputs[1][1]},
+        alike_{setup.inputs[0].clock == setup.inputs[1].clock},
+        goes_back_{setup.wants_input_gradient},
+        of_queries_{linear_setup(setup, setup.inputs[0], hidden)},
+        of_keys_{linear_setup(setup, setup.inputs[1], hidden)},
+        products_{
+            rounded(std::max(of_queries_.needs().scratch_bytes, of_keys_.needs().scratch_bytes))},
+        keys_packed_at_{rounded(of_queries_.needs().packed_bytes)} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    std::int64_t const packed = of_keys_.needs().packed_bytes;
+    return {.input = true,
+            .saved_bytes = Saved{longest_, nullptr}.bytes,
+            .scratch_bytes = products_ + bytes<R>(2 * longest_.hidden) +
+                             bytes<R>(additive_gradient_scratch<T>(longest_)),
+            .packed_bytes = packed > 0 ? keys_packed_at_ + packed : 0,
+            .carried_bytes = carried()};
+  }
+
+  void pack(Operands<T, P> const& o, Device& device) requires requires(Linear& linear) {
+    linear.pack(o, device);
+  }
+  {
+    of_queries_.pack(o, device);
+    Operands<T, P> keys = o;
+    keys.parameter = o.parameter + 1;
+    keys.packed = o.packed + keys_packed_at_;
+    of_keys_.pack(keys, device);
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    AdditiveRows const rows = this->rows(p);
+    Saved const s{longest_, o.saved};
+    Operands<T, P> queries = o;
+    queries.y = s.q;
+    of_queries_.forward(queries, query_rows(p, rows));
+    if (p.position <= 0) {
+      Operands<T, P> keys = operands_of_keys(o);
+      keys.y = s.k;
+      of_keys_.forward(keys, key_rows(p, rows));
+    }
+    if (p.position >= 0) {
+      step(o, p, rows, s);
+      return;
+    }
+    additive_forward<T>(p.device.team, rows, s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
+                        o.y);
+  }
+
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    AdditiveRows const rows = this->rows(p);
+    Saved const s{longest_, o.saved};
+    core_gradient(o, p);
+    if (o.dx[0] != nullptr) {
+      Operands<T, P> queries = o;
+      queries.dy = s.dq;
+      of_queries_.input_gradient(queries, query_rows(p, rows));
+    }
+    if (o.dx[1] != nullptr) {
+      Operands<T, P> keys = operands_of_keys(o);
+      keys.dy = s.dk;
+      of_keys_.input_gradient(keys, key_rows(p, rows));
+      additive_value_gradient<T>(p.device.team, rows, s.p, o.dy, o.dx[1]);
+    }
+  }
+
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    AdditiveRows const rows = this->rows(p);
+    Saved const s{longest_, o.saved};
+    if (!goes_back_) {
+      core_gradient(o, p);
+    }
+    Operands<T, P> queries = o;
+    queries.dy = s.dq;
+    of_queries_.weight_gradient(queries, query_rows(p, rows));
+    Operands<T, P> keys = operands_of_keys(o);
+    keys.dy = s.dk;
+    of_keys_.weight_gradient(keys, key_rows(p, rows));
+    R* const sum = own_scratch(p);
+    add_samples(rows, s.dunit, sum);
+    normalise_scores_gradient<R>(rows.hidden, o.parameter[2], *o.parameter[4], sum, o.gradient[2],
+                                 o.gradient[4], p.accumulate);
+    add_samples(rows, s.dbias, sum);
+    for (int h = 0; h < rows.hidden; ++h) {
+      o.gradient[3][h] = p.accumulate ? o.gradient[3][h] + sum[h] : sum[h];
+    }
+  }
+
+ private:
+  static std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+  template <class E>
+  static std::int64_t bytes(std::int64_t numbers) {
+    return rounded(numbers * static_cast<std::int64_t>(sizeof(E)));
+  }
+
+  struct Saved {
+    T* q;
+    T* k;
+    T* dq;
+    T* dk;
+    R* dunit;  // (B, H)
+    R* dbias;
+    R* p;
+    std::int64_t bytes = 0;
+
+    Saved(AdditiveRows const& longest, std::byte* at) {
+      std::int64_t const samples = longest.batch;
+      take(q, at, samples * longest.queries * longest.hidden);
+      take(k, at, samples * longest.keys * longest.hidden);
+      take(dq, at, samples * longest.queries * longest.hidden);
+      take(dk, at, samples * longest.keys * longest.hidden);
+      take(dunit, at, samples * longest.hidden);
+      take(dbias, at, samples * longest.hidden);
+      take(p, at, samples * longest.queries * longest.keys);
+    }
+
+   private:
+    template <class E>
+    void take(E*& to, std::byte* at, std::int64_t numbers) {
+      to = at != nullptr ? reinterpret_cast<E*>(at + bytes) : nullptr;
+      bytes += BahdanauOp::bytes<E>(numbers);
+    }
+  };
+
+  // Each row is a sample of the Linears.
+  static OpSetup linear_setup(OpSetup setup, Shape in, int hidden) {
+    setup.batch = std::max(setup.batch, 1) * in[0];
+    setup.node.in = vector_shape(in[1]);
+    setup.node.out = vector_shape(hidden);
+    return setup;
+  }
+  static Pass<Device> query_rows(Pass<Device> const& p, AdditiveRows const& rows) {
+    Pass<Device> some = p;
+    some.batch = rows.batch * rows.queries;
+    return some;
+  }
+  static Pass<Device> key_rows(Pass<Device> const& p, AdditiveRows const& rows) {
+    Pass<Device> some = p;
+    some.batch = rows.batch * rows.keys;
+    return some;
+  }
+  Operands<T, P> operands_of_keys(Operands<T, P> const& o) const {
+    Operands<T, P> keys = o;
+    keys.x = o.x + 1;
+    keys.dx = o.dx + 1;
+    keys.parameter = o.parameter + 1;
+    keys.gradient = o.gradient + 1;
+    keys.packed = o.packed + keys_packed_at_;
+    return keys;
+  }
+  // What is carried of a sample: how many of its keys count, how much of each has been taken so
+  // far, the keys and the values.
+  struct Carried {
+    std::int64_t* length;
+    R* taken;   // (longest keys)
+    T* keys;    // (longest keys, hidden)
+    T* values;  // (longest keys, channels)
+  };
+  [[nodiscard]] std::int64_t carried() const {
+    std::int64_t const row =
+        static_cast<std::int64_t>(sizeof(R)) +
+        (longest_.hidden + longest_.channels) * static_cast<std::int64_t>(sizeof(T));
+    return (static_cast<std::int64_t>(sizeof(std::int64_t)) + longest_.keys * row + 7) / 8 * 8;
+  }
+  [[nodiscard]] Carried carried(Operands<T, P> const& o, std::int64_t sample) const {
+    std::byte* const own = o.carry + sample * carried();
+    R* const taken = reinterpret_cast<R*>(own + sizeof(std::int64_t));
+    T* const keys = reinterpret_cast<T*>(taken + longest_.keys);
+    return {reinterpret_cast<std::int64_t*>(own), taken, keys,
+            keys + std::int64_t{longest_.keys} * longest_.hidden};
+  }
+
+  // Rows that ask come in pieces; what they ask of is there with the first.
+  void step(Operands<T, P> const& o, Pass<Device> const& p, AdditiveRows const& rows,
+            Saved const& s) const {
+    expects(!alike_,
+            "generate(prompt): a Bahdanau looks at tokens of its own input that are not written "
+            "yet; give it rows of the other input");
+    R const* const unit = this->unit(o, p);
+    p.device.team.parallel_for(rows.batch, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t b = begin; b < end; ++b) {
+        Carried const own = carried(o, b);
+        if (p.position == 0) {
+          std::int64_t const first = b * rows.keys;
+          *own.length = rows.length(b);
+          std::fill_n(own.taken, longest_.keys, R{0});
+          std::copy_n(s.k + first * rows.hidden, *own.length * rows.hidden, own.keys);
+          std::copy_n(o.x[1] + first * rows.channels, *own.length * rows.channels, own.values);
+        }
+        take(o, rows, s, unit, b);
+        for (int j = 0; p.coverage != nullptr && j < longest_.keys; ++j) {
+          p.coverage[b * longest_.keys + j] = static_cast<float>(own.taken[j]);
+        }
+      }
+    });
+  }
+  // The rows of sample @p b, and what they take.
+  void take(Operands<T, P> const& o, AdditiveRows const& rows, Saved const& s, R const* unit,
+            std::int64_t b) const {
+    Carried const own = carried(o, b);
+    int const length = static_cast<int>(*own.length);
+    R* const share = s.p + b * longest_.keys;
+    for (std::int64_t row = b * rows.queries; row < (b + 1) * rows.queries; ++row) {
+      additive_row<T>(rows.hidden, rows.channels, length, s.q + row * rows.hidden, own.keys, unit,
+                      o.parameter[3], own.values, share, o.y + row * rows.channels);
+      for (int j = 0; j < length; ++j) {
+        own.taken[j] += share[j];
+      }
+    }
+  }
+
+  // The second input may be of the other clock.
+  [[nodiscard]] AdditiveRows rows(Pass<Device> const& p) const {
+    AdditiveRows rows = longest_;
+    rows.batch = p.batch;
+    rows.queries = p.time;
+    rows.keys = alike_ ? p.time : p.other_time;
+    rows.lengths = alike_ ? p.lengths : p.other_lengths;
+    return rows;
+  }
+  R* own_scratch(Pass<Device> const& p) const {
+    return reinterpret_cast<R*>(p.device.scratch + products_);
+  }
+  R* unit(Operands<T, P> const& o, Pass<Device> const& p) const {
+    R* const unit = own_scratch(p) + longest_.hidden;
+    normalise_scores<R>(longest_.hidden, o.parameter[2], *o.parameter[4], unit);
+    return unit;
+  }
+  void core_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    Saved const s{longest_, o.saved};
+    auto* const scratch =
+        reinterpret_cast<R*>(p.device.scratch + products_ + bytes<R>(2 * longest_.hidden));
+    additive_gradient<T>(p.device.team, rows(p), s.q, s.k, unit(o, p), o.parameter[3], o.x[1], s.p,
+                         o.dy, s.dq, s.dk, s.dunit, s.dbias, scratch);
+  }
+  /// sum[h] = of all samples, in order.
+  static void add_samples(AdditiveRows const& rows, R const* each, R* sum) {
+    std::fill_n(sum, rows.hidden, R{0});
+    for (std::int64_t b = 0; b < rows.batch; ++b) {
+      for (int h = 0; h < rows.hidden; ++h) {
+        sum[h] += each[b * rows.hidden + h];
+      }
+    }
+  }
+
+  AdditiveRows longest_;
+  bool alike_;
+  bool goes_back_;
+  Linear of_queries_;
+  Linear of_keys_;
+  std::int64_t products_;
+  std::int64_t keys_packed_at_;
+};
+
+}  // namespace host
+
+template <int Width, class... Options, class Precision>
+struct Op<Bahdanau<Width, Options...>, BasicHost<Portable, Precision>>
+    : host::BahdanauOp<typename Precision::Scalar, typename Precision::Master,
+                       host::LinearOp<typename Precision::Scalar, false>> {
+  explicit Op(OpSetup const& setup)
+      : host::BahdanauOp<typename Precision::Scalar, typename Precision::Master,
+                         host::LinearOp<typename Precision::Scalar, false>>{setup, Width} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/batch_norm.hpp
+
+/// @file
+/// BatchNorm2d on Host, portable kernels.
+
+// ---- tandem/kernels/host/batch_norm.hpp
+
+/// @file
+/// Batch normalisation of each channel over (B, pixels), in training, with the batch's statistics.
+///
+/// The kernels with constant statistics stand in batch_norm_evaluation.hpp.
+/// Source: Ioffe, Szegedy, arXiv:1502.03167, section 3.
+
+namespace tandem::host {
+
+namespace detail {
+
+/// Calls f(i) for each element i of one channel.
+template <class Function>
+void each_of_channel(int batch, int channels, std::int64_t pixels, std::int64_t channel,
+                     Function const& f) {
+  for (std::int64_t s = 0; s < batch; ++s) {
+    std::int64_t const first = (s * channels + channel) * pixels;
+    for (std::int64_t i = first; i < first + pixels; ++i) {
+      f(i);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// y = (x - mean(x)) / sqrt(var(x) + epsilon) * gain + bias, each channel over B and pixels.
+///
+/// Shapes: x (B, C, pixels), gain (C), bias (C); y (B, C, pixels), which may be x if x is not
+///         needed again; mean (C), inverse_deviation (C), variance (C).
+/// Saves:  mean and 1 / sqrt(var + epsilon) for the gradients; `variance` is the biased one, which
+///         batch_norm_statistics needs.
+/// Cost:   reads x three times, writes y once; bound by memory.
+/// Order:  two passes (mean, then squares of x - mean); each map in 16 lanes in T, then the samples
+///         in order in double.
+template <class T>
+TANDEM_NOINLINE void batch_norm_forward(Team& team, int batch, int channels, std::int64_t pixels,
+                                        T const* x, T const* gain, T const* bias, T epsilon, T* y,
+                                        T* mean, T* inverse_deviation, T* variance) {
+  double const count = static_cast<double>(batch * pixels);
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      T const center = static_cast<T>(total([=](std::int64_t i) { return x[i]; }) / count);
+      double const spread = total([=](std::int64_t i) {
+                              T const distance = x[i] - center;
+                              return distance * distance;
+                            }) /
+                            count;
+      T const inverse = static_cast<T>(1.0 / std::sqrt(spread + static_cast<double>(epsilon)));
+      mean[c] = center;
+      inverse_deviation[c] = inverse;
+      variance[c] = static_cast<T>(spread);
+      T const scale = inverse * gain[c];
+      T const shift = bias[c];
+      detail::each_of_channel(batch, channels, pixels, c,
+                              [=](std::int64_t i) { y[i] = (x[i] - center) * scale + shift; });
+    }
+  });
+}
+
+/// The gradient of batch_norm_forward to x, through mean and variance also:
+/// dx = gain / deviation * (dy - mean(dy) - xhat mean(dy xhat)), xhat = (x - mean) / deviation.
+///
+/// Shapes: x, dy (B, C, pixels), gain, mean, inverse_deviation (C); dx (B, C, pixels), may be dy.
+/// Cost:   reads x and dy twice, writes dx once; bound by memory.
+/// Order:  the sums as in batch_norm_forward.
+template <class T>
+TANDEM_NOINLINE void batch_norm_input_gradient(Team& team, int batch, int channels,
+                                               std::int64_t pixels, T const* x, T const* dy,
+                                               T const* gain, T const* mean,
+                                               T const* inverse_deviation, T* dx) {
+  double const count = static_cast<double>(batch * pixels);
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = mean[c];
+      T const inverse = inverse_deviation[c];
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      double const sum_dy = total([=](std::int64_t i) { return dy[i]; });
+      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
+      T const offset = static_cast<T>(sum_dy / count);
+      T const slope = static_cast<T>(sum_dy_x / count) * inverse * inverse;
+      T const scale = inverse * gain[c];
+      detail::each_of_channel(batch, channels, pixels, c, [=](std::int64_t i) {
+        T const rest = dy[i] - offset;
+        dx[i] = (rest - (x[i] - center) * slope) * scale;
+      });
+    }
+  });
+}
+
+/// dgain = [+=] sum(dy xhat), dbias = [+=] sum(dy), each channel over B and pixels.
+///
+/// Shapes: x, dy (B, C, pixels), mean, inverse_deviation (C); dgain, dbias (C).
+/// Cost:   reads x and dy once; bound by memory.
+/// Order:  as batch_norm_forward; with @p accumulate the batch's sum is added as one term.
+template <class T>
+TANDEM_NOINLINE void batch_norm_parameter_gradient(Team& team, int batch, int channels,
+                                                   std::int64_t pixels, T const* x, T const* dy,
+                                                   T const* mean, T const* inverse_deviation,
+                                                   T* dgain, T* dbias, bool accumulate) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = mean[c];
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      T const sum_dy = static_cast<T>(total([=](std::int64_t i) { return dy[i]; }));
+      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
+      T const sum_dy_xhat = static_cast<T>(sum_dy_x * static_cast<double>(inverse_deviation[c]));
+      dgain[c] = accumulate ? dgain[c] + sum_dy_xhat : sum_dy_xhat;
+      dbias[c] = accumulate ? dbias[c] + sum_dy : sum_dy;
+    }
+  });
+}
+
+/// out_mean = [+=] weight * mean, out_variance = [+=] weight * variance * count / (count - 1).
+///
+/// What one batch (of `count` = B · pixels elements a channel) adds to the average of the
+/// statistics over all the batches of a step; the outputs travel with the gradients. A count of 1
+/// has no unbiased variance and passes the biased one, 0.
+///
+/// Shapes: mean, variance (biased), out_mean, out_variance (C).
+template <class T>
+TANDEM_NOINLINE void batch_norm_statistics(Team& team, int channels, std::int64_t count, T weight,
+                                           T const* mean, T const* variance, T* out_mean,
+                                           T* out_variance, bool accumulate) {
+  double const unbiased =
+      count > 1 ? static_cast<double>(count) / static_cast<double>(count - 1) : 1.0;
+  T const factor = static_cast<T>(static_cast<double>(weight) * unbiased);
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      out_mean[c] = weight * mean[c] + (accumulate ? out_mean[c] : T{0});
+      out_variance[c] = factor * variance[c] + (accumulate ? out_variance[c] : T{0});
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/kernels/host/batch_norm_evaluation.hpp
+
+/// @file
+/// Batch normalisation with running statistics, which are constants to the gradients.
+///
+/// Each element is a fixed affine map of itself, so nothing depends on the batch's neighbours.
+
+namespace tandem::host {
+
+namespace detail {
+
+template <class T>
+T inverse_deviation_of(T variance, T epsilon) {
+  return static_cast<T>(1.0 /
+                        std::sqrt(static_cast<double>(variance) + static_cast<double>(epsilon)));
+}
+
+}  // namespace detail
+
+/// y = (x - running_mean) / sqrt(running_variance + epsilon) * gain + bias.
+///
+/// Shapes: x (B, C, pixels), the others (C); y (B, C, pixels), which may be x.
+/// Cost:   reads and writes each element once; bound by memory.
+template <class T>
+TANDEM_NOINLINE void batch_norm_evaluation_forward(Team& team, int batch, int channels,
+                                                   std::int64_t pixels, T const* x, T const* gain,
+                                                   T const* bias, T const* running_mean,
+                                                   T const* running_variance, T epsilon, T* y) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const scale = detail::inverse_deviation_of(running_variance[c], epsilon) * gain[c];
+      T const center = running_mean[c];
+      T const shift = bias[c];
+      detail::each_of_channel(batch, channels, pixels, c,
+                              [=](std::int64_t i) { y[i] = (x[i] - center) * scale + shift; });
+    }
+  });
+}
+
+/// dx = dy * gain / sqrt(running_variance + epsilon).
+///
+/// Shapes: dy (B, C, pixels), gain, running_variance (C); dx (B, C, pixels), which may be dy.
+/// Cost:   reads and writes each element once; bound by memory.
+template <class T>
+TANDEM_NOINLINE void batch_norm_evaluation_input_gradient(Team& team, int batch, int channels,
+                                                          std::int64_t pixels, T const* dy,
+                                                          T const* gain, T const* running_variance,
+                                                          T epsilon, T* dx) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const scale = detail::inverse_deviation_of(running_variance[c], epsilon) * gain[c];
+      detail::each_of_channel(batch, channels, pixels, c,
+                              [=](std::int64_t i) { dx[i] = dy[i] * scale; });
+    }
+  });
+}
+
+/// dgain = [+=] sum(dy (x - running_mean) / deviation), dbias = [+=] sum(dy), each channel.
+///
+/// Shapes: x, dy (B, C, pixels), running_mean, running_variance (C); dgain, dbias (C).
+/// Cost:   reads x and dy once; bound by memory.
+/// Order:  each map in 16 lanes in T, then the samples in order in double.
+template <class T>
+TANDEM_NOINLINE void batch_norm_evaluation_parameter_gradient(Team& team, int batch, int channels,
+                                                              std::int64_t pixels, T const* x,
+                                                              T const* dy, T const* running_mean,
+                                                              T const* running_variance, T epsilon,
+                                                              T* dgain, T* dbias, bool accumulate) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const center = running_mean[c];
+      auto const total = [&](auto const& term) {
+        return detail::channel_sum<T>(batch, channels, pixels, c, term);
+      };
+      T const inverse = detail::inverse_deviation_of(running_variance[c], epsilon);
+      T const sum_dy = static_cast<T>(total([=](std::int64_t i) { return dy[i]; }));
+      double const sum_dy_x = total([=](std::int64_t i) { return dy[i] * (x[i] - center); });
+      T const sum_dy_xhat = static_cast<T>(sum_dy_x * static_cast<double>(inverse));
+      dgain[c] = accumulate ? dgain[c] + sum_dy_xhat : sum_dy_xhat;
+      dbias[c] = accumulate ? dbias[c] + sum_dy : sum_dy;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Statistics of the microbatch in training; running ones in evaluation and where frozen.
+///
+/// saved holds mean, inverse deviation and biased variance, (C) each. The gradient slots of the
+/// running statistics receive share * (mean, unbiased variance), so that the sum over a step's
+/// microbatches is their average, whoever computed them.
+template <class T>
+class BatchNormOp {
+ public:
+  BatchNormOp(OpSetup const& setup, double epsilon)
+      : channels_{setup.node.in[0]},
+        pixels_{std::int64_t{setup.node.in[1]} * setup.node.in[2]},
+        frozen_{setup.node.frozen},
+        epsilon_{static_cast<T>(epsilon)} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true, .saved_bytes = 3 * channels_ * static_cast<std::int64_t>(sizeof(T))};
+  }
+
+  void forward(Operands<T> const& o, Pass<Device> const& p) const {
+    if (p.training && !frozen_) {
+      Saved const s = saved(o);
+      batch_norm_forward(p.device.team, p.batch, channels_, pixels_, o.x[0], gain(o), bias(o),
+                         epsilon_, o.y, s.mean, s.inverse_deviation, s.variance);
+    } else {
+      batch_norm_evaluation_forward(p.device.team, p.batch, channels_, pixels_, o.x[0], gain(o),
+                                    bias(o), running_mean(o), running_variance(o), epsilon_, o.y);
+    }
+  }
+
+  void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    if (frozen_) {
+      batch_norm_evaluation_input_gradient(p.device.team, p.batch, channels_, pixels_, o.dy,
+                                           gain(o), running_variance(o), epsilon_, o.dx[0]);
+    } else {
+      Saved const s = saved(o);
+      batch_norm_input_gradient(p.device.team, p.batch, channels_, pixels_, o.x[0], o.dy, gain(o),
+                                s.mean, s.inverse_deviation, o.dx[0]);
+    }
+  }
+
+  void weight_gradient(Operands<T> const& o, Pass<Device> const& p) const {
+    Saved const s = saved(o);
+    batch_norm_parameter_gradient(p.device.team, p.batch, channels_, pixels_, o.x[0], o.dy, s.mean,
+                                  s.inverse_deviation, o.gradient[0], o.gradient[1], p.accumulate);
+    batch_norm_statistics(p.device.team, channels_, p.batch * pixels_, static_cast<T>(p.share),
+                          s.mean, s.variance, o.gradient[2], o.gradient[3], p.accumulate);
+  }
+
+ protected:
+  struct Saved {
+    T* mean;
+    T* inverse_deviation;
+    T* variance;
+  };
+
+  [[nodiscard]] Saved saved(Operands<T> const& o) const {
+    T* const memory = reinterpret_cast<T*>(o.saved);
+    return {memory, memory + channels_, memory + 2 * channels_};
+  }
+  static T const* gain(Operands<T> const& o) { return o.parameter[0]; }
+  static T const* bias(Operands<T> const& o) { return o.parameter[1]; }
+  static T const* running_mean(Operands<T> const& o) { return o.parameter[2]; }
+  static T const* running_variance(Operands<T> const& o) { return o.parameter[3]; }
+
+  int channels_;
+  std::int64_t pixels_;
+  bool frozen_;
+  T epsilon_;
+};
+
+}  // namespace host
+
+template <class... Options, class Precision>
+struct Op<BatchNorm2d<Options...>, BasicHost<Portable, Precision>>
+    : host::BatchNormOp<typename Precision::Scalar> {
+  explicit Op(OpSetup const& setup)
+      : host::BatchNormOp<typename Precision::Scalar>{setup, BatchNorm2d<Options...>::epsilon} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/conv_transpose.hpp
+
+/// @file
+/// ConvTranspose2d on Host, portable kernels: those of the convolution whose gradient it is.
+
+// ---- tandem/kernels/host/map_bias.hpp
+
+/// @file
+/// A bias of each map of images, added to them; and its gradient.
+
+namespace tandem::host {
+
+/// y += bias.
+///
+/// Shapes: y (B, channels, pixels), bias (channels).
+template <class T>
+TANDEM_NOINLINE void add_map_bias(Team& team, int batch, int channels, std::int64_t pixels,
+                                  T const* bias, T* y) {
+  team.parallel_for(std::int64_t{batch} * channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t map = begin; map < end; ++map) {
+      T const own = bias[map % channels];
+      for (std::int64_t i = map * pixels; i < (map + 1) * pixels; ++i) {
+        y[i] += own;
+      }
+    }
+  });
+}
+
+/// dbias = [+=] the sum of dy over batch and pixels.
+///
+/// Order: each map in 16 lanes in T, then the samples in order in double.
+template <class T>
+TANDEM_NOINLINE void map_bias_gradient(Team& team, int batch, int channels, std::int64_t pixels,
+                                       T const* dy, T* dbias, bool accumulate) {
+  team.parallel_for(channels, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t c = begin; c < end; ++c) {
+      T const total = static_cast<T>(detail::channel_sum<T>(batch, channels, pixels, c,
+                                                            [=](std::int64_t i) { return dy[i]; }));
+      dbias[c] = accumulate ? dbias[c] + total : total;
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/ops/exchanged.hpp
+
+/// @file
+/// ExchangedConvolution: a transposed convolution, without its bias, by the op of the convolution
+/// whose gradient it is.
+
+namespace tandem {
+
+namespace detail {
+
+/// What that convolution is prepared for: both of its gradients are wanted, in any network.
+inline OpSetup exchanged(OpSetup setup) {
+  setup.wants_input_gradient = true;
+  return setup;
+}
+
+/// Our y is its dx, our x is its dy, our dy its x and our dx its y.
+template <class Convolution, class T, class P>
+class ExchangedConvolution {
+ public:
+  template <class... Arguments>
+  explicit ExchangedConvolution(OpSetup const& setup, Arguments&&... arguments)
+      : convolution_{exchanged(setup), arguments...} {}
+
+  [[nodiscard]] OpNeeds needs() const { return convolution_.needs(); }
+
+  template <class Device>
+  void pack(Operands<T, P> const& o, Device& device) {
+    convolution_.pack(o, device);
+  }
+  template <class AnyPass>
+  void forward(Operands<T, P> const& o, AnyPass const& p) {
+    T* const dx[] = {o.y};
+    Operands<T, P> its = o;
+    its.dy = o.x[0];
+    its.dx = dx;
+    convolution_.input_gradient(its, p);
+  }
+  template <class AnyPass>
+  void input_gradient(Operands<T, P> const& o, AnyPass const& p) {
+    T const* const x[] = {o.dy};
+    Operands<T, P> its = o;
+    its.x = x;
+    its.y = o.dx[0];
+    convolution_.forward(its, p);
+  }
+  template <class AnyPass>
+  void weight_gradient(Operands<T, P> const& o, AnyPass const& p) {
+    T const* const x[] = {o.dy};
+    Operands<T, P> its = o;
+    its.x = x;
+    its.dy = o.x[0];
+    convolution_.weight_gradient(its, p);
+  }
+
+ private:
+  Convolution convolution_;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace host {
+
 template <class T, bool Bias>
 class ConvTransposeOp {
  public:
@@ -26925,172 +29644,6 @@ struct Op<ConvTranspose2d<Out, Options...>, BasicHost<Portable, Precision>>
 
 /// @file
 /// Embedding, Positions and RotaryPositions on Host, with oneDNN and without.
-
-// ---- tandem/kernels/host/embedding.hpp
-
-/// @file
-/// Rows of a table picked by indices, and the table's gradient; a table of positions, likewise.
-
-namespace tandem::host {
-
-/// y[row] = table[index[row]].
-///
-/// Shapes: index (rows), table (V, C); y (rows, C).
-/// Cost:   reads and writes rows C elements.
-/// @pre    0 <= index[row] < V
-template <class T, class P>
-TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, int channels,
-                                       std::int32_t const* index, P const* table, T* y) {
-  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      P const* const from = table + std::int64_t{index[row]} * channels;
-      T* const to = y + row * channels;
-      for_wide<T>(0, channels,
-                  [=](std::int64_t c, auto some) { some.store(to + c, some.load(from + c)); });
-    }
-  });
-}
-
-/// Numbers of scratch of embedding_gradient.
-constexpr std::int64_t embedding_scratch(std::int64_t rows, int vocabulary) {
-  return rows + vocabulary + 1;
-}
-
-namespace detail {
-
-/// Sorts the rows by their index, keeping their order: those of index v are
-/// order[first[v]] … order[first[v + 1] - 1]. Cost: rows + V steps of one thread.
-inline void sort_rows(std::int64_t rows, int vocabulary, std::int32_t const* index,
-                      std::int32_t* first, std::int32_t* order) {
-  std::fill_n(first, vocabulary + 1, 0);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    ++first[index[row]];
-  }
-  std::int32_t before = 0;
-  for (int v = 0; v <= vocabulary; ++v) {
-    before += first[v];
-    first[v] = before;  // the end of v's rows: filling them from behind leaves the beginning
-  }
-  for (std::int64_t row = rows - 1; row >= 0; --row) {
-    order[--first[index[row]]] = static_cast<std::int32_t>(row);
-  }
-}
-
-/// The first index v of which v + first[v] >= work: where a share of the work begins.
-inline int index_at(std::int32_t const* first, int vocabulary, std::int64_t work) {
-  int low = 0;
-  int high = vocabulary;
-  while (low < high) {
-    int const middle = low + (high - low) / 2;
-    if (std::int64_t{middle} + first[middle] < work) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
-/// row of table = [+=] the sum of `count` rows of dy, channels [begin, end).
-template <class T, class P>
-void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin, std::int64_t end,
-              int channels, T const* dy, P* table, bool accumulate) {
-  constexpr int most = 4;
-  constexpr std::int64_t block = most * (std::is_same_v<T, double> ? 1 : channels_last::lanes);
-  for (std::int64_t first = begin; first < end; first += block) {
-    std::int64_t const last = std::min(first + block, end);
-    Wide<T> sum[most] = {wide<T>(0), wide<T>(0), wide<T>(0), wide<T>(0)};
-    int n = 0;
-    if (accumulate) {
-      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] = some.load(table + c); });
-    }
-    for (std::int32_t i = 0; i < count; ++i) {
-      T const* const row = dy + std::int64_t{order[i]} * channels;
-      n = 0;
-      for_wide<T>(first, last, [&](std::int64_t c, auto some) { sum[n++] += some.load(row + c); });
-    }
-    n = 0;
-    for_wide<T>(first, last, [&](std::int64_t c, auto some) { some.store(table + c, sum[n++]); });
-  }
-}
-
-}  // namespace detail
-
-/// dtable[v] = [+=] the sum of dy over the rows whose index is v; 0 where there is none.
-///
-/// Shapes: index (rows), dy (rows, C); dtable (V, C).
-/// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
-///         team shares out indices that have as many rows together, and where they are few blocks
-///         of 64 of their channels, as one of them may then have a good part of the rows.
-/// Order:  the rows of an index in order, in Real<T>.
-/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
-template <class T, class P>
-TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, int vocabulary, int channels,
-                                        std::int32_t const* index, T const* dy, P* dtable,
-                                        bool accumulate, std::int32_t* scratch) {
-  constexpr std::int64_t shares = 64;
-  std::int64_t const block = vocabulary < 1024 ? 64 : channels;
-  std::int32_t* const order = scratch;
-  std::int32_t* const first = scratch + rows;
-  detail::sort_rows(rows, vocabulary, index, first, order);
-  std::int64_t const blocks = (channels + block - 1) / block;
-  team.parallel_for(shares * blocks, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      std::int64_t const share = task / blocks;
-      std::int64_t const c = task % blocks * block;
-      auto const work = [=](std::int64_t n) { return (rows + vocabulary) * n / shares; };
-      int const last =
-          share + 1 < shares ? detail::index_at(first, vocabulary, work(share + 1)) : vocabulary;
-      for (int v = detail::index_at(first, vocabulary, work(share)); v < last; ++v) {
-        detail::sum_rows(order + first[v], first[v + 1] - first[v], c,
-                         std::min<std::int64_t>(c + block, channels), channels, dy,
-                         dtable + std::int64_t{v} * channels, accumulate);
-      }
-    }
-  });
-}
-
-/// y[sample, t] = x[sample, t] + table[t].
-///
-/// Shapes: x (B, time, C), table (T, C), time <= T; y (B, time, C), which may be x.
-/// Cost:   reads and writes B time C elements.
-template <class T, class P>
-TANDEM_NOINLINE void positions_forward(Team& team, int batch, int time, int channels, T const* x,
-                                       P const* table, T* y) {
-  team.parallel_for(std::int64_t{batch} * time, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      T const* const in = x + row * channels;
-      P const* const add = table + row % time * channels;
-      T* const out = y + row * channels;
-      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
-        some.store(out + c, some.load(in + c) + some.load(add + c));
-      });
-    }
-  });
-}
-
-/// dtable[t] = [+=] the sum of dy[sample, t] over the samples; 0 where t >= time.
-///
-/// Shapes: dy (B, time, C); dtable (T, C), time <= T.
-/// Cost:   reads B time C elements and writes T C.
-/// Order:  the samples in order, in Real<T>.
-template <class T, class P>
-TANDEM_NOINLINE void positions_gradient(Team& team, int batch, int time, int longest, int channels,
-                                        T const* dy, P* dtable, bool accumulate) {
-  std::int64_t const size = std::int64_t{time} * channels;
-  for_wide<T>(team, size, [=](std::int64_t i, auto some) {
-    Wide<T> sum = accumulate ? some.load(dtable + i) : wide<T>(0);
-    for (int sample = 0; sample < batch; ++sample) {
-      sum += some.load(dy + sample * size + i);
-    }
-    some.store(dtable + i, sum);
-  });
-  if (!accumulate) {
-    std::fill(dtable + size, dtable + std::int64_t{longest} * channels, P{0});
-  }
-}
-
-}  // namespace tandem::host
 
 // ---- tandem/kernels/host/rotary.hpp
 
@@ -27169,16 +29722,19 @@ namespace host {
 template <class T, class P>
 class EmbeddingOp {
  public:
-  EmbeddingOp(OpSetup const& setup, int vocabulary)
+  /// @param by_rows  the weight's gradient is GradientRows
+  EmbeddingOp(OpSetup const& setup, int vocabulary, bool by_rows)
       : in_{setup.node.in},
         vocabulary_{vocabulary},
+        by_rows_{by_rows},
         channels_{setup.node.out[1]},
         rows_{std::int64_t{std::max(setup.batch, 1)} * in_[0]} {}
 
   [[nodiscard]] OpNeeds needs() const {
+    std::int64_t const numbers =
+        by_rows_ ? embedding_rows_scratch(rows_) : embedding_scratch(rows_, vocabulary_);
     return {.input = true,
-            .scratch_bytes = embedding_scratch(rows_, vocabulary_) *
-                             static_cast<std::int64_t>(sizeof(std::int32_t))};
+            .scratch_bytes = numbers * static_cast<std::int64_t>(sizeof(std::int32_t))};
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
@@ -27186,8 +29742,14 @@ class EmbeddingOp {
   }
   void input_gradient(Operands<T, P> const& /*operands*/, Pass<Device> const& /*pass*/) const {}
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
-                       o.gradient[0], p.accumulate, p.device.template scratch_as<std::int32_t>());
+    auto* const scratch = p.device.template scratch_as<std::int32_t>();
+    if (by_rows_) {
+      embedding_gradient_rows(p.device.team, p.elements(in_), vocabulary_, indices(o), o.dy,
+                              o.rows[0], p.accumulate, scratch);
+    } else {
+      embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
+                         o.gradient[0], p.accumulate, scratch);
+    }
   }
 
  private:
@@ -27197,6 +29759,7 @@ class EmbeddingOp {
 
   Shape in_;
   int vocabulary_;
+  bool by_rows_;
   int channels_;
   std::int64_t rows_;  // at most
 };
@@ -27261,7 +29824,8 @@ template <int V, int C, class... Options, class Kernels, class Precision>
 struct Op<Embedding<V, C, Options...>, BasicHost<Kernels, Precision>>
     : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
-      : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master>{setup, V} {}
+      : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master>{
+            setup, V, has_row_gradient<Options...>()} {}
 };
 
 template <class... Options, class Kernels, class Precision>
@@ -30077,107 +32641,6 @@ struct GruFunction {
 ///
 /// The same formulas once more: nvcc lets no function that a device may call see a vector.
 
-// ---- tandem/kernels/channels_last/elementary.hpp
-
-/// @file
-/// The elementary functions of kernels/functors/elementary.hpp for Floats, of polynomials.
-///
-/// Errors: the largest seen at one float of seven, with and without fused multiply-adds, against
-/// the C library in double (test/unit/kernels/vector_elementary_test.cpp checks fewer); an ulp is
-/// 2⁻²³ of the power of two at or below the exact result.
-
-namespace tandem::host::channels_last {
-
-namespace detail {
-
-[[gnu::always_inline]] inline Floats magnitude(Floats const& x) {
-  Floats result;
-  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) & 0x7FFFFFFFU);
-  return result;
-}
-[[gnu::always_inline]] inline Floats negative(Floats const& x) {
-  Floats result;
-  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) ^ 0x80000000U);
-  return result;
-}
-
-/// @p x with the sign of @p sign; x is not negative.
-[[gnu::always_inline]] inline Floats with_sign(Floats const& x, Floats const& sign) {
-  Floats result;
-  result.v = reinterpret_cast<FloatVector>(reinterpret_cast<WordVector>(x.v) |
-                                           (reinterpret_cast<WordVector>(sign.v) & 0x80000000U));
-  return result;
-}
-
-/// c[0] + c[1] x + … by Horner's rule.
-template <std::size_t N>
-[[gnu::always_inline]] inline Floats polynomial(Floats const& x, float const (&c)[N]) {
-  Floats result{c[N - 1]};
-  for (std::size_t i = N - 1; i-- > 0;) {
-    result = multiply_add(result, x, Floats{c[i]});
-  }
-  return result;
-}
-
-}  // namespace detail
-
-/// exp(x); a NaN stays one. 0 below -87.7 and infinity above 88.3, where floats end at -103.3 and
-/// 88.7. Error from -87 to 88.3: 1.2 ulp.
-/// Source: Cephes, expf (the polynomial)
-[[gnu::always_inline]] inline Floats exponential(Floats const& exponent) {
-  Floats const x = max(min(exponent, Floats{89.0F}), Floats{-88.0F});
-  Floats const magic{12582912.0F};  // 1.5 2²³: an addition rounds to an integer, in the low bits
-  Floats const shifted = multiply_add(x, Floats{1.44269504F}, magic);
-  Floats const n = shifted - magic;
-  Floats r = multiply_add(n, Floats{-0.693359375F}, x);  // log 2 in two parts
-  r = multiply_add(n, Floats{2.12194440e-4F}, r);
-  constexpr float c[] = {5.0000001201e-1F, 1.6666665459e-1F, 4.1665795894e-2F,
-                         8.3334519073e-3F, 1.3981999507e-3F, 1.9875691500e-4F};
-  Floats const power =
-      multiply_add(multiply_add(detail::polynomial(r, c), r, Floats{1.0F}), r, Floats{1.0F});
-  Floats scale;  // 2ⁿ; 0 for n = -127 and infinity for n = 128
-  scale.v = reinterpret_cast<detail::FloatVector>(
-      (reinterpret_cast<detail::WordVector>(shifted.v) << 23) + 0x3F800000U);
-  return power * scale;
-}
-
-/// 1 / (1 + exp(-x)). Error for x above -87: 2.5 ulp.
-[[gnu::always_inline]] inline Floats logistic(Floats const& x) {
-  return Floats{1.0F} / (Floats{1.0F} + exponential(detail::negative(x)));
-}
-
-/// tanh(x). Error: 1.4 ulp.
-/// Source: Cephes, tanhf (the polynomial, for |x| < 0.625)
-[[gnu::always_inline]] inline Floats hyperbolic_tangent(Floats const& x) {
-  Floats const a = detail::magnitude(x);
-  Floats const one{1.0F};
-  Floats const distant = one - Floats{2.0F} / (exponential(a + a) + one);
-  constexpr float c[] = {-3.33332819422e-1F, 1.33314422036e-1F, -5.37397155531e-2F,
-                         2.06390887954e-2F, -5.70498872745e-3F};
-  Floats const square = x * x;
-  Floats const close = multiply_add(detail::polynomial(square, c) * square, a, a);
-  return detail::with_sign(select(Floats{0.625F} > a, close, distant), x);
-}
-
-/// The standard normal distribution at x. Errors: of the cumulative one 2.1 2⁻²³, and 12 ulp where
-/// x is above -5 (its exponent is rounded, hence more and more for smaller x); of the density 0.4
-/// 2⁻²³. Of x times it, a GELU, 2⁻²³ for x < 1.
-///
-/// With a = |x|, exp(-a² / 2) times a polynomial in 1 / (1 + 0.3 a) is the smaller tail; its
-/// coefficients minimise the largest relative error on [0, 13.5], which is 5.8e-8 (Remez).
-[[gnu::always_inline]] inline elementary::Normal<Floats> normal(Floats const& x) {
-  Floats const one{1.0F};
-  Floats const t = one / multiply_add(detail::magnitude(x), Floats{0.3F}, one);
-  Floats const power = exponential(x * x * Floats{-0.5F});
-  constexpr float c[] = {6.852875485e-6F, 0.1194930645F,  0.1218820481F,
-                         0.09483300591F,  0.1421849864F,  -0.07599948283F,
-                         0.2282172036F,   -0.1689519058F, 0.03833425584F};
-  Floats const tail = power * detail::polynomial(t, c);
-  return {select(Floats{0.0F} > x, tail, one - tail), power * Floats{0.398942280F}};
-}
-
-}  // namespace tandem::host::channels_last
-
 // ---- tandem/kernels/functors/activations.hpp
 
 /// @file
@@ -30508,41 +32971,78 @@ namespace tandem::host {
 /// Rows of samples: (B, `rows`, ·), of which some rows in a run and n numbers of each are meant.
 template <class T>
 struct SampleRows {
-  T* first;             ///< the first row that is meant, of sample 0
-  std::int64_t rows;    ///< from sample to sample
-  std::int64_t stride;  ///< numbers from row to row
+  T* first;                             ///< the first row that is meant, of sample 0
+  std::int64_t rows;                    ///< from sample to sample
+  std::int64_t stride;                  ///< numbers from row to row
+  std::int32_t const* order = nullptr;  ///< which sample is called the i-th; null: that one
 
-  [[nodiscard]] T* at(std::int64_t sample, std::int64_t row) const {
+  [[nodiscard]] T* at(std::int64_t i, std::int64_t row) const {
+    std::int64_t const sample = order != nullptr ? order[i] : i;
     return first + (sample * rows + row) * stride;
   }
 };
 
-/// out[t][b] = x[b][t], n numbers each.
+/// Rows of times, one behind the other: of time t the first samples, start[t + 1] - start[t].
+struct RowsByTime {
+  std::int64_t const* start;  ///< (T + 1)
+
+  [[nodiscard]] std::int64_t samples(std::int64_t t) const { return start[t + 1] - start[t]; }
+  /// f(t, sample, row) of rows [begin, end) of those of @p count times from @p first on.
+  template <class F>
+  void each(std::int64_t first, std::int64_t count, std::int64_t begin, std::int64_t end,
+            F const& f) const {
+    std::int64_t const* const last = start + first + count;
+    std::int64_t t = std::upper_bound(start + first, last, start[first] + begin) - start - 1;
+    for (std::int64_t row = begin; row < end; ++t) {
+      for (std::int64_t i = start[first] + row - start[t]; i < samples(t) && row < end; ++i) {
+        f(t - first, i, row++);
+      }
+    }
+  }
+};
+
+/// out[row] = x[sample][t] of @p count times from @p first on, n numbers each; x begins at the
+/// first.
 template <class T>
-TANDEM_NOINLINE void rows_to_times(Team& team, std::int64_t batch, std::int64_t time,
-                                   std::int64_t n, SampleRows<T const> const& x, T* out) {
-  team.parallel_for(batch * time, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      T const* const from = x.at(row % batch, row / batch);
+TANDEM_NOINLINE void rows_to_times(Team& team, RowsByTime const& rows, std::int64_t first,
+                                   std::int64_t count, std::int64_t n, SampleRows<T const> const& x,
+                                   T* out) {
+  std::int64_t const all = rows.start[first + count] - rows.start[first];
+  team.parallel_for(all, [=](std::int64_t begin, std::int64_t end) {
+    rows.each(first, count, begin, end, [=](std::int64_t t, std::int64_t b, std::int64_t row) {
+      T const* const from = x.at(b, t);
       T* const to = out + row * n;
       for_wide<T>(0, n,
                   [=](std::int64_t i, auto some) { some.store(to + i, some.load(from + i)); });
-    }
+    });
   });
 }
 
-/// y[b][t] = x[t][b], n numbers each, rounded once.
+/// y[sample][t] = x[row], n numbers each, rounded once.
 template <class From, class T>
-TANDEM_NOINLINE void times_to_rows(Team& team, std::int64_t batch, std::int64_t time,
-                                   std::int64_t n, From const* x, SampleRows<T> const& y) {
-  team.parallel_for(batch * time, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
+TANDEM_NOINLINE void times_to_rows(Team& team, RowsByTime const& rows, std::int64_t first,
+                                   std::int64_t count, std::int64_t n, From const* x,
+                                   SampleRows<T> const& y) {
+  std::int64_t const all = rows.start[first + count] - rows.start[first];
+  team.parallel_for(all, [=](std::int64_t begin, std::int64_t end) {
+    rows.each(first, count, begin, end, [=](std::int64_t t, std::int64_t b, std::int64_t row) {
       From const* const from = x + row * n;
-      T* const to = y.at(row % batch, row / batch);
+      T* const to = y.at(b, t);
       for_wide<T>(0, n,
                   [=](std::int64_t i, auto some) { some.store(to + i, some.load(from + i)); });
-    }
+    });
   });
+}
+
+/// 0 to those of @p time rows of @p batch samples that are no RowsByTime, n numbers each.
+template <class T>
+TANDEM_NOINLINE void clear_other_rows(RowsByTime const& rows, std::int64_t batch, std::int64_t time,
+                                      std::int64_t n, SampleRows<T> const& y) {
+  for (std::int64_t t = 0; t < time; ++t) {
+    for (std::int64_t b = rows.samples(t); b < batch; ++b) {
+      std::fill_n(y.at(b, t), n, T{});
+    }
+  }
 }
 
 /// out = dh + dy where a sample counts, else 0; rows of n numbers, of which dy has its own places.
@@ -30760,6 +33260,8 @@ namespace tandem::host {
 /// Of `count` rows of time, or fewer. States have a block more: direction 0 finds the state before
 /// row t in block t and leaves its own in block t + 1, direction 1 the other way round.
 ///
+/// A block of states has a place for each sample; all else has RowsByTime without gaps.
+///
 /// Per row: c (H of R) of an LSTM, its gates (4 H of T) or a GRU's and those of its state (6 H), h
 /// (P), and with a projection what it is of (H) and the gradient of h (P). No gaps.
 template <class Cell, class T>
@@ -30814,24 +33316,46 @@ struct RecurrentMemory {
     return h + (t + 1 - direction) * batch * handed;
   }
 
-  /// What forward and backward have in common.
-  [[nodiscard]] LstmRow<T> lstm_row(int direction, std::int64_t t) const {
+  /// What forward and backward have in common; @p first is where rows of time t begin.
+  [[nodiscard]] LstmRow<T> lstm_row(int direction, std::int64_t t, std::int64_t first) const {
     LstmRow<T> row{};
-    row.gates = gates + t * batch * 4 * hidden;
+    row.gates = gates + first * 4 * hidden;
     row.before = c + (t + direction) * batch * hidden;
     row.c = c + (t + 1 - direction) * batch * hidden;
-    row.h = projected ? inner + t * batch * hidden : h_after(direction, t);
+    row.h = projected ? inner + first * hidden : h_after(direction, t);
     return row;
   }
-  [[nodiscard]] GruRow<T> gru_row(int direction, std::int64_t t) const {
+  [[nodiscard]] GruRow<T> gru_row(int direction, std::int64_t t, std::int64_t first) const {
     GruRow<T> row{};
-    row.gates = gates + t * batch * 3 * hidden;
-    row.kept = kept + t * batch * 3 * hidden;
+    row.gates = gates + first * 3 * hidden;
+    row.kept = kept + first * 3 * hidden;
     row.before = h_before(direction, t);
     row.h = h_after(direction, t);
     return row;
   }
 
+  /// 0 before row t for samples [first, end), which begin there.
+  void clear(int direction, std::int64_t t, std::int64_t first, std::int64_t end) const {
+    std::int64_t const block = (t + direction) * batch;
+    if (first < end) {
+      std::fill(h + (block + first) * handed, h + (block + end) * handed, T{});
+      if (lstm) {
+        std::fill(c + (block + first) * hidden, c + (block + end) * hidden, R{});
+      }
+    }
+  }
+  /// 0 behind the first @p rows in what is multiplied, up to @p end.
+  void clear_gradients(std::int64_t rows, std::int64_t end) const {
+    auto const clear = [=](T* of, std::int64_t n) { std::fill(of + rows * n, of + end * n, T{}); };
+    clear(gates, Cell::gates * hidden);
+    if (!lstm) {
+      clear(kept, Cell::gates * hidden);
+    }
+    if (projected) {
+      clear(inner, hidden);
+      clear(dh, handed);
+    }
+  }
   /// 0 before the first of @p rows of time, which are `count` or fewer.
   void clear(int direction, std::int64_t rows) const { put(direction * rows, nullptr, nullptr); }
   /// Before the first of @p rows what `count` rows have left behind the last.
@@ -30839,16 +33363,28 @@ struct RecurrentMemory {
     std::int64_t const last = (1 - direction) * count;
     put(direction * rows, h + last * batch * handed, lstm ? c + last * batch * hidden : nullptr);
   }
-  /// From and to what is carried, c and then h of one sample; direction 0.
-  void load(std::byte const* carry) const {
-    put(0, reinterpret_cast<T const*>(carry + carried_c()), reinterpret_cast<R const*>(carry));
+  /// Of a sample, what is carried from row to row: c and then h, of direction 0.
+  static std::int64_t carried_bytes(RecurrentShape const& shape) {
+    std::int64_t const c = lstm ? shape.hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
+    return (c + shape.handed * static_cast<std::int64_t>(sizeof(T)) + 7) / 8 * 8;
   }
-  void store(std::int64_t rows, std::byte* carry) const {
-    if (lstm) {
-      std::memcpy(carry, c + rows * hidden, static_cast<std::size_t>(carried_c()));
+  /// From and to the carries of all samples, one behind the other.
+  void load(std::byte const* carry, std::int64_t each) const {
+    for (std::int64_t b = 0; b < batch; ++b, carry += each) {
+      if (lstm) {
+        std::memcpy(c + b * hidden, carry, static_cast<std::size_t>(carried_c()));
+      }
+      std::memcpy(h + b * handed, carry + carried_c(), static_cast<std::size_t>(carried_h()));
     }
-    std::memcpy(carry + carried_c(), h + rows * handed,
-                static_cast<std::size_t>(handed) * sizeof(T));
+  }
+  /// What sample @p b has left behind its row number @p rows, counted from 1.
+  void store(std::int64_t b, std::int64_t rows, std::byte* carry, std::int64_t each) const {
+    carry += b * each;
+    if (lstm) {
+      std::memcpy(carry, c + (rows * batch + b) * hidden, static_cast<std::size_t>(carried_c()));
+    }
+    std::memcpy(carry + carried_c(), h + (rows * batch + b) * handed,
+                static_cast<std::size_t>(carried_h()));
   }
 
  private:
@@ -30859,6 +33395,9 @@ struct RecurrentMemory {
   }
   [[nodiscard]] std::int64_t carried_c() const {
     return lstm ? hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
+  }
+  [[nodiscard]] std::int64_t carried_h() const {
+    return handed * static_cast<std::int64_t>(sizeof(T));
   }
   // A block of states; 0 where null.
   void put(std::int64_t block, T const* from_h, R const* from_c) const {
@@ -30880,7 +33419,7 @@ class RecurrentWork {
   using R = Real<T>;
 
  public:
-  T* x = nullptr;     ///< (rows, inputs) the input by time
+  T* x = nullptr;     ///< (rows, inputs) the input by time, or (rows, handed) states
   R* dx = nullptr;    ///< (rows, inputs) its gradient; both are never wanted at once
   R* sums = nullptr;  ///< (rows, gates hidden), where gates are of another type than sums
   R* row = nullptr;   ///< of a row of all samples: products with the state, or with the projection
@@ -30888,7 +33427,7 @@ class RecurrentWork {
   R* dc = nullptr;    ///< (batch, hidden)
 
   RecurrentWork(RecurrentShape const& shape, int gates, std::int64_t batch, std::int64_t rows)
-      : inputs_{rows * shape.inputs},
+      : inputs_{rows * std::max<std::int64_t>(shape.inputs, shape.handed)},
         sums_{std::is_same_v<T, R> ? 0 : rows * gates * shape.hidden},
         row_{batch * (gates == 3 ? 3 * shape.hidden : std::max(shape.hidden, shape.handed))},
         dh_{batch * shape.handed},
@@ -31027,6 +33566,106 @@ class PlainProducts {
 
 }  // namespace tandem::host
 
+// ---- tandem/ops/host/recurrent_rows.hpp
+
+/// @file
+/// RecurrentRows: which rows a recurrent layer computes, and in which order its samples stand.
+
+namespace tandem::host {
+
+/// Of samples with lengths the longest stand first, so that those which still go on are the first
+/// of each time, and padding costs little: of a time so many are computed, rounded up to a multiple
+/// of four or of a sixteenth of the batch, and products of all rows have theirs rounded up to one
+/// of some 32 sizes. So steps of whatever lengths have few sizes, which oneDNN wants compiled; what
+/// is rounded up is 0.
+class RecurrentRows {
+ public:
+  RecurrentRows(std::int64_t batch, std::int64_t longest)
+      : few_{std::max<std::int64_t>(4, (batch + 15) / 16)},
+        many_{std::max<std::int64_t>(64, batch * longest / 32)},
+        start_(static_cast<std::size_t>(longest) + 1),
+        order_(static_cast<std::size_t>(batch)),
+        lengths_(static_cast<std::size_t>(batch)),
+        samples_of_(static_cast<std::size_t>(longest) + 1) {}
+
+  /// Of a pass: all rows, in order; or, of @p lengths, the longest samples first.
+  void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths, bool sorts) {
+    batch_ = batch;
+    sorted_ = sorts && lengths != nullptr;
+    given_ = lengths;
+    if (sorted_) {
+      sort(time);
+    }
+    start_[0] = 0;
+    std::int64_t samples = batch;
+    for (std::int64_t t = 0; t < time; ++t) {
+      if (sorted_) {
+        while (samples > 0 && lengths_[static_cast<std::size_t>(samples - 1)] <= t) {
+          --samples;
+        }
+      }
+      start_[static_cast<std::size_t>(t) + 1] =
+          start_[static_cast<std::size_t>(t)] + std::min(batch, rounded(samples, few_));
+    }
+  }
+
+  [[nodiscard]] RowsByTime times() const { return {start_.data()}; }
+  [[nodiscard]] std::int64_t start(std::int64_t t) const {
+    return start_[static_cast<std::size_t>(t)];
+  }
+  [[nodiscard]] std::int64_t samples(std::int64_t t) const { return start(t + 1) - start(t); }
+  /// What one product over @p count times from @p first on has.
+  [[nodiscard]] std::int64_t multiplied(std::int64_t first, std::int64_t count) const {
+    std::int64_t const rows = start(first + count) - start(first);
+    return sorted_ ? std::min(batch_ * count, rounded(rows, many_)) : rows;
+  }
+  [[nodiscard]] bool sorted() const { return sorted_; }
+  /// Null: samples stand as they are.
+  [[nodiscard]] std::int32_t const* order() const { return sorted_ ? order_.data() : nullptr; }
+  [[nodiscard]] RecurrentRow row(std::int64_t hidden, std::int64_t t) const {
+    return {samples(t), hidden, static_cast<int>(t), sorted_ ? lengths_.data() : given_};
+  }
+
+ private:
+  static std::int64_t rounded(std::int64_t n, std::int64_t multiple) {
+    return (n + multiple - 1) / multiple * multiple;
+  }
+  // By counting; samples of a length stay in order.
+  void sort(std::int64_t time) {
+    std::fill(samples_of_.begin(), samples_of_.end(), 0);
+    auto const place = [=, this](std::int64_t b) -> std::int32_t& {
+      auto const length = std::clamp<std::int64_t>(given_[b], 0, time);
+      return samples_of_[static_cast<std::size_t>(time - length)];
+    };
+    for (std::int64_t b = 0; b < batch_; ++b) {
+      ++place(b);
+    }
+    std::int32_t before = 0;
+    for (std::int32_t& count : samples_of_) {
+      std::int32_t const here = count;
+      count = before;
+      before += here;
+    }
+    for (std::int64_t b = 0; b < batch_; ++b) {
+      auto const at = static_cast<std::size_t>(place(b)++);
+      order_[at] = static_cast<std::int32_t>(b);
+      lengths_[at] = given_[b];
+    }
+  }
+
+  std::int64_t few_;
+  std::int64_t many_;
+  std::int64_t batch_ = 0;
+  bool sorted_ = false;
+  std::int32_t const* given_ = nullptr;
+  std::vector<std::int64_t> start_;
+  std::vector<std::int32_t> order_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int32_t> samples_of_;  // a length less than the longest
+};
+
+}  // namespace tandem::host
+
 namespace tandem {
 
 namespace host {
@@ -31049,7 +33688,9 @@ class RecurrentOp {
   RecurrentOp(OpSetup const& setup, RecurrentShape const& shape)
       : shape_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
+        lives_on_{setup.node.carried.any()},
         batch_{std::max(setup.batch, 1)},
+        rows_{batch_, shape.longest},
         products_{matrices_of(shape, Cell::gates), batch_, batch_ * shape.longest, setup.threads} {}
   RecurrentOp(RecurrentOp const&) = delete;
   RecurrentOp& operator=(RecurrentOp const&) = delete;
@@ -31059,15 +33700,13 @@ class RecurrentOp {
     std::int64_t const few = std::min(rows, rows_at_once + batch_);
     RecurrentWork<T> const work{shape_, Cell::gates, batch_, rows};
     RecurrentWork<T> const less{shape_, Cell::gates, batch_, few};
-    std::int64_t const state = shape_.handed * static_cast<std::int64_t>(sizeof(T)) +
-                               (lstm ? shape_.hidden * static_cast<std::int64_t>(sizeof(R)) : 0);
     return {
         .input = true,
         .saved_bytes = Memory::bytes(shape_, batch_, rows),
         .scratch_bytes =
             work_at() + std::max(work.bytes(), less.bytes() + Memory::bytes(shape_, batch_, few)),
         .packed_bytes = products_.packed_bytes(),
-        .carried_bytes = shape_.directions == 1 ? state : 0};
+        .carried_bytes = shape_.directions == 1 ? Memory::carried_bytes(shape_) : 0};
   }
 
   void pack(Operands<T, R> const& o, Device& device) requires Products::packs {
@@ -31075,13 +33714,16 @@ class RecurrentOp {
   }
 
   void forward(Operands<T, R> const& o, Pass<Device> const& p) {
-    expects(p.position < 0 || (shape_.directions == 1 && p.batch == 1),
+    expects(p.position < 0 || shape_.directions == 1,
             "generate(prompt): a Bidirectional layer looks at tokens that are not written yet; "
             "leave Bidirectional out");
     if (p.batch * p.time == 0) {
       return;
     }
     [[maybe_unused]] auto const guard = products_.begin();
+    begin(p);
+    std::int64_t const stride = shape_.directions * shape_.handed;
+    clear_others(p, o.y, stride);
     std::int64_t const most =
         p.training ? p.time
                    : std::min<std::int64_t>(p.time, (rows_at_once + p.batch - 1) / p.batch);
@@ -31099,34 +33741,44 @@ class RecurrentOp {
       return;
     }
     [[maybe_unused]] auto const guard = products_.begin();
+    begin(p);
     RecurrentWork<T> const work = this->work(p, rows);
-    for (int d = 0; d < shape_.directions; ++d) {
+    std::int64_t const multiplied = rows_.multiplied(0, p.time);
+    for (int d = 0; d < shape_.directions && multiplied > 0; ++d) {
       through_time(o, p, d, work);
       products_.backward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
-                         rows, memory(o.saved, p, p.time, d).gates, work.dx);
+                         multiplied, memory(o.saved, p, p.time, d).gates, work.dx);
     }
-    times_to_rows<R, T>(p.device.team, p.batch, p.time, shape_.inputs, work.dx,
-                        {o.dx[0], p.time, shape_.inputs});
+    clear_others(p, o.dx[0], shape_.inputs);
+    times_to_rows<R, T>(p.device.team, rows_.times(), 0, p.time, shape_.inputs, work.dx,
+                        {o.dx[0], p.time, shape_.inputs, rows_.order()});
   }
 
   void weight_gradient(Operands<T, R> const& o, Pass<Device> const& p) {
-    std::int64_t const rows = std::int64_t{p.batch} * p.time;
     [[maybe_unused]] auto const guard = products_.begin();
-    RecurrentWork<T> const work = this->work(p, rows);
-    for (int d = 0; d < shape_.directions && runs_in_weight_gradient_ && rows > 0; ++d) {
+    begin(p);
+    RecurrentWork<T> const work = this->work(p, std::int64_t{p.batch} * p.time);
+    for (int d = 0; d < shape_.directions && runs_in_weight_gradient_; ++d) {
       through_time(o, p, d, work);
     }
-    rows_to_times<T>(p.device.team, p.batch, p.time, shape_.inputs, {o.x[0], p.time, shape_.inputs},
-                     work.x);
+    std::int64_t const own_rows = rows_.start(p.time);
+    std::int64_t const rows = rows_.multiplied(0, p.time);
+    input_by_time(o, p, 0, p.time, work.x);
+    for (int d = 0; d < shape_.directions; ++d) {
+      gradient(o, p, d, Matrix::input, rows, memory(o.saved, p, p.time, d).gates, work.x);
+    }
     for (int d = 0; d < shape_.directions; ++d) {
       Memory const own = memory(o.saved, p, p.time, d);
       T const* const of_state = lstm ? own.gates : own.kept;
-      gradient(o, p, d, Matrix::input, rows, own.gates, work.x);
-      gradient(o, p, d, Matrix::state, rows, of_state, own.h_before(d, 0));
-      for (int b = 0; b < shape_.biases; ++b) {
-        products_.bias_gradient(p.device, b == 0 ? own.gates : of_state, rows,
-                                Cell::gates * shape_.hidden, o.gradient[first_parameter(d) + 2 + b],
-                                p.accumulate);
+      gradient(o, p, d, Matrix::state, rows, of_state, states_before(p, d, own, work.x));
+      if (lstm && shape_.biases == 2 && !p.accumulate) {  // both alike
+        R* const first = o.gradient[first_parameter(d) + 2];
+        bias_gradient(o, p, d, 0, own_rows, own.gates);
+        std::copy_n(first, Cell::gates * shape_.hidden, o.gradient[first_parameter(d) + 3]);
+      } else {
+        for (int b = 0; b < shape_.biases; ++b) {
+          bias_gradient(o, p, d, b, own_rows, b == 0 ? own.gates : of_state);
+        }
       }
       if (shape_.projected) {
         gradient(o, p, d, Matrix::projection, rows, own.dh, own.inner);
@@ -31175,71 +33827,126 @@ class RecurrentOp {
                               int direction) const {
     return {shape_, at, p.batch, count, direction};
   }
-  [[nodiscard]] RecurrentRow row(Pass<Device> const& p, std::int64_t time) const {
-    return {p.batch, shape_.hidden, static_cast<int>(time), p.lengths};
+  // What a carry holds, samples in order, goes on from there.
+  void begin(Pass<Device> const& p) {
+    rows_.set(p.batch, p.time, p.lengths, p.position < 0 && !lives_on_);
+  }
+  [[nodiscard]] RecurrentRow row(std::int64_t time) const { return rows_.row(shape_.hidden, time); }
+  /// Rows that are not computed: 0.
+  void clear_others(Pass<Device> const& p, T* of, std::int64_t n) const {
+    if (rows_.sorted()) {
+      clear_other_rows<T>(rows_.times(), p.batch, p.time, n, {of, p.time, n, rows_.order()});
+    }
+  }
+  /// The rows of @p count times from @p first on, and 0 behind them for one product.
+  void input_by_time(Operands<T, R> const& o, Pass<Device> const& p, std::int64_t first,
+                     std::int64_t count, T* x) const {
+    rows_to_times<T>(p.device.team, rows_.times(), first, count, shape_.inputs,
+                     {o.x[0] + first * shape_.inputs, p.time, shape_.inputs, rows_.order()}, x);
+    std::int64_t const rows = rows_.start(first + count) - rows_.start(first);
+    std::fill(x + rows * shape_.inputs, x + rows_.multiplied(first, count) * shape_.inputs, T{});
+  }
+  /// h before each row: in @p to, where they are not all that there are.
+  T const* states_before(Pass<Device> const& p, int d, Memory const& own, T* to) const {
+    if (!rows_.sorted()) {
+      return own.h_before(d, 0);
+    }
+    std::int64_t const n = shape_.handed;
+    p.device.team.parallel_for(p.time, [=, this, &own](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        std::copy_n(own.h_before(d, t), rows_.samples(t) * n, to + rows_.start(t) * n);
+      }
+    });
+    std::fill(to + rows_.start(p.time) * n, to + rows_.multiplied(0, p.time) * n, T{});
+    return to;
   }
   /// Of y or dy, a direction's numbers of a row of time.
   template <class E>
   [[nodiscard]] SampleRows<E> outside(E* y, Pass<Device> const& p, int direction,
                                       std::int64_t time) const {
     std::int64_t const stride = shape_.directions * shape_.handed;
-    return {y + time * stride + direction * shape_.handed, p.time, stride};
+    return {y + time * stride + direction * shape_.handed, p.time, stride, rows_.order()};
   }
 
   void forward(Operands<T, R> const& o, Pass<Device> const& p, Part const& part, bool goes_on) {
     int const d = part.direction;
-    std::int64_t const rows = p.batch * part.count;
     RecurrentWork<T> const work = this->work(p, p.batch * part.most);
     std::byte* const at = p.training ? o.saved : p.device.scratch + work_at() + work.bytes();
     Memory const own = memory(at, p, part.most, d);
     if (goes_on) {
       own.go_on(d, part.count);
-    } else if (p.position > 0) {
-      own.load(o.carry);
+    } else if (p.position > 0 || lives_on(o, p)) {
+      own.load(o.carry, Memory::carried_bytes(shape_));
     } else {
       own.clear(d, part.count);
     }
-    rows_to_times<T>(p.device.team, p.batch, part.count, shape_.inputs,
-                     {o.x[0] + part.first * shape_.inputs, p.time, shape_.inputs}, work.x);
+    input_by_time(o, p, part.first, part.count, work.x);
     R* const sums = sums_of(own, work);
-    products_.forward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
-                      rows, work.x, sums);
+    if (std::int64_t const rows = rows_.multiplied(part.first, part.count); rows > 0) {
+      products_.forward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
+                        rows, work.x, sums);
+    }
     for (std::int64_t i = 0; i < part.count; ++i) {
       std::int64_t const t = place(d, i, part.count);
+      std::int64_t const first = rows_.start(part.first + t) - rows_.start(part.first);
+      std::int64_t const samples = rows_.samples(part.first + t);
+      if (samples == 0) {
+        continue;
+      }
+      if (d == 1 && rows_.sorted()) {  // some begin here
+        bool const last = part.first + t + 1 == p.time;
+        own.clear(d, t, last ? 0 : rows_.samples(part.first + t + 1), samples);
+      }
       SampleRows<T> const y = outside(o.y, p, d, part.first + t);
-      R* const row_sums = sums + t * p.batch * Cell::gates * shape_.hidden;
+      R* const row_sums = sums + first * Cell::gates * shape_.hidden;
       if constexpr (lstm) {
         products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          p.batch, own.h_before(d, t), row_sums);
-        LstmRow<T> at_row = own.lstm_row(d, t);
+                          samples, own.h_before(d, t), row_sums);
+        LstmRow<T> at_row = own.lstm_row(d, t, first);
         at_row.sums = row_sums;
         at_row.bias[0] = bias(o, d, 0);
         at_row.bias[1] = bias(o, d, 1);
         at_row.forget = static_cast<R>(shape_.forget_bias);
         at_row.y = shape_.projected ? SampleRows<T>{} : y;
-        lstm_row(p.device.team, row(p, part.first + t), at_row);
+        lstm_row(p.device.team, row(part.first + t), at_row);
         if (shape_.projected) {
           products_.forward(p.device, matrix(d, Matrix::projection),
-                            weight(o, d, Matrix::projection), o.packed, p.batch, at_row.h,
+                            weight(o, d, Matrix::projection), o.packed, samples, at_row.h,
                             work.row);
-          times_to_rows<R, T>(p.device.team, p.batch, 1, shape_.handed, work.row,
+          std::int64_t const time = part.first + t;
+          times_to_rows<R, T>(p.device.team, rows_.times(), time, 1, shape_.handed, work.row,
                               {own.h_after(d, t), 1, shape_.handed});
-          times_to_rows<R, T>(p.device.team, p.batch, 1, shape_.handed, work.row, y);
+          times_to_rows<R, T>(p.device.team, rows_.times(), time, 1, shape_.handed, work.row, y);
         }
       } else {
         products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          p.batch, own.h_before(d, t), work.row);
-        GruRow<T> at_row = own.gru_row(d, t);
+                          samples, own.h_before(d, t), work.row);
+        GruRow<T> at_row = own.gru_row(d, t, first);
         at_row.of_input = row_sums;
         at_row.of_state = work.row;
         at_row.bias[0] = bias(o, d, 0);
         at_row.bias[1] = bias(o, d, 1);
         at_row.y = y;
-        gru_row(p.device.team, row(p, part.first + t), at_row);
+        gru_row(p.device.team, row(part.first + t), at_row);
       }
     }
     if (p.position >= 0) {
-      own.store(part.count, o.carry);
+      leave(p, part, own, o.carry);
+    } else if (lives_on(o, p)) {
+      leave(p, part, own, o.carried_on);
+    }
+  }
+
+  [[nodiscard]] bool lives_on(Operands<T, R> const& o, Pass<Device> const& p) const {
+    return lives_on_ && p.position < 0 && o.carry != nullptr;
+  }
+  /// Leaves the states of the samples whose last row is in this part.
+  void leave(Pass<Device> const& p, Part const& part, Memory const& own, std::byte* carry) const {
+    for (std::int64_t b = 0; b < p.batch; ++b) {
+      std::int64_t const rows = (p.lengths != nullptr ? p.lengths[b] : p.time) - part.first;
+      if (rows <= part.count && (rows > 0 || part.first == 0)) {
+        own.store(b, rows, carry, Memory::carried_bytes(shape_));
+      }
     }
   }
 
@@ -31259,30 +33966,42 @@ class RecurrentOp {
     std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
     for (std::int64_t i = p.time; i-- > 0;) {
       std::int64_t const t = place(d, i, p.time);
+      std::int64_t const first = rows_.start(t);
+      std::int64_t const samples = rows_.samples(t);
+      if (samples == 0) {
+        continue;
+      }
       SampleRows<T const> const dy = outside(o.dy, p, d, t);
       T const* of_state = nullptr;
       if constexpr (lstm) {
         StateGradient<T> dh{work.dh, dy};
         if (shape_.projected) {
-          T* const whole = own.dh + t * p.batch * shape_.handed;
-          add_state_gradient<T>(p.device.team, row(p, t), shape_.handed, work.dh, dy, whole);
+          T* const whole = own.dh + first * shape_.handed;
+          add_state_gradient<T>(p.device.team, row(t), shape_.handed, work.dh, dy, whole);
           products_.backward(p.device, matrix(d, Matrix::projection),
-                             weight(o, d, Matrix::projection), o.packed, p.batch, whole, work.row);
+                             weight(o, d, Matrix::projection), o.packed, samples, whole, work.row);
           dh = {work.row, {}};
         }
-        LstmRow<T> const at_row = own.lstm_row(d, t);
-        lstm_row_gradient(p.device.team, row(p, t), at_row, dh, work.dc);
+        LstmRow<T> const at_row = own.lstm_row(d, t, first);
+        lstm_row_gradient(p.device.team, row(t), at_row, dh, work.dc);
         of_state = at_row.gates;
       } else {
-        GruRow<T> const at_row = own.gru_row(d, t);
-        gru_row_gradient(p.device.team, row(p, t), at_row, {work.dh, dy});
+        GruRow<T> const at_row = own.gru_row(d, t, first);
+        gru_row_gradient(p.device.team, row(t), at_row, {work.dh, dy});
         of_state = at_row.kept;
       }
       if (i > 0) {
         products_.backward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
-                           o.packed, p.batch, of_state, work.dh);
+                           o.packed, samples, of_state, work.dh);
       }
     }
+    own.clear_gradients(rows_.start(p.time), rows_.multiplied(0, p.time));
+  }
+
+  void bias_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, int which,
+                     std::int64_t rows, T const* dy) {
+    products_.bias_gradient(p.device, dy, rows, Cell::gates * shape_.hidden,
+                            o.gradient[first_parameter(d) + 2 + which], p.accumulate);
   }
 
   void gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, Matrix::Kind kind,
@@ -31293,7 +34012,9 @@ class RecurrentOp {
 
   RecurrentShape shape_;
   bool runs_in_weight_gradient_;
+  bool lives_on_;  // its state, from step to step
   std::int64_t batch_;
+  RecurrentRows rows_;  // of the pass
   Products products_;
 };
 
@@ -31652,6 +34373,802 @@ struct Op<Upsample<Scale, Mode>, BasicHost<Portable, Precision>>
   explicit Op(OpSetup const& setup)
       : host::ResampleOp<typename Precision::Scalar, UpsampleAxis<Upsample<Scale, Mode>::bilinear>>{
             enlarged<Upsample<Scale, Mode>::bilinear>(setup.node.in, Scale)} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/sampled_vocabulary.hpp
+
+/// @file
+/// Vocabulary with Sampled on Host: in training a Vocabulary of the drawn words and the row's own,
+/// elsewhere one of all words, a few rows at a time.
+
+// ---- tandem/core/log_uniform_sample.hpp
+
+/// @file
+/// LogUniformSample: the classes that a sampled softmax takes in one step, how often each class was
+/// to be expected among them, and where a class stands.
+
+// ---- tandem/core/log_uniform.hpp
+
+/// @file
+/// LogUniform: classes that are the rarer the larger their number is, as words sorted by how often
+/// they occur; and LogUniformSampler, which draws some of them, each once.
+///
+/// For a softmax over a sample of the words. A draw depends on seed, step and layer only, so that
+/// one set serves the global batch under every strategy. Computed on the host.
+
+namespace tandem {
+
+/// P(c) = log((c + 2) / (c + 1)) / log(V + 1) for c in [0, V), V being the number of classes: about
+/// Zipf's law. As TensorFlow's log_uniform_candidate_sampler.
+struct LogUniform {
+  int classes = 1;
+
+  [[nodiscard]] double probability(int c) const {
+    return std::log1p(1.0 / (static_cast<double>(c) + 1.0)) / range();
+  }
+
+  /// The class of @p u, uniform in [0, 1).
+  [[nodiscard]] int at(double u) const {
+    int const c = static_cast<int>(std::exp(u * range())) - 1;
+    return c < classes ? c : classes - 1;  // where exp() was rounded up
+  }
+
+  /// How often class @p c is expected among the different classes of @p tries draws: 1 - (1 -
+  /// P(c))^tries, which a sampled softmax takes the logarithm of from the logit.
+  [[nodiscard]] double expected_count(int c, std::int64_t tries) const {
+    return -std::expm1(static_cast<double>(tries) * std::log1p(-probability(c)));
+  }
+
+ private:
+  [[nodiscard]] double range() const { return std::log(static_cast<double>(classes) + 1.0); }
+};
+
+/// Draws different classes.
+///
+/// Memory: a bit a class. Cost: of a sample of S its draws, an exponential each; 8,192 of 793,472
+/// classes take some 16,000 draws. Samples nearly as large as V take many more.
+class LogUniformSampler {
+ public:
+  /// @pre classes >= 1
+  explicit LogUniformSampler(int classes) : law_{classes} {
+    expects(classes >= 1, "LogUniformSampler: there must be a class");
+    seen_.resize(static_cast<std::size_t>(classes));
+  }
+
+  [[nodiscard]] LogUniform const& law() const { return law_; }
+
+  /// Fills @p sample with different classes, in the order in which they were drawn first.
+  /// @returns the draws that it took, repeated ones among them
+  /// @pre     sample.size() <= classes
+  std::int64_t draw(std::span<std::int32_t> sample, std::uint64_t seed, std::uint32_t step,
+                    std::uint32_t layer) {
+    expects(sample.size() <= seen_.size(),
+            "LogUniformSampler: a sample may have each class once, so at most all of them");
+    std::uint64_t const place = (std::uint64_t{step} << 32) | layer;
+    std::int64_t tries = 0;
+    Random4 block{};
+    for (std::size_t have = 0; have < sample.size(); ++tries) {
+      if (tries % 2 == 0) {
+        block = philox(seed, RandomUse::sampling, place, static_cast<std::uint64_t>(tries / 2));
+      }
+      std::uint32_t const* const word = block.word + tries % 2 * 2;
+      std::uint64_t const bits = (std::uint64_t{word[0]} << 32 | word[1]) >> 11;
+      int const c = law_.at(static_cast<double>(bits) * 0x1p-53);
+      if (!seen_[static_cast<std::size_t>(c)]) {
+        seen_[static_cast<std::size_t>(c)] = true;
+        sample[have++] = c;
+      }
+    }
+    for (std::int32_t const c : sample) {
+      seen_[static_cast<std::size_t>(c)] = false;
+    }
+    return tries;
+  }
+
+ private:
+  LogUniform law_;
+  std::vector<bool> seen_;  // of the sample that is being drawn
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Different classes by LogUniformSampler, the same of every device of a step.
+///
+/// Memory: a bit a class and 12 bytes a class of the sample, allocated at construction.
+class LogUniformSample {
+ public:
+  /// @pre 0 <= count <= classes, classes >= 1
+  LogUniformSample(int classes, int count)
+      : sampler_{classes},
+        drawn_(static_cast<std::size_t>(count)),
+        sorted_(static_cast<std::size_t>(count)) {}
+
+  /// Draws those of a step and a layer, unless they are there.
+  void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer) {
+    if (tries_ >= 0 && seed == seed_ && step == step_ && layer == layer_) {
+      return;
+    }
+    tries_ = sampler_.draw(drawn_, seed, step, layer);
+    seed_ = seed;
+    step_ = step;
+    layer_ = layer;
+    for (std::size_t i = 0; i < drawn_.size(); ++i) {
+      sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
+    }
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+
+  /// In the order in which they were drawn first.
+  [[nodiscard]] std::span<std::int32_t const> classes() const { return drawn_; }
+  /// Draws that it took, repeated ones among them.
+  [[nodiscard]] std::int64_t tries() const { return tries_; }
+
+  /// Where class @p c stands in classes(); -1 where it does not.
+  [[nodiscard]] int place(std::int32_t c) const {
+    auto const at = std::lower_bound(sorted_.begin(), sorted_.end(),
+                                     std::pair<std::int32_t, std::int32_t>{c, 0});
+    return at != sorted_.end() && at->first == c ? at->second : -1;
+  }
+
+  /// What a sampled softmax takes from the logit of class @p c, drawn or not.
+  [[nodiscard]] double log_expected_count(int c) const {
+    return std::log(sampler_.law().expected_count(c, tries_));
+  }
+
+ private:
+  LogUniformSampler sampler_;
+  std::vector<std::int32_t> drawn_;
+  std::vector<std::pair<std::int32_t, std::int32_t>> sorted_;  // class and place
+  std::int64_t tries_ = -1;
+  std::uint64_t seed_ = 0;
+  std::uint32_t step_ = 0;
+  std::uint32_t layer_ = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/kernels/host/sampled_vocabulary.hpp
+
+/// @file
+/// What a softmax over a sample of the words needs besides a Linear's products: the words' rows
+/// together, each row's own target, and the gradients back in their places.
+
+namespace tandem::host {
+
+/// rows[s] = table[sample[s]], rounded to T, and bias[s] = that of the word less the logarithm of
+/// its expected count; behind them a row of zeros and a bias of 0, in whose column target_logits()
+/// writes.
+///
+/// Shapes: table (V, C), word_bias (V) or null: zeros; rows (S + 1, C), bias (S + 1).
+/// Cost:   reads and writes S C elements.
+template <class T, class P>
+TANDEM_NOINLINE void gather_sample(Team& team, LogUniformSample const& sample, int channels,
+                                   P const* table, P const* word_bias, T* rows, P* bias) {
+  std::span<std::int32_t const> const words = sample.classes();
+  auto const count = static_cast<std::int64_t>(words.size());
+  team.parallel_for(count, [&, words](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      std::int32_t const word = words[static_cast<std::size_t>(s)];
+      P const* const from = table + std::int64_t{word} * channels;
+      T* const to = rows + s * channels;
+      for_wide<T>(0, channels,
+                  [=](std::int64_t c, auto some) { some.store(to + c, some.load(from + c)); });
+      double const own = word_bias != nullptr ? static_cast<double>(word_bias[word]) : 0.0;
+      bias[s] = static_cast<P>(own - sample.log_expected_count(word));
+    }
+  });
+  std::fill_n(rows + count * channels, channels, static_cast<T>(0.0F));
+  bias[count] = P{0};
+}
+
+/// Writes behind each row's logits of the sample that of its target, less the logarithm of the
+/// target's expected count; and where the sample has the target, too, -infinity in its place.
+///
+/// Shapes: x (rows, C), table (V, C), bias (V) or null, targets (rows) or null; logits (rows,
+///         S + 1), columns (rows): S where there is a target, else -1.
+/// Cost:   C multiply-accumulates a row.
+/// Order:  a row by itself; in Real<T>, its lanes as a binary tree.
+template <class T, class P>
+TANDEM_NOINLINE void target_logits(Team& team, LogUniformSample const& sample, std::int64_t rows,
+                                   int channels, T const* x, P const* table, P const* bias,
+                                   std::int32_t const* targets, T* logits, std::int32_t* columns) {
+  auto const count = static_cast<std::int64_t>(sample.classes().size());
+  team.parallel_for(rows, [&, count](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      std::int32_t const target = targets != nullptr ? targets[r] : -1;
+      columns[r] = target < 0 ? -1 : static_cast<std::int32_t>(count);
+      if (target < 0) {
+        continue;
+      }
+      T const* const in = x + r * channels;
+      P const* const weight = table + std::int64_t{target} * channels;
+      Wide<T> sum = wide<T>(0);
+      for_wide<T>(0, channels, [&](std::int64_t c, auto some) {
+        sum += some.load(in + c) * some.load(weight + c);
+      });
+      double const own = bias != nullptr ? static_cast<double>(bias[target]) : 0.0;
+      T* const z = logits + r * (count + 1);
+      z[count] = static_cast<T>(static_cast<P>(static_cast<double>(lane_total(sum)) + own -
+                                               sample.log_expected_count(target)));
+      int const place = sample.place(target);
+      if (place >= 0) {
+        z[place] = static_cast<T>(-std::numeric_limits<P>::infinity());
+      }
+    }
+  });
+}
+
+/// dx[r] += the gradient of the target's logit times the target's row of the table.
+///
+/// Shapes: dlogits (rows, S + 1), of which the last column is the target's; dx (rows, C).
+template <class T, class P>
+TANDEM_NOINLINE void add_target_input_gradient(Team& team, std::int64_t rows, int sampled,
+                                               int channels, T const* dlogits, P const* table,
+                                               std::int32_t const* targets, T* dx) {
+  if (targets == nullptr) {
+    return;
+  }
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      if (targets[r] < 0) {
+        continue;
+      }
+      P const* const weight = table + std::int64_t{targets[r]} * channels;
+      T* const out = dx + r * channels;
+      auto const factor = wide<T>(static_cast<P>(dlogits[r * (sampled + 1) + sampled]));
+      for_wide<T>(0, channels, [=](std::int64_t c, auto some) {
+        some.store(out + c, some.load(out + c) + factor * some.load(weight + c));
+      });
+    }
+  });
+}
+
+/// dtable = [+=] 0 but for the rows of the sample and of the targets; the bias likewise.
+///
+/// Shapes: drows (S + 1, C) and dbias_of (S + 1), whose last row is nothing; x (rows, C), dlogits
+///         (rows, S + 1), targets (rows) or null; dtable (V, C), dbias (V) or null.
+/// Cost:   writes V C elements unless it adds, then (S + rows) C.
+/// Order:  what stood there, then the sample's gradient, then the rows that want the word, as they
+///         stand.
+template <class T, class P>
+TANDEM_NOINLINE void spread_sample(Team& team, LogUniformSample const& sample, int vocabulary,
+                                   std::int64_t rows, int channels, P const* drows,
+                                   P const* dbias_of, T const* x, T const* dlogits,
+                                   std::int32_t const* targets, P* dtable, P* dbias,
+                                   bool accumulate) {
+  constexpr std::int64_t block = 64;
+  std::span<std::int32_t const> const words = sample.classes();
+  auto const count = static_cast<std::int64_t>(words.size());
+  if (!accumulate) {
+    for_wide<T>(team, std::int64_t{vocabulary} * channels,
+                [=](std::int64_t i, auto some) { some.store(dtable + i, wide<T>(0)); });
+  }
+  team.parallel_for((channels + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
+    std::int64_t const first = begin * block;
+    std::int64_t const last = std::min<std::int64_t>(end * block, channels);
+    for (std::int64_t s = 0; s < count; ++s) {
+      P* const to = dtable + std::int64_t{words[static_cast<std::size_t>(s)]} * channels;
+      P const* const from = drows + s * channels;
+      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(to + c) + some.load(from + c));
+      });
+    }
+    for (std::int64_t r = 0; r < rows && targets != nullptr; ++r) {
+      if (targets[r] < 0) {
+        continue;
+      }
+      P* const to = dtable + std::int64_t{targets[r]} * channels;
+      T const* const in = x + r * channels;
+      auto const factor = wide<T>(static_cast<P>(dlogits[r * (count + 1) + count]));
+      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(to + c) + factor * some.load(in + c));
+      });
+    }
+  });
+  if (dbias == nullptr) {
+    return;
+  }
+  if (!accumulate) {
+    std::fill_n(dbias, vocabulary, P{0});
+  }
+  for (std::int64_t s = 0; s < count; ++s) {
+    dbias[words[static_cast<std::size_t>(s)]] += dbias_of[s];
+  }
+  for (std::int64_t r = 0; r < rows && targets != nullptr; ++r) {
+    if (targets[r] >= 0) {
+      dbias[targets[r]] += static_cast<P>(dlogits[r * (count + 1) + count]);
+    }
+  }
+}
+
+}  // namespace tandem::host
+
+// ---- tandem/ops/host/vocabulary.hpp
+
+/// @file
+/// Vocabulary on Host: a Linear's products around the rows of a softmax.
+
+// ---- tandem/kernels/functors/vocabulary.hpp
+
+/// @file
+/// VocabularyRow: what a criterion over a vocabulary finds of one row of logits.
+
+namespace tandem {
+
+/// Of a row without a target: all 0.
+struct VocabularyRow {
+  double loss = 0.0;       ///< in nats
+  std::int64_t right = 0;  ///< 1 if the target's logit is the largest, the first of equals
+};
+
+/// From a row's largest logit, Σ exp(z - largest), the target's logit and Σ z.
+TANDEM_HOST_DEVICE inline VocabularyRow vocabulary_row(double largest, double total, double own,
+                                                       double sum, int vocabulary, double smoothing,
+                                                       bool right) {
+  double const log_total = std::log(total);
+  double loss = (1.0 - smoothing) * (log_total + (largest - own));
+  if (smoothing != 0.0) {
+    loss += smoothing * (log_total + (largest - sum / vocabulary));
+  }
+  return {loss, right ? 1 : 0};
+}
+
+}  // namespace tandem
+
+// ---- tandem/kernels/host/vocabulary.hpp
+
+/// @file
+/// The rows of a softmax over a vocabulary: each row's loss in nats, whether it is right, and the
+/// gradient over its logits in their place. The reference, in any T; the products are Linear's.
+
+namespace tandem::host {
+
+/// results[r].loss = -Σ_v q_v log softmax(z)_v, q = (1 - smoothing) [v = target] + smoothing / V;
+/// with a gradient then z = (softmax(z) - q) · *scale. A row without a target (-1) has the loss 0
+/// and the gradient 0.
+///
+/// Shapes: logits (rows, V); targets (rows), or null: no row has one; scale (1), or null: the
+///         logits stay; results (rows).
+/// Cost:   V exponentials a row, twice that with the gradient.
+/// Order:  a row by itself, the logits in order, in double.
+/// @pre    -1 <= targets[r] < V. Logits may be as large as T holds; a NaN makes its row's loss one,
+///         and the row is not right.
+/// Source: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, arXiv:1512.00567, section 7 (smoothing)
+template <class T>
+TANDEM_NOINLINE void vocabulary_rows(Team& team, std::int64_t rows, int vocabulary, T* logits,
+                                     std::int32_t const* targets, double smoothing,
+                                     double const* scale, VocabularyRow* results) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    double const elsewhere = smoothing / vocabulary;
+    for (std::int64_t r = begin; r < end; ++r) {
+      T* const z = logits + r * vocabulary;
+      std::int32_t const target = targets != nullptr ? targets[r] : -1;
+      if (target < 0) {
+        results[r] = {};
+        if (scale != nullptr) {
+          std::fill_n(z, vocabulary, T{0});
+        }
+        continue;
+      }
+      int best = 0;
+      double sum = 0;
+      for (int v = 0; v < vocabulary; ++v) {
+        best = z[v] > z[best] ? v : best;
+        sum += static_cast<double>(z[v]);
+      }
+      double const largest = static_cast<double>(z[best]);
+      double total = 0;
+      for (int v = 0; v < vocabulary; ++v) {
+        total += std::exp(static_cast<double>(z[v]) - largest);
+      }
+      results[r] = vocabulary_row(largest, total, static_cast<double>(z[target]), sum, vocabulary,
+                                  smoothing, best == target && total == total);
+      for (int v = 0; v < vocabulary && scale != nullptr; ++v) {
+        double const p = std::exp(static_cast<double>(z[v]) - largest) / total;
+        z[v] = static_cast<T>((p - elsewhere - (v == target ? 1 - smoothing : 0)) * *scale);
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// Any Vocabulary: logits of rows as Linear's op makes them, their gradient in their place, and
+/// what that op makes of it. The gradient is Pass::row_scale times that of a row's loss; dy is not
+/// read.
+///
+/// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient.
+/// The losses and dx have the same bits where Linear's do not depend on its batch; weights'
+/// gradients add chunk by chunk.
+/// @tparam Linear  the op of Linear<V> with or without a bias; or one of fewer words, which has
+///                 columns(): where in the logits of forward() the rows' targets stand
+/// @tparam Rows    run(): vocabulary_rows
+template <class T, class P, class Linear, class Rows>
+class VocabularyOp {
+ public:
+  /// @param more  arguments of Linear's behind its setup
+  VocabularyOp(OpSetup const& setup, int words, double smoothing, int chunk_rows,
+               auto const&... more)
+      : in_{setup.node.in},
+        words_{words},
+        smoothing_{smoothing},
+        chunked_{chunk_rows > 0},
+        chunk_{chunk_of(setup, chunk_rows)},
+        linear_{linear_setup(setup, words, chunk_), more...},
+        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
+        saved_{chunked_ ? 0 : logits_bytes()} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true,
+            .saved_bytes = saved_,
+            .scratch_bytes = linear_scratch_ +
+                             rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)}) +
+                             (chunked_ ? logits_bytes() : 0),
+            .packed_bytes = linear_.needs().packed_bytes};
+  }
+
+  void pack(Operands<T, P> const& o, Device& device) requires requires(Linear& linear) {
+    linear.pack(o, device);
+  }
+  { linear_.pack(o, device); }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    if (p.scores != nullptr) {
+      score(o, p);
+      return;
+    }
+    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
+      make_rows(part, some, p.training && !chunked_);
+      VocabularyRow const* const row = results(p.device);
+      T* y = o.y + 3 * first;
+      for (int r = 0; r < some.batch; ++r, y += 3) {
+        y[0] = static_cast<T>(row[r].loss);
+        y[1] = static_cast<T>(row[r].loss - static_cast<double>(y[0]));
+        y[2] = static_cast<T>(static_cast<float>(row[r].right));
+      }
+    });
+  }
+
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> part, Pass<Device> const& some) {
+      remake(part, some);
+      T* const dx = o.dx[0] + first * in_[1];
+      part.dx = &dx;
+      linear_.input_gradient(part, some);
+    });
+  }
+
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> some) {
+      remake(part, some);
+      some.accumulate = p.accumulate || first > 0;
+      linear_.weight_gradient(part, some);
+    });
+  }
+
+ private:
+  // The logits of each sample's last row.
+  void score(Operands<T, P> const& o, Pass<Device> const& p) {
+    std::int64_t const at_once = p.time == 1 ? chunk_ : 1;  // then these rows stand together
+    for (std::int64_t sample = 0; sample < p.batch; sample += at_once) {
+      T const* const x = o.x[0] + ((sample + 1) * p.time - 1) * in_[1];
+      Operands<T, P> part = o;
+      part.x = &x;
+      part.y = logits(o, p.device);
+      Pass<Device> some = p;
+      some.batch = static_cast<int>(std::min<std::int64_t>(at_once, p.batch - sample));
+      some.lengths = nullptr;
+      linear_.forward(part, some);
+      for (std::int64_t i = 0; i < std::int64_t{some.batch} * words_; ++i) {
+        p.scores[sample * words_ + i] = static_cast<float>(part.y[i]);
+      }
+    }
+    std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
+  }
+
+  static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  static std::int64_t chunk_of(OpSetup const& setup, int chunk_rows) {
+    std::int64_t const all = setup.node.in.rows(setup.batch, setup.node.in[0]);
+    return std::max<std::int64_t>(1,
+                                  chunk_rows > 0 ? std::min<std::int64_t>(all, chunk_rows) : all);
+  }
+  static OpSetup linear_setup(OpSetup setup, int words, std::int64_t chunk) {
+    setup.node.in = vector_shape(setup.node.in[1]);
+    setup.node.out = vector_shape(words);
+    setup.batch = static_cast<int>(chunk);
+    return setup;
+  }
+
+  [[nodiscard]] std::int64_t logits_bytes() const {
+    return chunk_ * words_ * static_cast<std::int64_t>(sizeof(T));
+  }
+  [[nodiscard]] VocabularyRow* results(Device& device) const {
+    return reinterpret_cast<VocabularyRow*>(device.scratch + linear_scratch_);
+  }
+  [[nodiscard]] T* logits(Operands<T, P> const& o, Device& device) const {
+    std::byte* const behind = reinterpret_cast<std::byte*>(results(device)) +
+                              rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)});
+    return reinterpret_cast<T*>(chunked_ ? behind : o.saved);
+  }
+
+  /// f(first, operands, pass) of each chunk: of the Linear on its rows, y and dy its logits. Once
+  /// for no rows, which have gradients of 0.
+  template <class F>
+  void each_chunk(Operands<T, P> const& o, Pass<Device> const& p, F const& f) const {
+    std::int64_t const rows = p.rows(in_);
+    for (std::int64_t first = 0; first == 0 || first < rows; first += chunk_) {
+      T const* const x = o.x[0] + first * in_[1];
+      Operands<T, P> part = o;
+      part.x = &x;
+      part.y = logits(o, p.device);
+      part.dy = part.y;
+      Pass<Device> some = p;
+      some.batch = static_cast<int>(std::min(chunk_, rows - first));
+      some.lengths = nullptr;
+      some.targets = p.targets != nullptr ? p.targets + first : nullptr;
+      f(first, part, some);
+    }
+  }
+
+  void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
+    linear_.forward(part, some);
+    std::int32_t const* targets = some.targets;
+    if constexpr (requires { linear_.columns(); }) {
+      targets = linear_.columns();
+    }
+    Rows::run(some.device.team, some.batch, words_, part.y, targets, smoothing_,
+              gradient ? some.row_scale : nullptr, results(some.device));
+  }
+  void remake(Operands<T, P> const& part, Pass<Device> const& some) {
+    if (chunked_) {
+      make_rows(part, some, true);
+    }
+  }
+
+  Shape in_;
+  int words_;
+  double smoothing_;
+  bool chunked_;
+  std::int64_t chunk_;
+  Linear linear_;
+  std::int64_t linear_scratch_;
+  std::int64_t saved_;
+};
+
+/// The portable kernel, for VocabularyOp.
+struct VocabularyByRow {
+  template <class T>
+  static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
+                  std::int32_t const* targets, double smoothing, double const* scale,
+                  VocabularyRow* results) {
+    vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale, results);
+  }
+};
+
+}  // namespace host
+
+template <int V, class... Options, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled == 0)
+struct Op<Vocabulary<V, Options...>, BasicHost<Portable, Precision>>
+    : host::VocabularyOp<
+          typename Precision::Scalar, typename Precision::Master,
+          host::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+          host::VocabularyByRow> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : host::VocabularyOp<typename Precision::Scalar, typename Precision::Master,
+                           host::LinearOp<typename Precision::Scalar, L::bias>,
+                           host::VocabularyByRow>{setup, V, L::options.smoothing,
+                                                  L::options.chunk_rows} {}
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace host {
+
+/// The logits of a step's sample, and behind them that of each row's target: a Linear<S + 1> whose
+/// weight is gathered in each pass, for VocabularyOp.
+/// @tparam Linear  the op of a Linear with a bias; of T, it takes its weight packed where P is not
+///                 T
+template <class T, class P, class Linear>
+class SampledLinear {
+ public:
+  /// @param setup  of the Linear<S + 1>
+  SampledLinear(OpSetup const& setup, int vocabulary, bool bias)
+      : vocabulary_{vocabulary},
+        channels_{setup.node.in[0]},
+        sampled_{setup.node.out[0] - 1},
+        layer_{static_cast<std::uint32_t>(setup.index)},
+        bias_{bias},
+        linear_{setup},
+        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
+        sample_{vocabulary, sampled_},
+        columns_(static_cast<std::size_t>(std::max(setup.batch, 1))) {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true, .scratch_bytes = linear_scratch_ + rows_bytes() + bias_bytes()};
+  }
+
+  /// Of the rows of the last forward().
+  [[nodiscard]] std::int32_t const* columns() const { return columns_.data(); }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    with_sample(o, p, [&](Operands<T, P> const& of_sample) { linear_.forward(of_sample, p); });
+    target_logits(p.device.team, sample_, p.batch, channels_, o.x[0], o.parameter[0], bias(o),
+                  p.targets, o.y, columns_.data());
+  }
+
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    with_sample(o, p,
+                [&](Operands<T, P> const& of_sample) { linear_.input_gradient(of_sample, p); });
+    add_target_input_gradient(p.device.team, p.batch, sampled_, channels_, o.dy, o.parameter[0],
+                              p.targets, o.dx[0]);
+  }
+
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    draw(p);
+    P* const gradient[2] = {rows<P>(p.device), bias_of(p.device)};
+    Operands<T, P> of_sample = o;
+    of_sample.gradient = gradient;
+    Pass<Device> overwriting = p;
+    overwriting.accumulate = false;
+    linear_.weight_gradient(of_sample, overwriting);
+    spread_sample(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0], gradient[1],
+                  o.x[0], o.dy, p.targets, o.gradient[0], bias_ ? o.gradient[1] : nullptr,
+                  p.accumulate);
+  }
+
+ private:
+  static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  [[nodiscard]] std::int64_t rows_bytes() const {  // of the sample's weights, then their gradient
+    return rounded(std::int64_t{sampled_ + 1} * channels_ * static_cast<std::int64_t>(sizeof(P)));
+  }
+  [[nodiscard]] std::int64_t bias_bytes() const {
+    return rounded((std::int64_t{sampled_} + 1) * static_cast<std::int64_t>(sizeof(P)));
+  }
+  template <class E>
+  [[nodiscard]] E* rows(Device& device) const {
+    return reinterpret_cast<E*>(device.scratch + linear_scratch_);
+  }
+  [[nodiscard]] P* bias_of(Device& device) const {
+    return reinterpret_cast<P*>(device.scratch + linear_scratch_ + rows_bytes());
+  }
+  [[nodiscard]] P const* bias(Operands<T, P> const& o) const {
+    return bias_ ? o.parameter[1] : nullptr;
+  }
+
+  void draw(Pass<Device> const& p) {
+    sample_.draw(p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_);
+  }
+
+  /// f(operands), the weights of which are the sample's.
+  template <class F>
+  void with_sample(Operands<T, P> const& o, Pass<Device> const& p, F const& f) {
+    draw(p);
+    gather_sample(p.device.team, sample_, channels_, o.parameter[0], bias(o), rows<T>(p.device),
+                  bias_of(p.device));
+    P* const parameter[2] = {rows<P>(p.device), bias_of(p.device)};
+    Operands<T, P> of_sample = o;
+    of_sample.parameter = parameter;
+    of_sample.packed = device_bytes(p.device);
+    f(of_sample);
+  }
+  [[nodiscard]] std::byte* device_bytes(Device& device) const {
+    return device.scratch + linear_scratch_;
+  }
+
+  int vocabulary_;
+  int channels_;
+  int sampled_;
+  std::uint32_t layer_;
+  bool bias_;
+  Linear linear_;
+  std::int64_t linear_scratch_;
+  LogUniformSample sample_;
+  std::vector<std::int32_t> columns_;
+};
+
+/// Any Vocabulary with Sampled.
+///
+/// The weights of all words are packed where a pass wants them all, and only once between updates.
+/// @tparam Linear  the op of a Linear with a bias
+/// @tparam Whole   VocabularyOp of all words
+template <class T, class P, class Linear, class Whole, class Rows>
+class SampledVocabularyOp {
+ public:
+  SampledVocabularyOp(OpSetup const& setup, int words, int sampled, bool bias, int chunk_rows)
+      : sampled_{setup, sampled + 1, 0.0, chunk_rows, words, bias},
+        whole_{setup, words, 0.0, chunk_rows > 0 ? chunk_rows : rows_of(setup, words, sampled)} {}
+
+  [[nodiscard]] OpNeeds needs() const {
+    OpNeeds all = sampled_.needs();
+    all.scratch_bytes = std::max(all.scratch_bytes, whole_.needs().scratch_bytes);
+    std::int64_t const packed = whole_.needs().packed_bytes;
+    all.packed_bytes = packed > 0 ? packed + flag_bytes : 0;
+    return all;
+  }
+
+  void pack(Operands<T, P> const& o, Device&) requires requires(Whole& whole, Device& device) {
+    whole.pack(o, device);
+  }
+  {
+    if (whole_.needs().packed_bytes > 0) {
+      *o.packed = std::byte{0};
+    }
+  }
+
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    if (p.training && p.scores == nullptr) {
+      sampled_.forward(o, p);
+    } else {
+      whole_.forward(packed(o, p.device), p);
+    }
+  }
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    sampled_.input_gradient(o, p);
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    sampled_.weight_gradient(o, p);
+  }
+
+ private:
+  static constexpr std::int64_t flag_bytes = 64;  // before packed weights: whether they are
+
+  /// As many rows of all words' logits as have the memory of the sampled ones, but no fewer than
+  /// 64: these cost the more, as each chunk reads all weights (measured for 640 rows of 100,000
+  /// words by 2,048, 256 channels, fp32, one thread of a Zen 4: 13 rows at a time 1,130 ms of
+  /// process CPU time, 64 520, 640 410).
+  static int rows_of(OpSetup const& setup, int words, int sampled) {
+    std::int64_t const rows = setup.node.in.rows(setup.batch, setup.node.in[0]);
+    return static_cast<int>(std::max<std::int64_t>(64, rows * (sampled + 1) / words));
+  }
+
+  Operands<T, P> packed(Operands<T, P> o, Device& device) {
+    if constexpr (requires { whole_.pack(o, device); }) {
+      if (whole_.needs().packed_bytes > 0) {
+        std::byte* const flag = o.packed;
+        o.packed += flag_bytes;
+        if (*flag == std::byte{0}) {
+          whole_.pack(o, device);
+          *flag = std::byte{1};
+        }
+      }
+    }
+    return o;
+  }
+
+  VocabularyOp<T, P, SampledLinear<T, P, Linear>, Rows> sampled_;
+  Whole whole_;
+};
+
+}  // namespace host
+
+template <int V, class... Options, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled > 0)
+struct Op<Vocabulary<V, Options...>, BasicHost<Portable, Precision>>
+    : host::SampledVocabularyOp<
+          typename Precision::Scalar, typename Precision::Master,
+          host::LinearOp<typename Precision::Scalar, true>,
+          host::VocabularyOp<
+              typename Precision::Scalar, typename Precision::Master,
+              host::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+              host::VocabularyByRow>,
+          host::VocabularyByRow> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : Op::SampledVocabularyOp{setup, V, L::options.sampled, L::bias, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem
@@ -32256,282 +35773,6 @@ struct Op<MeanOverTime, BasicHost<Kernels, Precision>>
 
 }  // namespace tandem
 
-// ---- tandem/ops/host/vocabulary.hpp
-
-/// @file
-/// Vocabulary on Host: a Linear's products around the rows of a softmax.
-
-// ---- tandem/kernels/functors/vocabulary.hpp
-
-/// @file
-/// VocabularyRow: what a criterion over a vocabulary finds of one row of logits.
-
-namespace tandem {
-
-/// Of a row without a target: all 0.
-struct VocabularyRow {
-  double loss = 0.0;       ///< in nats
-  std::int64_t right = 0;  ///< 1 if the target's logit is the largest, the first of equals
-};
-
-/// From a row's largest logit, Σ exp(z - largest), the target's logit and Σ z.
-TANDEM_HOST_DEVICE inline VocabularyRow vocabulary_row(double largest, double total, double own,
-                                                       double sum, int vocabulary, double smoothing,
-                                                       bool right) {
-  double const log_total = std::log(total);
-  double loss = (1.0 - smoothing) * (log_total + (largest - own));
-  if (smoothing != 0.0) {
-    loss += smoothing * (log_total + (largest - sum / vocabulary));
-  }
-  return {loss, right ? 1 : 0};
-}
-
-}  // namespace tandem
-
-// ---- tandem/kernels/host/vocabulary.hpp
-
-/// @file
-/// The rows of a softmax over a vocabulary: each row's loss in nats, whether it is right, and the
-/// gradient over its logits in their place. The reference, in any T; the products are Linear's.
-
-namespace tandem::host {
-
-/// results[r].loss = -Σ_v q_v log softmax(z)_v, q = (1 - smoothing) [v = target] + smoothing / V;
-/// with a gradient then z = (softmax(z) - q) · *scale. A row without a target (-1) has the loss 0
-/// and the gradient 0.
-///
-/// Shapes: logits (rows, V); targets (rows), or null: no row has one; scale (1), or null: the
-///         logits stay; results (rows).
-/// Cost:   V exponentials a row, twice that with the gradient.
-/// Order:  a row by itself, the logits in order, in double.
-/// @pre    -1 <= targets[r] < V. Logits may be as large as T holds; a NaN makes its row's loss one,
-///         and the row is not right.
-/// Source: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, arXiv:1512.00567, section 7 (smoothing)
-template <class T>
-TANDEM_NOINLINE void vocabulary_rows(Team& team, std::int64_t rows, int vocabulary, T* logits,
-                                     std::int32_t const* targets, double smoothing,
-                                     double const* scale, VocabularyRow* results) {
-  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
-    double const elsewhere = smoothing / vocabulary;
-    for (std::int64_t r = begin; r < end; ++r) {
-      T* const z = logits + r * vocabulary;
-      std::int32_t const target = targets != nullptr ? targets[r] : -1;
-      if (target < 0) {
-        results[r] = {};
-        if (scale != nullptr) {
-          std::fill_n(z, vocabulary, T{0});
-        }
-        continue;
-      }
-      int best = 0;
-      double sum = 0;
-      for (int v = 0; v < vocabulary; ++v) {
-        best = z[v] > z[best] ? v : best;
-        sum += static_cast<double>(z[v]);
-      }
-      double const largest = static_cast<double>(z[best]);
-      double total = 0;
-      for (int v = 0; v < vocabulary; ++v) {
-        total += std::exp(static_cast<double>(z[v]) - largest);
-      }
-      results[r] = vocabulary_row(largest, total, static_cast<double>(z[target]), sum, vocabulary,
-                                  smoothing, best == target && total == total);
-      for (int v = 0; v < vocabulary && scale != nullptr; ++v) {
-        double const p = std::exp(static_cast<double>(z[v]) - largest) / total;
-        z[v] = static_cast<T>((p - elsewhere - (v == target ? 1 - smoothing : 0)) * *scale);
-      }
-    }
-  });
-}
-
-}  // namespace tandem::host
-
-namespace tandem {
-
-namespace host {
-
-/// Any Vocabulary: logits of rows as Linear's op makes them, their gradient in their place, and
-/// what that op makes of it. The gradient is Pass::row_scale times that of a row's loss; dy is not
-/// read.
-///
-/// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient.
-/// The losses and dx have the same bits where Linear's do not depend on its batch; weights'
-/// gradients add chunk by chunk.
-/// @tparam Linear  the op of Linear<V> with or without a bias
-/// @tparam Rows    run(): vocabulary_rows
-template <class T, class P, class Linear, class Rows>
-class VocabularyOp {
- public:
-  VocabularyOp(OpSetup const& setup, int words, double smoothing, int chunk_rows)
-      : in_{setup.node.in},
-        words_{words},
-        smoothing_{smoothing},
-        chunked_{chunk_rows > 0},
-        chunk_{chunk_of(setup, chunk_rows)},
-        linear_{linear_setup(setup, words, chunk_)},
-        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
-        saved_{chunked_ ? 0 : logits_bytes()} {}
-
-  [[nodiscard]] OpNeeds needs() const {
-    return {.input = true,
-            .saved_bytes = saved_,
-            .scratch_bytes = linear_scratch_ +
-                             rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)}) +
-                             (chunked_ ? logits_bytes() : 0),
-            .packed_bytes = linear_.needs().packed_bytes};
-  }
-
-  void pack(Operands<T, P> const& o, Device& device) requires requires(Linear& linear) {
-    linear.pack(o, device);
-  }
-  { linear_.pack(o, device); }
-
-  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.scores != nullptr) {
-      score(o, p);
-      return;
-    }
-    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
-      make_rows(part, some, p.training && !chunked_);
-      VocabularyRow const* const row = results(p.device);
-      T* y = o.y + 3 * first;
-      for (int r = 0; r < some.batch; ++r, y += 3) {
-        y[0] = static_cast<T>(row[r].loss);
-        y[1] = static_cast<T>(row[r].loss - static_cast<double>(y[0]));
-        y[2] = static_cast<T>(static_cast<float>(row[r].right));
-      }
-    });
-  }
-
-  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
-    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> part, Pass<Device> const& some) {
-      remake(part, some);
-      T* const dx = o.dx[0] + first * in_[1];
-      part.dx = &dx;
-      linear_.input_gradient(part, some);
-    });
-  }
-
-  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
-    each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> some) {
-      remake(part, some);
-      some.accumulate = p.accumulate || first > 0;
-      linear_.weight_gradient(part, some);
-    });
-  }
-
- private:
-  // The logits of each sample's last row.
-  void score(Operands<T, P> const& o, Pass<Device> const& p) {
-    for (std::int64_t sample = 0; sample < p.batch; ++sample) {
-      T const* const x = o.x[0] + ((sample + 1) * p.time - 1) * in_[1];
-      Operands<T, P> part = o;
-      part.x = &x;
-      part.y = logits(o, p.device);
-      Pass<Device> one = p;
-      one.batch = 1;
-      linear_.forward(part, one);
-      for (int word = 0; word < words_; ++word) {
-        p.scores[sample * words_ + word] = static_cast<float>(part.y[word]);
-      }
-    }
-    std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
-  }
-
-  static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-  static std::int64_t chunk_of(OpSetup const& setup, int chunk_rows) {
-    std::int64_t const all = setup.node.in.rows(setup.batch, setup.node.in[0]);
-    return std::max<std::int64_t>(1,
-                                  chunk_rows > 0 ? std::min<std::int64_t>(all, chunk_rows) : all);
-  }
-  static OpSetup linear_setup(OpSetup setup, int words, std::int64_t chunk) {
-    setup.node.in = vector_shape(setup.node.in[1]);
-    setup.node.out = vector_shape(words);
-    setup.batch = static_cast<int>(chunk);
-    return setup;
-  }
-
-  [[nodiscard]] std::int64_t logits_bytes() const {
-    return chunk_ * words_ * static_cast<std::int64_t>(sizeof(T));
-  }
-  [[nodiscard]] VocabularyRow* results(Device& device) const {
-    return reinterpret_cast<VocabularyRow*>(device.scratch + linear_scratch_);
-  }
-  [[nodiscard]] T* logits(Operands<T, P> const& o, Device& device) const {
-    std::byte* const behind = reinterpret_cast<std::byte*>(results(device)) +
-                              rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)});
-    return reinterpret_cast<T*>(chunked_ ? behind : o.saved);
-  }
-
-  /// f(first, operands, pass) of each chunk: of the Linear on its rows, y and dy its logits. Once
-  /// for no rows, which have gradients of 0.
-  template <class F>
-  void each_chunk(Operands<T, P> const& o, Pass<Device> const& p, F const& f) const {
-    std::int64_t const rows = p.rows(in_);
-    for (std::int64_t first = 0; first == 0 || first < rows; first += chunk_) {
-      T const* const x = o.x[0] + first * in_[1];
-      Operands<T, P> part = o;
-      part.x = &x;
-      part.y = logits(o, p.device);
-      part.dy = part.y;
-      Pass<Device> some = p;
-      some.batch = static_cast<int>(std::min(chunk_, rows - first));
-      some.lengths = nullptr;
-      some.targets = p.targets != nullptr ? p.targets + first : nullptr;
-      f(first, part, some);
-    }
-  }
-
-  void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
-    linear_.forward(part, some);
-    Rows::run(some.device.team, some.batch, words_, part.y, some.targets, smoothing_,
-              gradient ? some.row_scale : nullptr, results(some.device));
-  }
-  void remake(Operands<T, P> const& part, Pass<Device> const& some) {
-    if (chunked_) {
-      make_rows(part, some, true);
-    }
-  }
-
-  Shape in_;
-  int words_;
-  double smoothing_;
-  bool chunked_;
-  std::int64_t chunk_;
-  Linear linear_;
-  std::int64_t linear_scratch_;
-  std::int64_t saved_;
-};
-
-/// The portable kernel, for VocabularyOp.
-struct VocabularyByRow {
-  template <class T>
-  static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
-                  std::int32_t const* targets, double smoothing, double const* scale,
-                  VocabularyRow* results) {
-    vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale, results);
-  }
-};
-
-}  // namespace host
-
-template <int V, class... Options, class Precision>
-struct Op<Vocabulary<V, Options...>, BasicHost<Portable, Precision>>
-    : host::VocabularyOp<
-          typename Precision::Scalar, typename Precision::Master,
-          host::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
-          host::VocabularyByRow> {
-  using L = Vocabulary<V, Options...>;
-  explicit Op(OpSetup const& setup)
-      : host::VocabularyOp<typename Precision::Scalar, typename Precision::Master,
-                           host::LinearOp<typename Precision::Scalar, L::bias>,
-                           host::VocabularyByRow>{setup, V, L::options.smoothing,
-                                                  L::options.chunk_rows} {}
-};
-
-}  // namespace tandem
-
 // ---- tandem/ops/null.hpp
 
 /// @file
@@ -32589,6 +35830,8 @@ struct Verbs<Null> {
   static void copy(host::Device&, float const*, float*, std::int64_t) {}
   static void sum(host::Device&, float const* const*, int, float*, std::int64_t) {}
   static double sum_of_squares(host::Device&, float const*, std::int64_t) { return 0.0; }
+  static void gather_rows(host::Device&, std::byte const*, std::byte*, std::int32_t const*,
+                          std::int64_t, std::int64_t) {}
   template <class Functor>
   static void each(host::Device&, std::int64_t, Functor const&) {}
 };
@@ -32659,6 +35902,7 @@ struct Adagrad {
 
   static constexpr std::string_view name = "Adagrad";
   static constexpr std::string_view state_names[] = {"sum"};
+  static constexpr bool keeps_untouched = true;
   [[nodiscard]] constexpr float initial(int /*state*/) const { return initial_accumulator_value; }
   struct Rate {
     double value;
@@ -33211,8 +36455,9 @@ struct DeviceMemory {
   std::int64_t parameters = 0;
   std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
-  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers
+  std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers, and rows
   std::int64_t optimizer_state = 0;
+  std::int64_t states = 0;      ///< of Stateful layers, twice
   std::int64_t exchange = 0;    ///< averages of two models on their way
   std::int64_t kept = 0;        ///< activations of all live microbatches
   std::int64_t recomputed = 0;  ///< of one run of layers
@@ -33221,8 +36466,8 @@ struct DeviceMemory {
       0;  ///< those that live at once, of one backward pass or of all not yet retired
 
   [[nodiscard]] constexpr std::int64_t total() const {
-    return parameters + versions + weights + gradients + optimizer_state + exchange + kept +
-           recomputed + passing + activation_gradients;
+    return parameters + versions + weights + gradients + optimizer_state + states + exchange +
+           kept + recomputed + passing + activation_gradients;
   }
 };
 
@@ -33237,14 +36482,18 @@ struct StageMemory {
 /// What a device trains, in values: what the compiler knows of a program, or a planner has made up.
 struct MemoryTask {
   std::int64_t batch = 1;         ///< samples of the largest microbatch
+  std::int64_t samples = 0;       ///< of all microbatches of the replica; 0: of one
   std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
   std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
   std::int64_t trained = 0;       ///< of those that are not frozen
-  int states = 1;                 ///< arrays of the optimizer's state
-  int gradients = 1;              ///< buffers
-  int places = 1;                 ///< of weights, as WeightPlaces::count()
-  bool reproducible = false;      ///< the strategy is
+  std::int64_t dense = 0;         ///< of these: whose gradients are not GradientRows
+  int microbatches = 1;           ///< of a replica
+  int replicas = 1;
+  int states = 1;             ///< arrays of the optimizer's state
+  int gradients = 1;          ///< buffers
+  int places = 1;             ///< of weights, as WeightPlaces::count()
+  bool reproducible = false;  ///< the strategy is
   Averaging averaging{};
   StageMemory const* stage = nullptr;
   int stages = 0;
@@ -33299,11 +36548,28 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   DeviceMemory memory{.parameters = task.elements * task.master_bytes,
                       .versions = others * task.master_bytes,
                       .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
-                      .gradients = task.trained * task.master_bytes * task.gradients,
+                      .gradients = task.dense * task.master_bytes * task.gradients,
                       .optimizer_state = task.trained * task.master_bytes * task.states};
+  for (int p = 0; p < graph.parameters; ++p) {
+    GraphParameter const& own = graph.parameter[p];
+    if (own.parameter.touched.sparse() && !own.frozen) {
+      memory.gradients += RowGradientSize{own.parameter,
+                                          {.batch = task.batch,
+                                           .microbatches = task.microbatches,
+                                           .replicas = task.replicas,
+                                           .buffers = task.gradients},
+                                          task.master_bytes}
+                              .bytes();
+    }
+  }
   if (task.averaging.has_buffer()) {
     bool const with_state = task.averaging.what == Averaged::weights_and_state;
     memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
+  }
+  for (int n = 0; n < graph.nodes; ++n) {
+    CarriedState const& own = graph.node[n].carried;
+    std::int64_t const bytes = own.c * task.master_bytes + own.h * task.scalar_bytes;
+    memory.states += 2 * std::max(task.samples, task.batch) * ((bytes + 7) / 8 * 8);
   }
   detail::count_activations(graph, task, memory);
   return memory;
@@ -33330,19 +36596,22 @@ constexpr DeviceMemory device_memory(int batch, int states) {
                             : live_microbatches(Whole::table, Whole::map, own.id),
                 .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
   }
-  return tandem::device_memory(Device::graph, {.batch = largest_microbatch(batch, batching),
-                                               .master_bytes = sizeof(typename Precision::Master),
-                                               .scalar_bytes = sizeof(typename Precision::Scalar),
-                                               .elements = Device::layout.elements,
-                                               .trained = Device::layout.trained,
-                                               .states = states,
-                                               .gradients = buffers,
-                                               .places = Device::places.count(),
-                                               .reproducible = batching.reproducible,
-                                               .averaging = Whole::averaging,
-                                               .stage = stage,
-                                               .stages = Device::stages.count,
-                                               .segment = Device::segments.of});
+  return tandem::device_memory(
+      Device::graph,
+      {.batch = largest_microbatch(batch, batching),
+       .samples = std::int64_t{largest_microbatch(batch, batching)} * batching.microbatches,
+       .master_bytes = sizeof(typename Precision::Master),
+       .scalar_bytes = sizeof(typename Precision::Scalar),
+       .elements = Device::layout.elements,
+       .trained = Device::layout.trained,
+       .states = states,
+       .gradients = buffers,
+       .places = Device::places.count(),
+       .reproducible = batching.reproducible,
+       .averaging = Whole::averaging,
+       .stage = stage,
+       .stages = Device::stages.count,
+       .segment = Device::segments.of});
 }
 
 }  // namespace detail
@@ -37089,6 +40358,63 @@ constexpr Asynchrony asynchrony_of() {
   }
 }
 
+/// Whether a layer of @p graph is Stateful.
+template <GraphSize Size>
+constexpr bool carries_states(Graph<Size> const& graph) {
+  bool any = false;
+  for (int n = 0; n < Size.nodes; ++n) {
+    any = any || graph.node[n].carried.any();
+  }
+  return any;
+}
+
+/// Trained parameters whose gradients are GradientRows.
+template <GraphSize Size>
+constexpr bool has_row_gradients(Graph<Size> const& graph) {
+  bool any = false;
+  for (int p = 0; p < Size.parameters; ++p) {
+    any = any || (graph.parameter[p].parameter.touched.sparse() && !graph.parameter[p].frozen);
+  }
+  return any;
+}
+
+/// Whether some layer shares one of these.
+template <GraphSize Size>
+constexpr bool shares_row_gradients(Graph<Size> const& graph) {
+  bool any = false;
+  for (int p = 0; p < Size.parameters; ++p) {
+    int const owner = graph.parameter[p].shared;
+    any = any || (owner >= 0 && !graph.parameter[p].frozen &&
+                  (graph.parameter[p].parameter.touched.sparse() ||
+                   graph.parameter[owner].parameter.touched.sparse()));
+  }
+  return any;
+}
+
+template <bool Shared, bool IsAsynchronous, bool HasTwoCopies>
+struct RowGradientsAreSound {
+  static constexpr bool value = true;
+  static_assert(!Shared,
+                "Shares<W> with RowGradient: the weight that both layers share has one gradient, "
+                "and the other layer's is dense; leave RowGradient out");
+  static_assert(Shared || !IsAsynchronous,
+                "RowGradient in an asynchronous pipeline: its stages keep several versions of all "
+                "weights; leave RowGradient out, or take a synchronous schedule");
+  static_assert(Shared || IsAsynchronous || !HasTwoCopies,
+                "RowGradient where each device has parts of two copies of the model (Chimera, "
+                "DualPipe, CrossModelParallel): whole arrays of gradients or weights are added "
+                "there; leave RowGradient out, or take another schedule");
+};
+
+template <bool Carries, bool IsAsynchronous>
+struct StatesAreSound {
+  static constexpr bool value = true;
+  static_assert(!Carries || !IsAsynchronous,
+                "Stateful in an asynchronous pipeline: its stages are at different steps, so that "
+                "there is no moment between two of them at which a state could be kept or begin "
+                "anew; take a synchronous schedule, such as OneFOneB");
+};
+
 template <bool Shared, bool IsAsynchronous, bool IsOrdered>
 struct TiesAreSound {
   static constexpr bool value = true;
@@ -37167,6 +40493,15 @@ struct Program {
   static constexpr auto ties = find_ties<count_ties(network)>(network, partition, map);
   static_assert(detail::TiesAreSound < ties.crosses(), asynchrony.on(),
                 ties.widest() <= 2 || !batching.reproducible > ::value);
+  /// Whether gradients are GradientRows.
+  static constexpr bool has_row_gradients = detail::has_row_gradients(network);
+  static_assert(detail::RowGradientsAreSound < has_row_gradients &&
+                    detail::shares_row_gradients(network),
+                has_row_gradients&& asynchrony.on(),
+                has_row_gradients && (map.copies > 1) > ::value);
+  /// Whether steps hand states on.
+  static constexpr bool stateful = detail::carries_states(network);
+  static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(
@@ -38722,7 +42057,8 @@ void check_finite(std::string const& path, std::span<TensorView const> tensors) 
 /// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
 /// training, tandem.learning_rate as a double; where the loss is scaled, tandem.loss_scale as a
 /// float, tandem.loss_scale_steps and tandem.skipped_steps; averages of weights are
-/// "average.<name>". Shapes are those of PyTorch's layers of the same name. Of two models that may
+/// "average.<name>"; states of Stateful layers, (samples, numbers), are "state.<path>.h" and
+/// "state.<path>.c". Shapes are those of PyTorch's layers of the same name. Of two models that may
 /// differ the second one's parameters are there, too, their names behind "second."; a strategy with
 /// one model reads the mean of both, and one with two gives both what a file has for one.
 
@@ -39509,6 +42845,8 @@ struct TrainingPosition {
   /// In place of the optimizer's, before schedule and groups; -1: the optimizer's.
   double learning_rate = -1.0;
   LossScale scaling{};  ///< of the next step's loss, where losses are scaled
+  /// Of a network with Stateful layers: samples whose states go on; 0: they begin.
+  int streams = 0;
 
   [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
 };
@@ -39595,11 +42933,16 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 template <class T>
 void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      std::vector<std::string> const& state_names, TrainingPosition position,
-                     std::string const& optimizer, NonFinite non_finite = NonFinite::refused) {
+                     std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
+                     std::vector<NamedState<T>> const& states = {}) {
   auto const once = detail::each_once(parameters);
   std::vector<TensorView> tensors = detail::checkpoint_tensors(once, state_names);
   for (TensorView const& tensor : detail::average_tensors(once)) {
     tensors.push_back(tensor);
+  }
+  for (NamedState<T> const& state : states) {
+    tensors.push_back(detail::view_of(state.name, {2, {position.streams, state.numbers}},
+                                      std::span<T const>{state.value}));
   }
   for (detail::PositionField const& field : detail::position_fields) {
     tensors.push_back(detail::view_of(field.name, vector_shape(1),
@@ -40755,7 +44098,7 @@ struct TrainerOptions {
   std::optional<LossScaling> loss_scaling{};
   std::vector<ParameterGroup> groups{};
   WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
-  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation and dropout
+  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
   bool shuffle = true;
   bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
   int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
@@ -40773,6 +44116,7 @@ struct TrainerOptions {
   /// but several ranks of one process that talk through NCCL, which may wait for each other for
   /// ever.
   std::optional<bool> record{};
+  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
 };
 
 /// One pass over the training data.
@@ -41229,7 +44573,7 @@ std::size_t letters_between(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.",
+inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
                                                       "second."};
 
 /// The tensors of a file under the names of a network.
@@ -41355,6 +44699,769 @@ class FileWeights {
 }  // namespace detail
 
 }  // namespace tandem
+
+// ---- tandem/train/decode_network.hpp
+
+/// @file
+/// Which networks a Decoder can write with, and what it must know of one.
+
+// ---- tandem/train/decode.hpp
+
+/// @file
+/// Decoder: beam search of many sentences at once on a network whose rows come one by one. A beam
+/// is a batch: each hypothesis that is open is a sample.
+
+// ---- tandem/train/beam.hpp
+
+/// @file
+/// Beam, and BeamSearch: which hypotheses of one sentence go on, given the network's logits. It
+/// knows of no network.
+///
+/// Source: Wu et al., "Google's Neural Machine Translation System", arXiv:1609.08144, section 7;
+/// that finished hypotheses keep their place in the beam is as in NVIDIA's GNMT.
+
+namespace tandem {
+
+/// How to look for the likeliest text.
+struct Beam {
+  int width = 5;          ///< hypotheses of each sentence; 1 always takes the likeliest token
+  double length = 0.6;    ///< α: log probabilities are divided by ((5 + tokens) / 6)^α; 0: by 1
+  double coverage = 0.0;  ///< β of the penalty on parts of the source that are passed over
+  int tokens = 0;         ///< at most so many, the end among them; 0: as many as the network takes
+};
+
+/// A text that has been found.
+struct Hypothesis {
+  std::vector<std::int32_t> tokens{};  ///< without begin and end
+  double score = 0.0;                  ///< what hypotheses are compared by when all is written
+  double log_probability = 0.0;        ///< of the tokens, and of the end if there is one
+  bool ended = false;                  ///< by the end token; else there was no room for more
+};
+
+namespace detail {
+
+/// log Σ exp(logits). @throws ContractError  it is not finite
+template <class = void>  // compiled where it is called, not by every include
+double log_sum(std::span<float const> logits) {
+  float const largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (float const logit : logits) {
+    sum += double{std::exp(logit - largest)};
+  }
+  double const all = double{largest} + std::log(sum);
+  expects(is_finite(all),
+          "translate(data, beam): the network's logits are not finite; it has diverged, or its "
+          "weights were not loaded");
+  return all;
+}
+
+/// The indices of the @p count largest logits, from the largest on, the lower index among equals.
+/// Cost: a pass, and count for each that enters.
+template <class = void>
+void find_largest(std::span<float const> logits, int count, std::vector<std::int32_t>& largest) {
+  largest.clear();
+  auto const most = static_cast<std::size_t>(count);
+  auto const before = [&](std::int32_t a, std::int32_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  };
+  for (std::size_t v = 0; v < logits.size(); ++v) {
+    auto const token = static_cast<std::int32_t>(v);
+    if (largest.size() == most) {
+      if (!before(token, largest.back())) {
+        continue;
+      }
+      largest.pop_back();
+    }
+    largest.insert(std::upper_bound(largest.begin(), largest.end(), token, before), token);
+  }
+}
+
+}  // namespace detail
+
+/// The beam of one sentence.
+///
+/// In each round every hypothesis that has not ended may go on with any token, one that has stays
+/// as it is, and the `width` of largest log probability are the next beam: of equals that of the
+/// earlier hypothesis, then of the lower token. The round in which all have ended is the last. Then
+/// the score decides, log probability / ((5 + tokens) / 6)^α + β Σ_j log min(1, taken_j), the
+/// tokens counted with the end, taken_j being what all rows have taken of source row j; of equals
+/// the earlier.
+class BeamSearch {
+ public:
+  /// @pre beam.width >= 1
+  explicit BeamSearch(Beam const& beam) : beam_{beam}, all_(1) {}
+
+  /// Hypotheses that have not ended, whose logits the next round wants, in this order.
+  [[nodiscard]] int open() const {
+    return static_cast<int>(std::count_if(all_.begin(), all_.end(), is_open));
+  }
+  /// Of open hypothesis @p i: its last token. @pre a round has been
+  [[nodiscard]] std::int32_t last(int i) const { return nth_open(i).text.tokens.back(); }
+  /// The open hypothesis of the round before that it goes on from.
+  [[nodiscard]] int parent(int i) const { return nth_open(i).parent; }
+
+  /// A round. @param logits  (open(), vocabulary)
+  /// @param taken  of each open hypothesis what it has taken of each row of the source, or empty
+  /// @param end    the token that ends a text
+  /// @param last   there is no room for more
+  template <class = void>
+  void advance(std::span<float const> logits, std::span<std::span<float const> const> taken,
+               std::int32_t end, bool last) {
+    std::vector<Choice> choices;
+    std::vector<std::int32_t> largest;
+    std::size_t const words = logits.size() / static_cast<std::size_t>(std::max(open(), 1));
+    std::size_t row = 0;
+    for (std::size_t h = 0; h < all_.size(); ++h) {
+      if (!is_open(all_[h])) {
+        choices.push_back({all_[h].text.log_probability, h, row, -1});
+        continue;
+      }
+      auto const own = logits.subspan(row * words, words);
+      double const sum = detail::log_sum(own);
+      detail::find_largest(own, beam_.width, largest);
+      for (std::int32_t const token : largest) {
+        double const more = double{own[static_cast<std::size_t>(token)]} - sum;
+        choices.push_back({all_[h].text.log_probability + more, h, row, token});
+      }
+      ++row;
+    }
+    // They stand in the order that decides between equals.
+    std::stable_sort(choices.begin(), choices.end(), [](Choice const& a, Choice const& b) {
+      return a.log_probability > b.log_probability;
+    });
+    choices.resize(std::min(choices.size(), static_cast<std::size_t>(beam_.width)));
+    std::vector<Member> next;
+    for (Choice const& choice : choices) {
+      next.push_back(all_[choice.from]);
+      Member& own = next.back();
+      if (choice.token < 0) {
+        continue;
+      }
+      own.text.log_probability = choice.log_probability;
+      own.parent = static_cast<int>(choice.row);
+      own.passed_over = taken.empty() ? 0.0 : penalty(taken[choice.row]);
+      own.text.ended = choice.token == end;
+      own.closed = own.text.ended || last;
+      if (!own.text.ended) {
+        own.text.tokens.push_back(choice.token);
+      }
+    }
+    all_ = std::move(next);
+  }
+
+  /// What was found, the best first.
+  template <class = void>
+  [[nodiscard]] std::vector<Hypothesis> found() const {
+    std::vector<Hypothesis> list;
+    for (Member const& member : all_) {
+      list.push_back(member.text);
+      Hypothesis& own = list.back();
+      double const tokens = static_cast<double>(own.tokens.size()) + (own.ended ? 1.0 : 0.0);
+      own.score = own.log_probability / std::pow((5.0 + tokens) / 6.0, beam_.length) +
+                  beam_.coverage * member.passed_over;
+    }
+    std::stable_sort(list.begin(), list.end(),
+                     [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
+    return list;
+  }
+
+ private:
+  struct Member {
+    Hypothesis text{};
+    int parent = 0;
+    bool closed = false;
+    double passed_over = 0.0;  // Σ log min(1, taken)
+  };
+  struct Choice {
+    double log_probability;
+    std::size_t from;
+    std::size_t row;  // among those that are open
+    std::int32_t token;
+  };
+
+  static bool is_open(Member const& member) { return !member.closed; }
+  [[nodiscard]] Member const& nth_open(int i) const {
+    auto at = std::find_if(all_.begin(), all_.end(), is_open);
+    for (; i > 0; --i) {
+      at = std::find_if(at + 1, all_.end(), is_open);
+    }
+    return *at;
+  }
+  // A row of which nothing was taken counts as the smallest number does.
+  static double penalty(std::span<float const> taken) {
+    double sum = 0.0;
+    for (float const share : taken) {
+      sum += std::log(double{std::clamp(share, std::numeric_limits<float>::min(), 1.0F)});
+    }
+    return sum;
+  }
+
+  Beam beam_;
+  std::vector<Member> all_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Sentences to be translated, or prompts to be written on, as tokens.
+struct DecodeTask {
+  std::vector<std::vector<std::int32_t>> sources{};  ///< each as the network's first input
+  std::int32_t begin = 0;  ///< of two inputs: what the second one begins with
+  std::int32_t end = 0;    ///< ends a text; -1: nothing does
+};
+
+namespace detail {
+
+/// What a Decoder asks of the network: see StepBatch.
+struct DecodeCall {
+  std::int32_t const* x = nullptr;
+  int size = 0;
+  int time = 0;
+  std::int32_t const* lengths = nullptr;
+  std::int32_t const* second = nullptr;
+  int position = 0;
+  std::int32_t const* parents = nullptr;
+  float* scores = nullptr;
+  float* coverage = nullptr;
+};
+
+/// What of a network and a strategy a Decoder goes by.
+struct DecodeSizes {
+  int source = 0;  ///< rows of the first input at most
+  int target = 0;  ///< of the input that is written: the second one, if there are two
+  int vocabulary = 0;
+  bool two = false;
+  int attentions = 0;  ///< to the first input
+  int most = 0;        ///< samples of a step
+  int copies = 1;      ///< of the model on a replica's devices
+  Batching batching{};
+};
+
+/// @throws ContractError  @p beam, or a sentence of @p task, does not fit
+template <class = void>  // compiled where it is called, not by every include
+void check_decoding(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam) {
+  expects(beam.width >= 1 && beam.tokens >= 0 && is_finite(beam.length) && beam.length >= 0.0 &&
+              is_finite(beam.coverage) && beam.coverage >= 0.0,
+          "translate(data, beam): .width must be 1 or more, and .length, .coverage and .tokens 0 "
+          "or more");
+  expects(beam.coverage == 0.0 || sizes.attentions == 1,
+          "translate(data, beam): .coverage is of what an attention has taken of the source, but "
+          "the network has none to its first input, or several; leave .coverage at 0");
+  expects(task.end < sizes.vocabulary && (!sizes.two || (task.begin >= 0 && task.end >= 0)),
+          "translate(data, beam): begin and end must be tokens that the network writes");
+  for (std::size_t i = 0; i < task.sources.size(); ++i) {
+    auto const rows = static_cast<std::int64_t>(task.sources[i].size());
+    if (rows < 1 || rows > sizes.source) {
+      throw ContractError{"translate(data, beam): sentence " + std::to_string(i) + " has " +
+                          std::to_string(rows) + " tokens, but the network takes 1 to " +
+                          std::to_string(sizes.source)};
+    }
+    std::int64_t const room = sizes.target - (sizes.two ? 1 : rows) + 1;
+    if (beam.tokens > room) {
+      throw ContractError{"translate(data, beam): .tokens is " + std::to_string(beam.tokens) +
+                          ", but behind sentence " + std::to_string(i) +
+                          " the network has room for " + std::to_string(room)};
+    }
+  }
+}
+
+/// Which samples of a batch the same devices take, in the same copy of the model: in each such
+/// group hypotheses may go on from each other.
+class DecodeGroups {
+ public:
+  explicit DecodeGroups(DecodeSizes const& sizes) : sizes_{sizes} {}
+
+  [[nodiscard]] std::size_t count() const {
+    return static_cast<std::size_t>(sizes_.batching.replicas * sizes_.copies);
+  }
+  /// Samples of each group in a batch of @p total.
+  template <class = void>
+  [[nodiscard]] std::vector<int> of(int total) const {
+    std::vector<int> list(count());
+    for (int m = 0; m < sizes_.batching.all_microbatches(); ++m) {
+      int const group =
+          sizes_.batching.replica_of(m) * sizes_.copies + sizes_.batching.copy_of(m, sizes_.copies);
+      list[static_cast<std::size_t>(group)] += microbatch_size(total, m, sizes_.batching);
+    }
+    return list;
+  }
+  /// The smallest batch that has room for so many in each group.
+  template <class = void>
+  [[nodiscard]] int fit(std::vector<int> const& wanted) const {
+    int total = 0;
+    for (int const each : wanted) {
+      total += each;
+    }
+    while (total < sizes_.most && !fits(wanted, total)) {
+      ++total;
+    }
+    return total;
+  }
+  template <class = void>
+  [[nodiscard]] bool fits(std::vector<int> const& wanted, int total) const {
+    std::vector<int> const list = of(total);
+    bool all = true;
+    for (std::size_t g = 0; g < list.size(); ++g) {
+      all = all && wanted[g] <= list[g];
+    }
+    return all;
+  }
+
+ private:
+  DecodeSizes const& sizes_;
+};
+
+/// Sentences that are decoded together.
+class DecodeBatch {
+ public:
+  DecodeBatch(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam)
+      : sizes_{sizes}, task_{task}, beam_{beam}, groups_{sizes} {}
+
+  void add(std::size_t sentence, std::size_t group) {
+    lanes_.push_back({sentence, group, BeamSearch{beam_}});
+    longest_ = std::max(longest_, source(lanes_.back()).size());
+  }
+
+  /// @param forward  forward(DecodeCall)
+  template <class Forward>
+  void run(Forward const& forward, std::vector<std::vector<Hypothesis>>& found) {
+    auto const first = static_cast<int>(sizes_.two ? 1 : longest_);
+    int const rounds = beam_.tokens > 0 ? beam_.tokens : sizes_.target - first + 1;
+    place_sources();
+    for (int round = 0; round < rounds && open() > 0; ++round) {
+      if (round > 0) {
+        place_hypotheses();
+      }
+      ask(forward, round, first);
+      for (Lane& lane : lanes_) {
+        advance(lane, round + 1 == rounds);
+      }
+    }
+    for (Lane const& lane : lanes_) {
+      found[lane.sentence] = lane.search.found();
+    }
+  }
+
+ private:
+  struct Lane {
+    std::size_t sentence;
+    std::size_t group;
+    BeamSearch search;
+    int first = 0;  // sample of its first open hypothesis, behind which the others stand
+  };
+
+  [[nodiscard]] std::vector<std::int32_t> const& source(Lane const& lane) const {
+    return task_.sources[lane.sentence];
+  }
+  [[nodiscard]] int open() const {
+    int sum = 0;
+    for (Lane const& lane : lanes_) {
+      sum += lane.search.open();
+    }
+    return sum;
+  }
+
+  // Gives each lane its samples. A batch is as it was until it can be a good deal smaller, so that
+  // steps are of few sizes.
+  void place() {
+    std::vector<int> wanted(groups_.count());
+    for (Lane const& lane : lanes_) {
+      wanted[lane.group] += lane.search.open();
+    }
+    int const least = groups_.fit(wanted);
+    if (least > size_ || least <= size_ * 3 / 4 || !groups_.fits(wanted, size_)) {
+      size_ = least;
+    }
+    std::vector<int> next(groups_.count());
+    std::vector<int> const sizes = groups_.of(size_);
+    for (std::size_t g = 1; g < next.size(); ++g) {
+      next[g] = next[g - 1] + sizes[g - 1];
+    }
+    for (Lane& lane : lanes_) {
+      lane.first = next[lane.group];
+      next[lane.group] += lane.search.open();
+    }
+  }
+
+  // Samples of no lane have what the first lane has.
+  void place_sources() {
+    place();
+    auto const samples = static_cast<std::size_t>(size_);
+    x_.assign(samples * longest_, 0);
+    lengths_.assign(samples, 1);
+    for (Lane const& lane : lanes_) {
+      auto const at = static_cast<std::size_t>(lane.first);
+      std::copy(source(lane).begin(), source(lane).end(),
+                x_.begin() + static_cast<std::ptrdiff_t>(at * longest_));
+      lengths_[at] = static_cast<std::int32_t>(source(lane).size());
+    }
+    last_.assign(samples, task_.begin);
+  }
+
+  void place_hypotheses() {
+    std::vector<int> before;
+    for (Lane const& lane : lanes_) {
+      before.push_back(lane.first);
+    }
+    place();
+    last_.assign(static_cast<std::size_t>(size_), 0);
+    parents_.assign(static_cast<std::size_t>(size_), -1);
+    for (std::size_t l = 0; l < lanes_.size(); ++l) {
+      BeamSearch const& search = lanes_[l].search;
+      for (int i = 0; i < search.open(); ++i) {
+        auto const sample = static_cast<std::size_t>(lanes_[l].first + i);
+        last_[sample] = search.last(i);
+        parents_[sample] = static_cast<std::int32_t>(before[l] + search.parent(i));
+      }
+    }
+  }
+
+  template <class Forward>
+  void ask(Forward const& forward, int round, int first) {
+    bool const begins = round == 0;
+    logits_.resize(static_cast<std::size_t>(size_) * static_cast<std::size_t>(sizes_.vocabulary));
+    taken_.resize(beam_.coverage > 0.0 ? static_cast<std::size_t>(size_ * sizes_.source) : 0);
+    DecodeCall call{.size = size_,
+                    .position = begins ? 0 : first + round - 1,
+                    .parents = begins ? nullptr : parents_.data(),
+                    .scores = logits_.data(),
+                    .coverage = taken_.empty() ? nullptr : taken_.data()};
+    if (begins) {
+      call.x = x_.data();
+      call.time = static_cast<int>(longest_);
+      call.lengths = sizes_.two ? lengths_.data() : nullptr;
+    } else if (!sizes_.two) {
+      call.x = last_.data();
+      call.time = 1;
+    }
+    call.second = sizes_.two ? last_.data() : nullptr;
+    forward(call);
+  }
+
+  void advance(Lane& lane, bool last) {
+    int const open = lane.search.open();
+    if (open == 0) {
+      return;
+    }
+    auto const words = static_cast<std::size_t>(sizes_.vocabulary);
+    auto const first = static_cast<std::size_t>(lane.first);
+    std::vector<std::span<float const>> taken;
+    for (int i = 0; i < open && !taken_.empty(); ++i) {
+      auto const rows = static_cast<std::size_t>(sizes_.source);
+      taken.push_back(std::span{taken_}.subspan((first + static_cast<std::size_t>(i)) * rows,
+                                                source(lane).size()));
+    }
+    lane.search.advance(std::span<float const>{logits_}.subspan(
+                            first * words, static_cast<std::size_t>(open) * words),
+                        taken, task_.end, last);
+  }
+
+  DecodeSizes const& sizes_;
+  DecodeTask const& task_;
+  Beam const& beam_;
+  DecodeGroups groups_;
+  std::vector<Lane> lanes_;
+  std::size_t longest_ = 0;  // source
+  int size_ = 0;             // samples of the batch
+  std::vector<std::int32_t> x_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int32_t> last_;     // token of each sample
+  std::vector<std::int32_t> parents_;  // sample of the batch before
+  std::vector<float> logits_;
+  std::vector<float> taken_;
+};
+
+/// Hypotheses of each sentence, the best first. Sentences of like lengths go together; without a
+/// second input, of one length.
+/// @param forward  forward(DecodeCall): a step of the network
+/// @throws ContractError  what check_decoding() says, or no device takes a whole beam
+template <class Forward>
+std::vector<std::vector<Hypothesis>> decode(DecodeSizes const& sizes, DecodeTask const& task,
+                                            Beam const& beam, Forward const& forward) {
+  check_decoding(sizes, task, beam);
+  std::vector<int> room = DecodeGroups{sizes}.of(sizes.most);
+  int any = 0;
+  for (int& each : room) {
+    each /= beam.width;
+    any += each;
+  }
+  if (any == 0) {
+    throw ContractError{
+        "translate(data, beam): a beam of .width " + std::to_string(beam.width) +
+        " is as many samples of one device and one microbatch's copy of the model, but memory is "
+        "planned for " +
+        std::to_string(sizes.most) +
+        " on all; give a larger TrainerOptions::batch or PredictorOptions::hypotheses"};
+  }
+  std::vector<std::size_t> order(task.sources.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+  }
+  auto const length = [&](std::size_t i) { return task.sources[i].size(); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
+  std::vector<std::vector<Hypothesis>> found(order.size());
+  for (std::size_t next = 0; next < order.size();) {
+    DecodeBatch batch{sizes, task, beam};
+    std::size_t const longest = length(order[next]);
+    std::vector<int> left = room;
+    bool goes_on = true;
+    while (goes_on) {  // one to each group in turn
+      goes_on = false;
+      for (std::size_t g = 0; g < left.size() && next < order.size(); ++g) {
+        if (left[g] > 0 && (sizes.two || length(order[next]) == longest)) {
+          --left[g];
+          batch.add(order[next++], g);
+          goes_on = true;
+        }
+      }
+    }
+    batch.run(forward, found);
+  }
+  return found;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/train/options/default_metric.hpp
+
+/// @file
+/// DefaultMetric: what a trainer counts unless it is told otherwise.
+
+namespace tandem {
+
+namespace detail {
+
+template <class Net>
+struct LossOfNetwork {
+  using type = SoftmaxCrossEntropy<>;
+};
+template <class Net>
+  requires(unchecked_graph<Net>.output().criterion)
+struct LossOfNetwork<Net> {
+  using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
+};
+
+template <class LossType>
+inline constexpr bool takes_softmax = CrossEntropy<LossType>;
+
+template <class Net>
+constexpr bool ends_in_softmax() {
+  if constexpr (unchecked_graph<Net>.output().leaf >= 0) {
+    return std::is_same_v<Leaf<Net, unchecked_graph<Net>.output().leaf>, Softmax>;
+  } else {
+    return false;
+  }
+}
+
+/// Asked for where a trainer is named, so that its sentence stands before what follows of it.
+template <class Net, class LossType>
+struct LossFits {
+  static constexpr bool value = true;
+  static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
+                "Trainer<Net, ..., Loss>: PerToken and PerSample are for networks that end with a "
+                "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
+  static_assert(
+      !takes_softmax<LossType> || !ends_in_softmax<Net>(),
+      "Trainer<Net, ...>: SoftmaxCrossEntropy takes the softmax itself, so Softmax at the "
+      "network's end would do it twice; leave Softmax out");
+  static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
+                "Trainer<Net, ..., Loss>: the network's last layer gives the loss itself; leave "
+                "Loss out, or take PerToken or PerSample");
+};
+
+/// The extents of an output behind its channels, where each number is to be a class's score.
+template <int Height, int Width>
+struct EndsInScores {
+  static constexpr bool value = true;
+  static_assert(Height * Width == 1,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in an image; end it with GlobalAvgPool "
+                "and Linear<classes>, or with Flatten and Linear<classes>");
+};
+template <int Rows>
+struct EndsInOneRow {
+  static constexpr bool value = true;
+  static_assert(Rows == 0,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in rows of a sequence; end it with "
+                "LastRow or MeanOverTime and Linear<classes>, or, for a class a row, with "
+                "Vocabulary<classes>");
+};
+
+template <int Weights, int Outputs>
+struct EachClassHasAWeight {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Outputs,
+                "Trainer<Net, ...>: class_weights of the loss has another number of classes than "
+                "the network has outputs; give one weight for each");
+};
+
+template <class LossType>
+constexpr int weights_of() {
+  if constexpr (CrossEntropy<LossType>) {
+    return LossType::weights;
+  } else {
+    return 0;
+  }
+}
+
+template <int K, int Outputs>
+struct TopKIsOfMore {
+  static constexpr bool value = true;
+  static_assert(K <= Outputs,
+                "TopK<K>: the network has fewer outputs than K, so that every label counts as "
+                "right; give a smaller K");
+};
+
+/// The output where each of its numbers is to be a class's score; nothing where it is not, nor
+/// where it is not valid, which is said elsewhere.
+template <class Net, class LossType>
+struct Scores {
+  static constexpr Shape output = unchecked_graph<Net>.output().out;
+  static constexpr bool any = takes_softmax<LossType> && output.valid();
+  static constexpr bool image = any && output.rank == 3;
+  static constexpr int height = image ? output[1] : 1;
+  static constexpr int width = image ? output[2] : 1;
+  static constexpr int rows = any && output.timed ? output[0] : 0;
+  static constexpr int count = any ? static_cast<int>(output.elements()) : 0;
+};
+
+/// Asked for where a trainer is named, too. Bases, so that a sentence is the only error.
+template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
+struct OutputFits : EndsInScores<S::height, S::width>,
+                    EndsInOneRow<S::rows>,
+                    EachClassHasAWeight<S::count == 0 ? 0 : weights_of<LossType>(), S::count>,
+                    TopKIsOfMore<S::any ? k_of<MetricType> : 0, S::count> {
+  static constexpr bool value = true;
+};
+
+/// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
+template <class L>
+inline constexpr bool looks_ahead = requires {
+  requires !L::causal;
+};
+template <class... Layers>
+constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
+  return (!looks_ahead<Layers> && ...);
+}
+
+template <bool IsLanguageModel, bool LooksBackOnly>
+struct Generates {
+  static constexpr bool value = true;
+  static_assert(IsLanguageModel,
+                "generate(prompt): the network must read Tokens and end with a Vocabulary");
+  static_assert(!IsLanguageModel || LooksBackOnly,
+                "generate(prompt): an Attention that is not Causal looks at tokens that are not "
+                "written yet; make it Causal");
+};
+
+}  // namespace detail
+
+/// What the network's last layer says if it gives the loss itself, else SoftmaxCrossEntropy<>.
+template <class Net>
+using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
+
+/// Accuracy where targets are labels, soft ones included, nothing otherwise.
+template <class LossType>
+using DefaultMetric =
+    std::conditional_t<std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>,
+                       Accuracy, NoMetric>;
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// Nodes that read rows of both inputs, as an attention to the source does.
+template <GraphSize Size>
+constexpr int count_attentions(Graph<Size> const& graph) {
+  int count = 0;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    bool both = false;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
+    }
+    count += both ? 1 : 0;
+  }
+  return count;
+}
+
+/// Whether a network reads a sentence and, in its second input, what is said of it so far: rows of
+/// tokens all, none of the first depends on the second, and its results are words.
+template <GraphSize Size>
+constexpr bool translates(Graph<Size> const& graph) {
+  bool fits = graph.node[1].kind == NodeKind::input && graph.node[0].limit > 0 &&
+              graph.node[1].limit > 0 && graph.output().criterion && graph.output().out.clock == 1;
+  for (int n = 0; n < graph.nodes && fits; ++n) {
+    Node const& node = graph.node[n];
+    fits = node.out.timed;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      fits = fits && graph.node[graph.source[e]].out.clock <= node.out.clock;
+    }
+  }
+  return fits;
+}
+
+template <bool Fits>
+struct Translates {
+  static constexpr bool value = Fits;
+  static_assert(Fits,
+                "translate(data): the network must be on Inputs<Tokens, Tokens>, its second input "
+                "what is written so far, whose rows end in a Vocabulary, all values rows of one of "
+                "both; of one input take generate(prompt) or search(prompts)");
+};
+
+/// What search() asks of a network: of two inputs that it translates, of one what generate() does.
+template <class Net, bool WritesTokens, class Program>
+constexpr bool searches() {
+  if constexpr (reads_two<Program>()) {
+    return Translates<translates(Program::network)>::value || true;  // said there
+  } else {
+    return Generates<WritesTokens, looks_back_only(Leaves<typename Net::body>{})>::value;
+  }
+}
+template <class Net, bool WritesTokens, class Program>
+struct Searches {
+  static constexpr bool value = searches<Net, WritesTokens, Program>();
+};
+
+/// @param most  samples of a step
+template <class Program>
+DecodeSizes decode_sizes(int most, Batching const& batching) {
+  constexpr auto const& graph = Program::network;
+  constexpr bool two = reads_two<Program>();
+  return {.source = graph.node[0].out[0],
+          .target = graph.node[two ? 1 : 0].out[0],
+          .vocabulary = graph.output().limit,
+          .two = two,
+          .attentions = count_attentions(graph),
+          .most = most,
+          .copies = Program::map.copies,
+          .batching = batching};
+}
+
+/// @p call as a step's batch.
+template <class Batch>
+Batch step_of(DecodeCall const& call) {
+  Batch batch{.x = call.x,
+              .size = call.size,
+              .time = call.time,
+              .lengths = call.lengths,
+              .position = call.position,
+              .parents = call.parents,
+              .scores = call.scores,
+              .coverage = call.coverage};
+  if (call.second != nullptr) {
+    batch.second = {call.second, 1, nullptr};
+  }
+  return batch;
+}
+
+}  // namespace tandem::detail
 
 // ---- tandem/train/generate.hpp
 
@@ -41835,7 +45942,8 @@ concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptio
 // ---- tandem/train/options/check_asynchrony.hpp
 
 /// @file
-/// What an asynchronous pipeline asks of its backend and of a trainer's options.
+/// What an asynchronous pipeline asks of its backend and of a trainer's options, and Stateful
+/// layers of theirs.
 
 namespace tandem {
 
@@ -41858,13 +45966,21 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
-/// In place of a backend for which AsynchronyRuns has said no: of it nothing more is asked, and it
+template <bool Carries, class Backend>
+struct StatesRun {
+  static constexpr bool value = true;
+  static_assert(!Carries || is_host<Backend>(),
+                "Trainer: Stateful layers run on Host, since a GPU has several steps queued, of "
+                "which each would need the states of the one before; take Host, or leave Stateful "
+                "out");
+};
+
+/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
 /// computes nothing.
 struct RefusedBackend {};
 
-template <bool Asynchronous, class Backend>
-using AskedBackend =
-    std::conditional_t<!Asynchronous || is_host<Backend>(), Backend, RefusedBackend>;
+template <bool OfHost, class Backend>
+using AskedBackend = std::conditional_t<!OfHost || is_host<Backend>(), Backend, RefusedBackend>;
 
 }  // namespace detail
 
@@ -42358,7 +46474,7 @@ class AsynchronousRank final
   StepResult forward(StepState const& state, Batch const& batch) override {
     Slot& slot = slot_of(0);
     begin(slot, state, batch, false);
-    parts_.carry(batch.position);
+    parts_.carry(slot, batch);
     parts_.sums.clear(parts_.device);
     for (int m = 0; m < rule.microbatches; ++m) {
       if (slot.microbatches[m].size > 0) {
@@ -43219,6 +47335,8 @@ class WorkerGroup {
   using P = typename Backend::Master;
   using Target = typename LossType::Target;
   using Batch = StepBatchOf<typename Program::template Device<0>, Backend, LossType>;
+  /// Whether steps hand states on, sample by sample.
+  static constexpr bool stateful = Program::stateful;
   /// Whether the ranks run without a barrier between steps.
   static constexpr bool streams = Program::asynchrony.on();
   using RankType = std::conditional_t<streams, StreamedRank<Batch>, SteppedRank<Batch>>;
@@ -43572,10 +47690,12 @@ template <class T, class B, class Program>
   requires Computes<B> && RankTransport<T> && OnStreamsOf<typename T::Communicator, B>
 struct TransportFits<T, B, Program> {
   static constexpr bool value = true;
-  static_assert(Carries<typename T::Communicator, B, Program>,
-                "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
-                "what the strategy asks: all_reduce of gradients for several copies of the model, "
-                "send and receive of activations for a model on several devices");
+  static_assert(
+      Carries<typename T::Communicator, B, Program>,
+      "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
+      "what the strategy asks: all_reduce of gradients for several copies of the model, "
+      "all_gather of them for RowGradient, send and receive of activations for a model on "
+      "several devices");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
@@ -43643,6 +47763,38 @@ inline LoaderOptions evaluation_order(TrainerOptions const& options) {
           .augment = false,
           .threads = options.loader_threads,
           .limit = stall_limit(options)};
+}
+
+/// The same for a network with Stateful layers: sample b of a batch goes on with sample b of the
+/// one before. An evaluation has as many samples at a time as the dataset has streams().
+/// @throws ContractError  the data is not in such an order, or in batches of several sizes
+template <class D>
+LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
+  expects(!order.shuffle,
+          "train(data) of a network with Stateful layers: sample b of a batch goes on where sample "
+          "b of the batch before has ended, so that the data must be read in its own order; give "
+          ".shuffle = false");
+  if constexpr (RandomDataset<D>) {
+    expects(!training,
+            "train(data) of a network with Stateful layers: this dataset's samples are drawn at "
+            "random, so that none goes on where another has ended; take ParallelStreams");
+  }
+  if constexpr (BucketedDataset<D>) {
+    expects(
+        data.buckets() <= 1,
+        "train(data) of a network with Stateful layers: batches in buckets of lengths are in no "
+        "order in which samples could go on; give a dataset of one bucket");
+  }
+  if constexpr (requires { data.streams(); }) {
+    expects(training ? data.streams() == order.batch : data.streams() <= order.batch,
+            "a network with Stateful layers takes a sample of each of a dataset's streams at a "
+            "time: give .batch = data.streams(); to evaluate() there may be fewer");
+    order.batch = data.streams();
+  }
+  expects(order.drop_last || data.size() <= order.batch || data.size() % order.batch == 0,
+          "a network with Stateful layers takes batches of one size: the dataset's must be a "
+          "multiple of .batch, as that of ParallelStreams is, or give .drop_last = true");
+  return order;
 }
 
 }  // namespace tandem
@@ -43880,6 +48032,7 @@ struct RefusedTrainer {
   Confusion confusion(auto const&...) { return Confusion{1}; }
   std::vector<float> predict(auto const&...) { return {}; }
   std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  std::vector<std::vector<Hypothesis>> search(auto const&...) { return {}; }
   StepResult step(auto const&...) { return {}; }
   void save(auto const&...) const {}
   void export_model(auto const&...) const {}
@@ -43899,153 +48052,6 @@ struct RefusedTrainer {
 /// @file
 /// InferenceProgram: a network lowered for one device that never goes back, so that the engine's
 /// plan has no gradients, no optimizer states, and values for as long as they are read.
-
-// ---- tandem/train/options/default_metric.hpp
-
-/// @file
-/// DefaultMetric: what a trainer counts unless it is told otherwise.
-
-namespace tandem {
-
-namespace detail {
-
-template <class Net>
-struct LossOfNetwork {
-  using type = SoftmaxCrossEntropy<>;
-};
-template <class Net>
-  requires(unchecked_graph<Net>.output().criterion)
-struct LossOfNetwork<Net> {
-  using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
-};
-
-template <class LossType>
-inline constexpr bool takes_softmax = CrossEntropy<LossType>;
-
-template <class Net>
-constexpr bool ends_in_softmax() {
-  if constexpr (unchecked_graph<Net>.output().leaf >= 0) {
-    return std::is_same_v<Leaf<Net, unchecked_graph<Net>.output().leaf>, Softmax>;
-  } else {
-    return false;
-  }
-}
-
-/// Asked for where a trainer is named, so that its sentence stands before what follows of it.
-template <class Net, class LossType>
-struct LossFits {
-  static constexpr bool value = true;
-  static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
-                "Trainer<Net, ..., Loss>: PerToken and PerSample are for networks that end with a "
-                "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
-  static_assert(
-      !takes_softmax<LossType> || !ends_in_softmax<Net>(),
-      "Trainer<Net, ...>: SoftmaxCrossEntropy takes the softmax itself, so Softmax at the "
-      "network's end would do it twice; leave Softmax out");
-  static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
-                "Trainer<Net, ..., Loss>: the network's last layer gives the loss itself; leave "
-                "Loss out, or take PerToken or PerSample");
-};
-
-/// The extents of an output behind its channels, where each number is to be a class's score.
-template <int Height, int Width>
-struct EndsInScores {
-  static constexpr bool value = true;
-  static_assert(Height * Width == 1,
-                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
-                "score of a class, but this network ends in an image; end it with GlobalAvgPool "
-                "and Linear<classes>, or with Flatten and Linear<classes>");
-};
-template <int Rows>
-struct EndsInOneRow {
-  static constexpr bool value = true;
-  static_assert(Rows == 0,
-                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
-                "score of a class, but this network ends in rows of a sequence; end it with "
-                "LastRow or MeanOverTime and Linear<classes>, or, for a class a row, with "
-                "Vocabulary<classes>");
-};
-
-template <int Weights, int Outputs>
-struct EachClassHasAWeight {
-  static constexpr bool value = true;
-  static_assert(Weights == 0 || Weights == Outputs,
-                "Trainer<Net, ...>: class_weights of the loss has another number of classes than "
-                "the network has outputs; give one weight for each");
-};
-
-template <class LossType>
-constexpr int weights_of() {
-  if constexpr (CrossEntropy<LossType>) {
-    return LossType::weights;
-  } else {
-    return 0;
-  }
-}
-
-template <int K, int Outputs>
-struct TopKIsOfMore {
-  static constexpr bool value = true;
-  static_assert(K <= Outputs,
-                "TopK<K>: the network has fewer outputs than K, so that every label counts as "
-                "right; give a smaller K");
-};
-
-/// The output where each of its numbers is to be a class's score; nothing where it is not, nor
-/// where it is not valid, which is said elsewhere.
-template <class Net, class LossType>
-struct Scores {
-  static constexpr Shape output = unchecked_graph<Net>.output().out;
-  static constexpr bool any = takes_softmax<LossType> && output.valid();
-  static constexpr bool image = any && output.rank == 3;
-  static constexpr int height = image ? output[1] : 1;
-  static constexpr int width = image ? output[2] : 1;
-  static constexpr int rows = any && output.timed ? output[0] : 0;
-  static constexpr int count = any ? static_cast<int>(output.elements()) : 0;
-};
-
-/// Asked for where a trainer is named, too. Bases, so that a sentence is the only error.
-template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
-struct OutputFits : EndsInScores<S::height, S::width>,
-                    EndsInOneRow<S::rows>,
-                    EachClassHasAWeight<S::count == 0 ? 0 : weights_of<LossType>(), S::count>,
-                    TopKIsOfMore<S::any ? k_of<MetricType> : 0, S::count> {
-  static constexpr bool value = true;
-};
-
-/// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
-template <class L>
-inline constexpr bool looks_ahead = requires {
-  requires !L::causal;
-};
-template <class... Layers>
-constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
-  return (!looks_ahead<Layers> && ...);
-}
-
-template <bool IsLanguageModel, bool LooksBackOnly>
-struct Generates {
-  static constexpr bool value = true;
-  static_assert(IsLanguageModel,
-                "generate(prompt): the network must read Tokens and end with a Vocabulary");
-  static_assert(!IsLanguageModel || LooksBackOnly,
-                "generate(prompt): an Attention that is not Causal looks at tokens that are not "
-                "written yet; make it Causal");
-};
-
-}  // namespace detail
-
-/// What the network's last layer says if it gives the loss itself, else SoftmaxCrossEntropy<>.
-template <class Net>
-using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
-
-/// Accuracy where targets are labels, soft ones included, nothing otherwise.
-template <class LossType>
-using DefaultMetric =
-    std::conditional_t<std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>,
-                       Accuracy, NoMetric>;
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -44116,6 +48122,102 @@ struct LossOp<detail::NoLoss, Backend> : detail::NoOp {
 /// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
 /// taken nothing has changed.
 
+// ---- tandem/train/checkpoint/states.hpp
+
+/// @file
+/// The states of Stateful layers for a checkpoint: those of the whole batch, from all ranks and
+/// processes, and back.
+
+namespace tandem {
+
+/// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
+/// processes call it.
+template <class Program, class Workers>
+std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int samples,
+                                                       int processes) {
+  using RankType = typename Workers::RankType;
+  std::vector<NamedState<typename Workers::P>> all;
+  if constexpr (Program::stateful) {
+    if (samples == 0) {
+      return all;
+    }
+    all = named_states<typename Workers::P>(Program::network, samples);
+    for (int local = 0; local < workers.size(); ++local) {
+      workers.run_on(
+          local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
+    }
+    for (auto& tensor : all) {
+      if (processes == 1) {
+        break;
+      }
+      std::vector<double> sums(tensor.value.begin(), tensor.value.end());
+      workers.run(
+          [&](RankType& rank) {
+            std::vector<double> none(sums.size());
+            rank.add_up(&rank == &workers.rank(0) ? std::span{sums} : std::span{none});
+          },
+          WorkKind::computes);
+      tensor.value.assign(sums.begin(), sums.end());  // each number is one process's, and exact
+    }
+  }
+  return all;
+}
+
+/// Gives the ranks those of a batch of @p samples samples; all others are 0.
+template <class Program, class Workers>
+void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
+  using RankType = typename Workers::RankType;
+  if constexpr (Program::stateful) {
+    workers.run([&](RankType& rank) {
+      rank.reset_states();
+      if (samples > 0) {
+        rank.put_states(samples, all);
+      }
+    });
+  }
+}
+
+namespace detail {
+
+inline constexpr char const* state_prefix = "state.";
+
+/// Those of a file, as @p wanted of no samples names them; none where it has none of them.
+/// @param most  samples
+/// @throws FileError  one is missing, is of another shape, or of more samples than @p most
+template <class P>
+TANDEM_COLD int read_states(Safetensors const& file, std::string const& path,
+                            std::vector<NamedState<P>>& wanted, int most) {
+  std::int64_t samples = 0;
+  for (NamedState<P> const& own : wanted) {
+    TensorView const* const found = file.find(own.name);
+    samples = found != nullptr && found->shape.size() == 2 ? found->shape[0] : samples;
+  }
+  for (NamedState<P>& own : wanted) {
+    TensorView const* const found = file.find(own.name);
+    if (samples == 0 && found == nullptr) {
+      continue;
+    }
+    std::vector<std::int64_t> const shape{samples, own.numbers};
+    if (found == nullptr || found->dtype != dtype_of<P> || found->shape != shape) {
+      throw FileError{path, "tensor '" + own.name + "' is missing or no (" +
+                                std::to_string(samples) + ", " + std::to_string(own.numbers) +
+                                ") of this trainer's precision; the file is of another network"};
+    }
+    if (samples > most) {
+      throw FileError{path, "it has the states of " + std::to_string(samples) +
+                                " samples a step, but TrainerOptions::batch is " +
+                                std::to_string(most) + "; train with that batch"};
+    }
+    auto const* const data = reinterpret_cast<P const*>(found->data.data());
+    own.value.assign(data, data + samples * own.numbers);
+  }
+  return static_cast<int>(samples);
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Memory and the file's tensor that it will hold, or the mean of two.
@@ -44131,7 +48233,8 @@ struct LoadedCheckpoint {
   Safetensors file;
   std::vector<CheckpointCopy> copies;
   TrainingPosition position{};
-  std::vector<std::string> unused{};  ///< of load_weights(): tensors that nobody takes
+  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of position.streams samples
+  std::vector<std::string> unused{};    ///< of load_weights(): tensors that nobody takes
 
   /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
   void take() const noexcept {
@@ -44235,13 +48338,14 @@ bool has_averages(Safetensors const& file) {
 /// Every tensor of the file is a wanted one or a position.
 template <class = void>
 void check_all_known(Safetensors const& file, std::string const& path,
-                     std::vector<TensorView> const& wanted) {
+                     std::vector<TensorView> const& wanted, auto const& states) {
   for (TensorView const& tensor : file.tensors()) {
     bool const known =
         tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
         std::ranges::any_of(scaling_fields,
                             [&](ScalingField const& field) { return tensor.name == field.name; }) ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
+        std::ranges::any_of(states, [&](auto const& s) { return s.name == tensor.name; }) ||
         std::ranges::any_of(position_fields,
                             [&](PositionField const& field) { return tensor.name == field.name; });
     if (!known) {
@@ -44269,7 +48373,9 @@ void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> 
 
 /// Reads and checks a checkpoint for @p ranks, the parameters of every rank. Where they have
 /// averages and the file has none, these begin at its weights.
-/// @param whole  all parameters of the network, of both models if they may differ
+/// @param whole   all parameters of the network, of both models if they may differ
+/// @param states  of Stateful layers, of no samples
+/// @param most    samples whose states are taken; where the file has none they are 0
 /// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
 /// shape
 template <class T>
@@ -44277,7 +48383,8 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks,
                                     std::vector<std::string> const& state_names,
-                                    std::string const& optimizer) {
+                                    std::string const& optimizer,
+                                    std::vector<NamedState<T>> states = {}, int most = 0) {
   LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
   Safetensors const& file = loaded.file;
   std::string const* const writer = file.find_metadata("optimizer");
@@ -44309,7 +48416,9 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
     static_cast<void>(detail::matching(file, path, tensor));
   }
   loaded.position = detail::read_position(file, path);
-  detail::check_all_known(file, path, wanted);
+  detail::check_all_known(file, path, wanted, states);
+  loaded.position.streams = detail::read_states(file, path, states, most);
+  loaded.states = std::move(states);
   for (auto const& rank : ranks) {
     std::vector<TensorView> const own =
         detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
@@ -44881,7 +48990,8 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
           .record = options.record,
-          .debug = options.record == false};
+          .debug = options.record == false,
+          .cuda = options.cuda};
 }
 
 }  // namespace tandem
@@ -44983,6 +49093,9 @@ struct PredictorOptions {
   /// Samples that are computed at once, for which memory is planned; predict() takes any number. A
   /// network that ends with a Vocabulary takes one at a time.
   int batch = 128;
+  /// Of a network that ends with a Vocabulary, hypotheses that translate() and search() write at
+  /// once; 0: as .batch says where it has two inputs, else 1.
+  int hypotheses = 0;
   int threads = 0;  ///< 0: all that the process may use
   /// How long one batch may take, or the dataset to read one sample; 0: no limit.
   std::chrono::milliseconds timeout = std::chrono::minutes{10};
@@ -45010,6 +49123,7 @@ class Predictor {
   void take(auto const&...) {}
   std::vector<float> predict(auto const&...) { return {}; }
   std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  std::vector<std::vector<Hypothesis>> search(auto const&...) { return {}; }
   std::vector<NamedParameter<float>> parameters() const { return {}; }
   MemoryReport memory() const { return {}; }
 };
@@ -45106,8 +49220,8 @@ class Predictor<Net, Backend> {
     std::int64_t const each = output_elements(sequences);
     expects(static_cast<std::int64_t>(outputs.size()) == batches.samples() * each,
             "predict(x, outputs): outputs must have room for the network's output of each sample");
-    for (std::int64_t first = 0; first < batches.samples(); first += options_.batch) {
-      forward(batches.of(first, options_.batch), outputs.data() + first * each);
+    for (std::int64_t first = 0; first < batches.samples(); first += at_once()) {
+      forward(batches.of(first, at_once()), outputs.data() + first * each);
     }
   }
 
@@ -45119,8 +49233,10 @@ class Predictor<Net, Backend> {
     check_inputs(data);
     std::int64_t const each = gives_logits ? graph.output().limit : output.elements();
     auto outputs = zeros<T>(data.size() * each, "predict(data)");
-    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * each, "predict()");
-    Loader<D, In> loader{data, evaluation_order(options_)};
+    auto memory = zeros<T>(std::min<std::int64_t>(at_once(), data.size()) * each, "predict()");
+    LoaderOptions order = evaluation_order(options_);
+    order.batch = at_once();
+    Loader<D, In> loader{data, order};
     for (tandem::Batch<In, typename D::Target> batch; loader.next(batch);) {
       forward({.x = batch.x,
                .size = batch.size,
@@ -45160,6 +49276,23 @@ class Predictor<Net, Backend> {
     }
   }
 
+  /// The likeliest texts by beam search, as Trainer::search().
+  /// @throws ContractError  likewise
+  std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {}) {
+    static_assert(detail::Searches<Net, writes_tokens, ProgramType>::value);
+    auto const call = one_call_.begin("search()");
+    if constexpr (!writes_tokens) {
+      return {};
+    } else {
+      for (auto const& source : task.sources) {
+        check_indices(source, 0, graph.node[0].limit, 0, "token");
+      }
+      return detail::decode(
+          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
+          [&](detail::DecodeCall const& rows) { run(detail::step_of<Batch>(rows)); });
+    }
+  }
+
   /// The parameters in the network's order: on Host views of the memory, on a GPU copies.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters() const {
     auto const call = one_call_.begin("parameters()");
@@ -45169,6 +49302,9 @@ class Predictor<Net, Backend> {
   [[nodiscard]] MemoryReport memory() const { return workers_.memory(0); }
 
  private:
+  // Samples of a batch; logits are of one, whose last row it is.
+  [[nodiscard]] int at_once() const { return gives_logits ? 1 : options_.batch; }
+
   static constexpr bool writes_tokens = gives_logits && graph.node[0].limit > 0;
   using Batch = typename Workers::Batch;
   using Batches = detail::SequenceBatches<ProgramType, Batch>;
@@ -45188,7 +49324,11 @@ class Predictor<Net, Backend> {
     expects(options.batch >= 1, "PredictorOptions: .batch must be 1 or more");
     expects(options.threads >= 0, "PredictorOptions: .threads must be 0 or more");
     expects(options.timeout.count() >= 0, "PredictorOptions: .timeout must be 0 or more");
-    return {.batch = gives_logits ? 1 : options.batch,
+    expects(options.hypotheses >= 0, "PredictorOptions: .hypotheses must be 0 or more");
+    int const written = options.hypotheses > 0     ? options.hypotheses
+                        : reads_two<ProgramType>() ? options.batch
+                                                   : 1;
+    return {.batch = gives_logits ? written : options.batch,
             .threads_per_device = options.threads,
             .timeout = options.timeout,
             .on_stall = options.on_stall,
@@ -45249,7 +49389,8 @@ class Predictor<Net, Backend> {
     }
   }
 
-  void run(Batch const& batch) {
+  void run(Batch batch) {
+    batch.begins = true;
     expects(loaded_ || graph.parameters == 0,
             "Predictor: it has no parameters yet: give load(path), or take(trainer)");
     workers_.run([&](RankType& rank) { return rank.forward({}, batch); }, WorkKind::computes);
@@ -46085,6 +50226,10 @@ class StepQueue {
   /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
             Batch const& batch, bool traced = false) {
+    expects(
+        !Workers::stateful || position.streams == 0 || position.streams == batch.size,
+        "a step of a network with Stateful layers must have as many samples as the step before, "
+        "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
     StepState const state{
         .seed = options.seed,
         .step = position.step,
@@ -46092,6 +50237,7 @@ class StepQueue {
         .clip_norm = options.clip_norm};
     workers.queue(state, batch, traced);
     before_.push_back(position);
+    position.streams = Workers::stateful ? batch.size : 0;
     ++position.step;
   }
 
@@ -46169,8 +50315,9 @@ class EpochLoop {
       position_.position = 0;
     }
     cursor_.begin();
+    begin_states(data);
     line.leave_out(position_.position);
-    Loader<D, In> loader{data, training_order(options_, index, position_.position)};
+    Loader<D, In> loader{data, order_of(data, index)};
     EpochResult result;
     auto const start = std::chrono::steady_clock::now();
     StepResult last;
@@ -46213,6 +50360,30 @@ class EpochLoop {
   }
 
  private:
+  // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
+  template <class D>
+  void begin_states([[maybe_unused]] D const& data) {
+    if constexpr (Workers::stateful) {
+      bool goes_on = position_.position > 0;
+      if constexpr (requires { D::epochs_go_on; }) {
+        goes_on = goes_on || D::epochs_go_on;
+      }
+      if (!goes_on) {
+        workers_.run([](auto& rank) { rank.reset_states(); });
+        position_.streams = 0;
+      }
+    }
+  }
+  template <class D>
+  LoaderOptions order_of(D const& data, std::int64_t index) const {
+    LoaderOptions const order = training_order(options_, index, position_.position);
+    if constexpr (Workers::stateful) {
+      return in_streams(order, data, true);
+    } else {
+      return order;
+    }
+  }
+
   StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
                        double seconds) const {
     return {.step = position_.step,
@@ -46250,6 +50421,60 @@ class EpochLoop {
 /// @file
 /// checked(): TrainerOptions that are within their bounds.
 
+// ---- tandem/train/options/check_row_gradients.hpp
+
+/// @file
+/// What gradients of rows ask of a trainer's options.
+
+namespace tandem {
+
+/// Rows that a step does not touch are left alone: which a dense update must do, too.
+/// @throws ContractError  it would change them
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options) {
+  auto const averaged = averaged_parameters(network, options.groups, options.average);
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (own.frozen || !own.parameter.touched.sparse()) {
+      continue;
+    }
+    auto const refuse = [&](std::string const& why) {
+      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
+                          "' is of the rows that a step touches (RowGradient), but " + why +
+                          " changes the other rows, too; take it out, or leave RowGradient out of "
+                          "the layer"};
+    };
+    int const g = group_of(network, p, options.groups);
+    ParameterGroup const group =
+        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
+    if (group.frozen) {
+      continue;
+    }
+    double const decay = std::visit(
+        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
+        options.optimizer);
+    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
+      if (sgd->states() > 0) {
+        refuse("the momentum of Sgd");
+      }
+    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
+      if (!any->type->keeps_untouched) {
+        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
+      }
+    } else {
+      refuse(optimizer_name(options.optimizer));
+    }
+    if (decay != 0.0) {
+      refuse("weight decay");
+    }
+    if (averaged[static_cast<std::size_t>(p)]) {
+      refuse("an average of the weights, whose average.pattern it matches,");
+    }
+  }
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
@@ -46280,6 +50505,8 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
           "asynchronous pipeline updates each stage before it has seen the others' gradients; "
           "leave loss_scaling out, or take a synchronous schedule");
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
+          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
   check_rates(options);
   check_groups(Program::network, options.groups);
   check_average(Program::network, options.groups, options.average);
@@ -46291,6 +50518,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
       "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
       "has weights of several steps at once; leave average out, or take a synchronous schedule");
   check_asynchrony(Program::asynchrony, options);
+  if constexpr (Program::has_row_gradients) {
+    check_row_gradients(Program::network, options);
+  }
   return options;
 }
 
@@ -46393,7 +50623,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::LossFits<Net, LossType>::value);
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Backend>;
+  static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
+  static_assert(detail::StatesRun<stateful, Backend>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Backend>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -46487,7 +50719,18 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     return train(data, epoch, Progress::none(), watchers...);
   }
 
-  /// Loss and metrics on @p data, in its order and without random augmentation.
+  /// The states of Stateful layers become 0: the next step's samples begin. train() does so by
+  /// itself where an epoch begins; without such layers this does nothing.
+  void reset_state() {
+    auto const call = one_call_.begin("reset_state()", OneCall::trains);
+    if constexpr (ProgramType::stateful) {
+      workers_.run([](RankType& rank) { rank.reset_states(); });
+      position_.streams = 0;
+    }
+  }
+
+  /// Loss and metrics on @p data, in its order and without random augmentation. States of Stateful
+  /// layers are carried from its beginning, where they are 0, to its end; those of training stay.
   /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
   ///               on, `average` evaluates the averages of the weights, `first` the weights
   /// @throws ContractError  data does not fit the network, or is empty
@@ -46498,7 +50741,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
     for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType const own = Batches::of(batch);
+      StepBatchType own = Batches::of(batch);
+      own.begins = batch.first == 0;
       Batches::check(own);
       add(sum, forward(own));
     });
@@ -46585,6 +50829,31 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     }
   }
 
+  /// The likeliest texts by beam search, the best of each source first: its translations, of a
+  /// network on two inputs, and of a language model what follows behind it. What rows hand on is
+  /// carried from token to token; each open hypothesis is a sample of a batch.
+  /// @throws ContractError  a source is empty, too long or has a token out of range, or the beam is
+  ///                        wider than a device has memory for
+  std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {},
+                                              WhichModel which = WhichModel::average) {
+    static_assert(detail::Searches<Net, reads_and_writes_tokens, ProgramType>::value);
+    auto const call = one_call_.begin("search()");
+    if constexpr (!reads_and_writes_tokens) {
+      return {};
+    } else {
+      expects(options_.world.processes == 1,
+              "translate(data): of several processes each would see its own scores only; save the "
+              "weights, and translate with a Predictor");
+      for (auto const& source : task.sources) {
+        check_indices(source, 0, graph.node[0].limit, 0, "token");
+      }
+      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+      return detail::decode(
+          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
+          [&](detail::DecodeCall const& rows) { forward(detail::step_of<StepBatchType>(rows)); });
+    }
+  }
+
   /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
   /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
   StepResult step(std::span<In const> x, std::span<Target const> targets,
@@ -46608,16 +50877,19 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
-  /// format. Of several processes the first writes. Also after a rank has failed, unless in an
+  /// format. Of several processes the first writes; with Stateful layers all must call it, since
+  /// each has the states of its samples. Also after a rank has failed, unless in an
   /// update.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save()");
+    auto const states =
+        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
     if (!leads()) {
       return;
     }
     save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
-                    optimizer_name(options_.optimizer), non_finite);
+                    optimizer_name(options_.optimizer), non_finite, states);
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
@@ -46637,14 +50909,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// options are the same. On an error, of whichever process, nothing has changed.
   void load(std::string const& path) {
     auto const call = one_call_.begin("load()", OneCall::trains);
-    position_ = replicas()
-                    .load(path,
-                          [&] {
-                            return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
-                                                   state_names(options_.optimizer),
-                                                   optimizer_name(options_.optimizer));
-                          })
-                    .position;
+    auto loaded = replicas().load(path, [&] {
+      return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
+                             state_names(options_.optimizer), optimizer_name(options_.optimizer),
+                             named_states<T>(graph, 0), options_.batch);
+    });
+    position_ = loaded.position;
+    take_states<ProgramType>(workers_, loaded.states, position_.streams);
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     cursor_ = {};
     take_loss_scale();
@@ -46771,7 +51042,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   void for_batches(D const& data, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<ProgramType, LossType>(data);
-    Loader<D, In> loader{data, evaluation_order(options_)};
+    LoaderOptions order = evaluation_order(options_);
+    if constexpr (ProgramType::stateful) {
+      order = in_streams(order, data, false);
+    }
+    Loader<D, In> loader{data, order};
     for (Batch<In, Target> batch; loader.next(batch);) {
       f(batch);
     }
@@ -46786,6 +51061,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       StepBatchType own = Batches::of(batch);
       Batches::check_input(own);
       own.targets = nullptr;
+      own.begins = batch.first == 0;
       own.outputs = memory.data();
       forward(own);
       f(batch, std::span<T const>{memory});
@@ -46802,6 +51078,72 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;
 };
+
+}  // namespace tandem
+
+// ---- tandem/train/translate.hpp
+
+/// @file
+/// translate(): the sentences of a dataset of pairs in the words of a trained network.
+
+namespace tandem {
+
+/// What was found, in the order of the dataset: of each sentence the best hypothesis.
+struct Translations {
+  std::vector<std::vector<std::int32_t>> tokens{};  ///< without begin and end
+  std::vector<std::string> text{};  ///< where the dataset can write tokens, as Pairs
+  std::vector<double> score{};      ///< see BeamSearch
+
+  [[nodiscard]] std::size_t size() const { return tokens.size(); }
+  /// As bleu() takes it.
+  operator std::span<std::string const>() const { return text; }
+};
+
+/// A PairDataset that says which tokens begin and end a text, as Pairs.
+template <class D>
+concept TranslationData = PairDataset<D> && requires(D const& data) {
+  { data.begin() } -> std::same_as<std::int32_t>;
+  { data.end() } -> std::same_as<std::int32_t>;
+};
+
+/// Translates the first sentence of every pair of @p data with a Trainer or a Predictor, by beam
+/// search; those of the second are not looked at.
+///
+///   auto const found = translate(trainer, test, Beam{.width = 5, .length = 0.6, .coverage = 0.1});
+///   bleu(found, test).score;
+///
+/// The source goes through the network once, and each token costs a row; what layers hand from row
+/// to row is carried. As many sentences at a time as hypotheses fit into a batch. The same on every
+/// strategy but for rounding.
+/// @throws ContractError  a sentence is empty, or longer than the network takes; a width is larger
+///                        than what a device has memory for
+template <class Model, class D>
+Translations translate(Model& model, D const& data, Beam const& beam = {}) {
+  static_assert(TranslationData<D>,
+                "translate(model, data): the dataset must be of pairs and have begin() and end(), "
+                "as Pairs");
+  constexpr bool fits = detail::Translates<detail::translates(Model::graph)>::value;
+  Translations all;
+  if constexpr (TranslationData<D> && fits) {
+    DecodeTask task{.begin = data.begin(), .end = data.end()};
+    std::vector<std::int32_t> second;
+    std::vector<typename D::Target> y;
+    for (std::int64_t i = 0; i < data.size(); ++i) {
+      auto& source = task.sources.emplace_back(static_cast<std::size_t>(data.length(i)));
+      second.resize(static_cast<std::size_t>(data.second_length(i)));
+      y.resize(second.size());
+      data.read(i, source, second, y);
+    }
+    for (auto& hypotheses : model.search(task, beam)) {
+      all.tokens.push_back(std::move(hypotheses.front().tokens));
+      all.score.push_back(hypotheses.front().score);
+      if constexpr (requires { std::string{data.decode(all.tokens.back())}; }) {
+        all.text.push_back(data.decode(all.tokens.back()));
+      }
+    }
+  }
+  return all;
+}
 
 }  // namespace tandem
 
@@ -47670,6 +52012,1056 @@ struct Op<Attention<Heads, Options...>, BasicHost<OneDnn, Precision>>
       : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
                           host::channels_last::AttentionInVectors<typename Precision::Scalar>>{
             setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/onednn/bahdanau.hpp
+
+/// @file
+/// Bahdanau on Host with products by oneDNN.
+
+// ---- tandem/ops/onednn/linear.hpp
+
+/// @file
+/// Linear on Host by oneDNN. Needs <oneapi/dnnl/dnnl.h>; ops/host/convolution.hpp does without.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// ---- tandem/core/by_batch.hpp
+
+/// @file
+/// ByBatch: one prepared object for each batch size that occurs: the usual one and the last one.
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace tandem {
+
+/// Keeps what was made for each number of samples; addresses stay valid.
+template <class Plan>
+class ByBatch {
+ public:
+  /// The plan for @p samples, made by make(samples) at the first request.
+  template <class Make>
+  Plan& get(std::int64_t samples, Make const& make) {
+    for (auto& [size, plan] : plans_) {
+      if (size == samples) {
+        return *plan;
+      }
+    }
+    plans_.emplace_back(samples, std::make_unique<Plan>(make(samples)));
+    return *plans_.back().second;
+  }
+
+ private:
+  std::vector<std::pair<std::int64_t, std::unique_ptr<Plan>>> plans_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/kernels/onednn/gemm.hpp
+
+/// @file
+/// gemm(): C = A B + beta C of row-major matrices by oneDNN.
+
+#include <cstdint>
+
+#include <oneapi/dnnl/dnnl.h>
+
+// ---- tandem/kernels/onednn/status.hpp
+
+/// @file
+/// OneDnnError, and check() for the statuses of oneDNN's C API.
+
+#include <string>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#if DNNL_VERSION_MAJOR < 2
+#error "tandem wants oneDNN 2 or 3; install libdnnl-dev, or compile without TANDEM_ONEDNN"
+#endif
+
+namespace tandem::onednn {
+
+/// oneDNN refused a call, or has no kernel for a layer.
+class OneDnnError : public Error {
+ public:
+  OneDnnError(dnnl_status_t code, std::string const& what) : Error{what}, code_{code} {}
+
+  [[nodiscard]] dnnl_status_t code() const noexcept { return code_; }
+
+ private:
+  dnnl_status_t code_;
+};
+
+namespace detail {
+
+inline char const* meaning(dnnl_status_t status) {
+  switch (status) {
+    case dnnl_out_of_memory:
+      return "out of memory; use a smaller batch or more microbatches";
+    case dnnl_invalid_arguments:
+      return "invalid arguments; take BasicHost<Portable, Fp32> and please report this";
+    case dnnl_unimplemented:
+      return "not implemented for this processor; take BasicHost<Portable, Fp32>";
+    default:
+      return "an error at run time; take BasicHost<Portable, Fp32> and please report this";
+  }
+}
+
+[[noreturn]] TANDEM_NOINLINE inline void fail(dnnl_status_t status, char const* file, int line) {
+  throw OneDnnError{status, std::string{"oneDNN: "} + meaning(status) + " (" + file + ":" +
+                                std::to_string(line) + ")"};
+}
+
+}  // namespace detail
+
+/// @throws OneDnnError  @p status is not success; the message says what it means and the place
+inline void check(dnnl_status_t status, char const* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
+  if (status != dnnl_success) {
+    detail::fail(status, file, line);
+  }
+}
+
+}  // namespace tandem::onednn
+
+namespace tandem::onednn {
+
+/// A matrix in memory, row after row; `stride` numbers from one row to the next.
+struct Matrix {
+  float const* data;
+  std::int64_t stride;
+  bool transposed = false;  ///< what lies there is the transpose of what is meant
+};
+
+/// C (m, n) = A (m, k) B (k, n), added to what C holds where @p accumulate.
+/// Order: fixed by the shape and the number of threads.
+inline void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Matrix const& a, Matrix const& b,
+                 bool accumulate, float* c, std::int64_t c_stride) {
+  check(dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0F, a.data,
+                   a.stride, b.data, b.stride, accumulate ? 1.0F : 0.0F, c, c_stride));
+}
+
+}  // namespace tandem::onednn
+
+// ---- tandem/kernels/onednn/gradient.hpp
+
+/// @file
+/// Small sums around oneDNN's gradients of parameters: adding a staged one, and sums of columns.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace tandem::onednn {
+
+/// Bytes that keep what follows at a multiple of 64.
+constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
+TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
+                                    bool accumulate) {
+  if (!accumulate) {
+    std::copy(from, from + count, to);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] += from[i];
+  }
+}
+
+/// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
+///
+/// Shapes: matrix (rows, columns), row r at matrix + r * stride; sums (columns).
+/// Cost:   reads the matrix once; bound by memory.
+/// Order:  fixed by the shape: floats over blocks of 64 rows, then doubles over the blocks.
+template <class T>
+TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t rows,
+                                std::int64_t columns, std::int64_t stride, float* sums,
+                                bool accumulate) {
+  namespace vectors = host::channels_last;
+  using vectors::Floats;
+  constexpr int most = 4;
+  constexpr std::int64_t wide = most * vectors::lanes;
+  constexpr std::int64_t block = 64;
+  team.parallel_for((columns + wide - 1) / wide, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t part = first; part < last; ++part) {
+      std::int64_t const begin = part * wide;
+      std::int64_t const count = std::min(wide, columns - begin);
+      double total[wide] = {};
+      for (std::int64_t row = 0; row < rows; row += block) {
+        std::int64_t const end = std::min(rows, row + block);
+        Floats sum[most] = {Floats{0.0F}, Floats{0.0F}, Floats{0.0F}, Floats{0.0F}};
+        for (std::int64_t r = row; r < end; ++r) {
+          T const* const at = matrix + r * stride + begin;
+          if (count == wide) {
+            for (int v = 0; v < most; ++v) {
+              sum[v] += vectors::load(at + v * vectors::lanes);
+            }
+          } else {
+            host::for_wide<T>(0, count, [&](std::int64_t c, auto some) {
+              sum[c / vectors::lanes] += some.load(at + c);
+            });
+          }
+        }
+        float of_block[wide];
+        for (int v = 0; v < most; ++v) {
+          store(of_block + v * vectors::lanes, sum[v]);
+        }
+        for (std::int64_t c = 0; c < count; ++c) {
+          total[c] += static_cast<double>(of_block[c]);
+        }
+      }
+      for (std::int64_t c = 0; c < count; ++c) {
+        float const sum = static_cast<float>(total[c]);
+        sums[begin + c] = accumulate ? sums[begin + c] + sum : sum;
+      }
+    }
+  });
+}
+
+}  // namespace tandem::onednn
+
+// ---- tandem/kernels/onednn/library.hpp
+
+/// @file
+/// Library: oneDNN's engine of the processor and a queue on it; make_descriptor() for its tensors.
+///
+/// C API only, so that the header costs little; it needs <oneapi/dnnl/dnnl.h>.
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+
+#include <oneapi/dnnl/dnnl.h>
+
+// ---- tandem/core/unique_handle.hpp
+
+/// @file
+/// UniqueHandle: sole ownership of a handle that a C library gave and takes back.
+
+#include <utility>
+
+namespace tandem {
+
+/// Owns a @p Handle and passes it to @p destroy, once, unless it is the empty `Handle{}`.
+///
+/// What destroy returns is dropped: a destructor can neither throw nor repair. Move-only.
+template <class Handle, auto destroy>
+class UniqueHandle {
+ public:
+  UniqueHandle() = default;
+  explicit UniqueHandle(Handle handle) noexcept : handle_{handle} {}
+
+  UniqueHandle(UniqueHandle&& other) noexcept : handle_{other.release()} {}
+  UniqueHandle& operator=(UniqueHandle&& other) noexcept {
+    if (this != &other) {
+      reset();
+      handle_ = other.release();
+    }
+    return *this;
+  }
+  ~UniqueHandle() { reset(); }
+
+  /// Gives the handle up without destroying it.
+  [[nodiscard]] Handle release() noexcept { return std::exchange(handle_, Handle{}); }
+
+  void reset() noexcept {
+    if (handle_ != Handle{}) {
+      static_cast<void>(destroy(release()));
+    }
+  }
+
+  [[nodiscard]] Handle get() const noexcept { return handle_; }
+  [[nodiscard]] explicit operator bool() const noexcept { return handle_ != Handle{}; }
+
+ private:
+  Handle handle_{};
+};
+
+}  // namespace tandem
+
+// ---- tandem/kernels/onednn/version.hpp
+
+/// @file
+/// What differs between the C APIs of oneDNN 2 and 3, under one name each; nothing else asks for
+/// the version.
+///
+/// Version 2 has memory descriptors by value and describes an operation in two steps; version 3
+/// has handles, and one call. Functions return oneDNN's status.
+
+#include <cstddef>
+#include <string_view>
+
+#include <oneapi/dnnl/dnnl.h>
+
+namespace tandem::onednn {
+
+#if DNNL_VERSION_MAJOR >= 3
+
+/// A descriptor of a tensor as oneDNN's functions take it; owned by a Descriptor or a primitive.
+using DescriptorView = const_dnnl_memory_desc_t;
+
+#else
+
+using DescriptorView = dnnl_memory_desc_t const*;
+
+#endif
+
+/// The tensors of one convolution or matrix product y = x weight + bias; bias may be null. In a
+/// backward pass of a convolution each may stand for its gradient.
+struct TensorViews {
+  DescriptorView x = nullptr;
+  DescriptorView weight = nullptr;
+  DescriptorView bias = nullptr;
+  DescriptorView y = nullptr;
+};
+
+/// How a convolution's window moves, two entries each, and how it is computed.
+struct WindowSteps {
+  dnnl_dims_t strides = {};
+  dnnl_dims_t padding = {};
+  dnnl_dims_t dilation = {};  // cells left out between two of the kernel
+  dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
+};
+
+/// Whether the kernel chosen is called @p name and something more.
+inline bool is_kernel(const_dnnl_primitive_desc_t made, std::string_view name) {
+  char const* found = "";
+  return dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &found) == dnnl_success &&
+         std::string_view{found}.substr(0, name.size()) == name;
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+
+/// An owned descriptor of a tensor. Move-only.
+class Descriptor {
+ public:
+  Descriptor() = default;
+
+  [[nodiscard]] DescriptorView get() const noexcept { return handle_.get(); }
+
+  dnnl_status_t set(int rank, dnnl_dims_t const& sizes, dnnl_data_type_t type,
+                    dnnl_format_tag_t tag) {
+    return keep([&](dnnl_memory_desc_t* made) {
+      return dnnl_memory_desc_create_with_tag(made, rank, sizes, type, tag);
+    });
+  }
+  dnnl_status_t copy(DescriptorView other) {
+    return keep([&](dnnl_memory_desc_t* made) { return dnnl_memory_desc_clone(made, other); });
+  }
+
+ private:
+  template <class Make>
+  dnnl_status_t keep(Make const& make) {
+    dnnl_memory_desc_t made = nullptr;
+    dnnl_status_t const status = make(&made);
+    handle_ = UniqueHandle<dnnl_memory_desc_t, dnnl_memory_desc_destroy>{made};
+    return status;
+  }
+
+  UniqueHandle<dnnl_memory_desc_t, dnnl_memory_desc_destroy> handle_;
+};
+
+inline dnnl_status_t append_sum(dnnl_post_ops_t operations) {
+  return dnnl_post_ops_append_sum(operations, 1.0F, 0, dnnl_data_type_undef);
+}
+
+inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                         TensorViews const& t, WindowSteps const& w,
+                                         const_dnnl_primitive_attr_t attributes) {
+  return dnnl_convolution_forward_primitive_desc_create(
+      made, engine, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
+      w.dilation, w.padding, w.padding, attributes);
+}
+inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                                TensorViews const& t, WindowSteps const& w,
+                                                const_dnnl_primitive_desc_t forward,
+                                                const_dnnl_primitive_attr_t attributes) {
+  return dnnl_convolution_backward_data_primitive_desc_create(
+      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding,
+      forward, attributes);
+}
+inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                                 TensorViews const& t, WindowSteps const& w,
+                                                 const_dnnl_primitive_desc_t forward,
+                                                 const_dnnl_primitive_attr_t attributes) {
+  return dnnl_convolution_backward_weights_primitive_desc_create(
+      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
+      w.padding, forward, attributes);
+}
+
+/// By the first kernel of that name if there is one, else by oneDNN's first.
+inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes,
+                                    std::string_view kernel) {
+  auto const create = [&] {
+    return dnnl_matmul_primitive_desc_create(made, engine, t.x, t.weight, t.bias, t.y, attributes);
+  };
+  dnnl_status_t status = create();
+  while (status == dnnl_success && !is_kernel(*made, kernel)) {
+    status = dnnl_primitive_desc_next_impl(*made);
+  }
+  if (status == dnnl_last_impl_reached) {
+    dnnl_primitive_desc_destroy(*made);
+    status = create();
+  }
+  return status;
+}
+
+#else
+
+class Descriptor {
+ public:
+  Descriptor() = default;
+
+  [[nodiscard]] DescriptorView get() const noexcept { return &value_; }
+
+  dnnl_status_t set(int rank, dnnl_dims_t const& sizes, dnnl_data_type_t type,
+                    dnnl_format_tag_t tag) {
+    return dnnl_memory_desc_init_by_tag(&value_, rank, sizes, type, tag);
+  }
+  dnnl_status_t copy(DescriptorView other) {
+    value_ = *other;
+    return dnnl_success;
+  }
+
+ private:
+  dnnl_memory_desc_t value_ = {};
+};
+
+inline dnnl_status_t append_sum(dnnl_post_ops_t operations) {
+  return dnnl_post_ops_append_sum(operations, 1.0F);
+}
+
+inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                         TensorViews const& t, WindowSteps const& w,
+                                         const_dnnl_primitive_attr_t attributes) {
+  dnnl_convolution_desc_t operation;
+  dnnl_status_t const status = dnnl_dilated_convolution_forward_desc_init(
+      &operation, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
+      w.dilation, w.padding, w.padding);
+  return status != dnnl_success
+             ? status
+             : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
+}
+inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                                TensorViews const& t, WindowSteps const& w,
+                                                const_dnnl_primitive_desc_t forward,
+                                                const_dnnl_primitive_attr_t attributes) {
+  dnnl_convolution_desc_t operation;
+  dnnl_status_t const status = dnnl_dilated_convolution_backward_data_desc_init(
+      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding);
+  return status != dnnl_success
+             ? status
+             : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
+}
+inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                                 TensorViews const& t, WindowSteps const& w,
+                                                 const_dnnl_primitive_desc_t forward,
+                                                 const_dnnl_primitive_attr_t attributes) {
+  dnnl_convolution_desc_t operation;
+  dnnl_status_t const status = dnnl_dilated_convolution_backward_weights_desc_init(
+      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
+      w.padding);
+  return status != dnnl_success
+             ? status
+             : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
+}
+
+inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
+                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes,
+                                    std::string_view kernel) {
+  dnnl_matmul_desc_t operation;
+  dnnl_status_t status = dnnl_matmul_desc_init(&operation, t.x, t.weight, t.bias, t.y);
+  if (status == dnnl_success) {
+    status = dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
+  }
+  if (status != dnnl_success || is_kernel(*made, kernel)) {
+    return status;
+  }
+  dnnl_primitive_desc_iterator_t list = nullptr;
+  if (dnnl_primitive_desc_iterator_create(&list, &operation, attributes, engine, nullptr) ==
+      dnnl_success) {
+    do {
+      dnnl_primitive_desc_t const other = dnnl_primitive_desc_iterator_fetch(list);
+      bool const found = other != nullptr && is_kernel(other, kernel);
+      dnnl_primitive_desc_destroy(found ? *made : other);
+      if (found) {
+        *made = other;
+        break;
+      }
+    } while (dnnl_primitive_desc_iterator_next(list) == dnnl_success);
+    dnnl_primitive_desc_iterator_destroy(list);
+  }
+  return dnnl_success;
+}
+
+#endif
+
+}  // namespace tandem::onednn
+
+namespace tandem::onednn {
+
+/// What a call into oneDNN needs; each op has one. Work is done when a call returns. Move-only.
+class Library {
+ public:
+  /// @throws OneDnnError  out of memory
+  Library() {
+    dnnl_engine_t engine = nullptr;
+    check(dnnl_engine_create(&engine, dnnl_cpu, 0));
+    engine_ = UniqueHandle<dnnl_engine_t, dnnl_engine_destroy>{engine};
+    dnnl_stream_t stream = nullptr;
+    check(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+    stream_ = UniqueHandle<dnnl_stream_t, dnnl_stream_destroy>{stream};
+  }
+
+  [[nodiscard]] dnnl_engine_t engine() const noexcept { return engine_.get(); }
+  [[nodiscard]] dnnl_stream_t stream() const noexcept { return stream_.get(); }
+
+ private:
+  UniqueHandle<dnnl_engine_t, dnnl_engine_destroy> engine_;
+  UniqueHandle<dnnl_stream_t, dnnl_stream_destroy> stream_;
+};
+
+/// oneDNN's name of float and BFloat16.
+template <class T>
+  requires(std::same_as<T, float> || std::same_as<T, BFloat16>)
+inline constexpr dnnl_data_type_t data_type = std::same_as<T, float> ? dnnl_f32 : dnnl_bf16;
+
+/// A tensor of these sizes, logical order first to last; dnnl_format_tag_any leaves the layout to
+/// the primitive.
+inline Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes, dnnl_data_type_t type,
+                                  dnnl_format_tag_t tag) {
+  dnnl_dims_t list = {};
+  int rank = 0;
+  for (std::int64_t const size : sizes) {
+    list[rank++] = size;
+  }
+  Descriptor made;
+  check(made.set(rank, list, type, tag));
+  return made;
+}
+
+inline Descriptor copy_of(DescriptorView other) {
+  Descriptor made;
+  check(made.copy(other));
+  return made;
+}
+
+[[nodiscard]] inline std::int64_t bytes_of(DescriptorView view) {
+  return static_cast<std::int64_t>(dnnl_memory_desc_get_size(view));
+}
+
+[[nodiscard]] inline bool same_layout(DescriptorView a, DescriptorView b) {
+  return dnnl_memory_desc_equal(a, b) != 0;
+}
+
+}  // namespace tandem::onednn
+
+// ---- tandem/kernels/onednn/matmul.hpp
+
+/// @file
+/// make_matmul(): a prepared product of row-major matrices, in fp32 or bf16, by oneDNN.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <oneapi/dnnl/dnnl.h>
+
+// ---- tandem/kernels/onednn/primitive.hpp
+
+/// @file
+/// Plan: what oneDNN would do; Primitive: the same compiled, to be run on pointers; Attributes.
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+
+#include <oneapi/dnnl/dnnl.h>
+
+namespace tandem::onednn {
+
+/// How a primitive is to work: on a scratchpad of the caller's, and adding to its result if asked.
+class Attributes {
+ public:
+  enum class Result : bool { overwritten, added_to };
+
+  explicit Attributes(Result result = Result::overwritten) {
+    dnnl_primitive_attr_t attributes = nullptr;
+    check(dnnl_primitive_attr_create(&attributes));
+    handle_ = UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>{attributes};
+    check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
+    if (result == Result::added_to) {
+      dnnl_post_ops_t raw = nullptr;
+      check(dnnl_post_ops_create(&raw));
+      UniqueHandle<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations{raw};
+      check(append_sum(raw));
+      check(dnnl_primitive_attr_set_post_ops(attributes, raw));
+    }
+  }
+
+  [[nodiscard]] const_dnnl_primitive_attr_t get() const noexcept { return handle_.get(); }
+
+ private:
+  UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy> handle_;
+};
+
+/// A choice of kernel and of the layouts that it wants; nothing is compiled yet. Move-only.
+class Plan {
+ public:
+  Plan() = default;
+  explicit Plan(dnnl_primitive_desc_t made) noexcept : handle_{made} {}
+
+  [[nodiscard]] const_dnnl_primitive_desc_t get() const noexcept { return handle_.get(); }
+  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
+
+  /// Of an argument such as DNNL_ARG_WEIGHTS; lives as long as the plan.
+  [[nodiscard]] DescriptorView tensor(int argument) const {
+    return dnnl_primitive_desc_query_md(handle_.get(), dnnl_query_exec_arg_md, argument);
+  }
+  /// "brgconv:avx512_core" and the like.
+  [[nodiscard]] std::string_view kernel() const {
+    char const* name = "";
+    check(dnnl_primitive_desc_query(handle_.get(), dnnl_query_impl_info_str, 0, &name));
+    return name;
+  }
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    return bytes_of(dnnl_primitive_desc_query_md(handle_.get(), dnnl_query_scratchpad_md, 0));
+  }
+
+ private:
+  UniqueHandle<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> handle_;
+};
+
+/// A compiled plan with a place for each argument's pointer. Move-only.
+///
+/// Cost: compiled once in a process (oneDNN keeps what it has compiled); a run of it allocates and
+/// looks up nothing.
+class Primitive {
+ public:
+  static constexpr int most_arguments = 4;
+
+  Primitive() = default;
+
+  /// @param arguments  their names, in the order in which run() has their pointers
+  Primitive(Library const& library, Plan const& plan, std::span<int const> arguments)
+      : scratch_bytes_{plan.scratch_bytes()} {
+    expects(arguments.size() <= most_arguments, "Primitive: too many arguments");
+    dnnl_primitive_t made = nullptr;
+    check(dnnl_primitive_create(&made, plan.get()));
+    handle_ = UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy>{made};
+    for (int const argument : arguments) {
+      add(library, argument, plan.tensor(argument));
+    }
+    if (scratch_bytes_ > 0) {
+      add(library, DNNL_ARG_SCRATCHPAD,
+          dnnl_primitive_desc_query_md(plan.get(), dnnl_query_scratchpad_md, 0));
+    }
+  }
+
+  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
+  [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return scratch_bytes_; }
+
+  /// Runs on these tensors, in the order of the arguments; done when it returns.
+  /// @param scratch  scratch_bytes() at a multiple of 64
+  template <class... Tensor>
+  void run(Library const& library, std::byte* scratch, Tensor const*... tensors) {
+    void const* const list[] = {tensors...};
+    execute(library, scratch, list);
+  }
+
+ private:
+  void execute(Library const& library, std::byte* scratch, std::span<void const* const> tensors) {
+    int place = 0;
+    for (void const* const tensor : tensors) {
+      point(place++, const_cast<void*>(tensor));
+    }
+    if (scratch_bytes_ > 0) {
+      point(place, scratch);
+    }
+    check(dnnl_primitive_execute(handle_.get(), library.stream(), count_, arguments_));
+    check(dnnl_stream_wait(library.stream()));
+  }
+
+  void add(Library const& library, int argument, DescriptorView type) {
+    dnnl_memory_t memory = nullptr;
+    check(dnnl_memory_create(&memory, type, library.engine(), DNNL_MEMORY_NONE));
+    memory_[count_] = UniqueHandle<dnnl_memory_t, dnnl_memory_destroy>{memory};
+    arguments_[count_++] = {argument, memory};
+  }
+
+  // Version 2 fills the padding of a blocked tensor with zeros when its pointer changes.
+  void point(int place, void* to) {
+    if (at_[place] != to) {
+      check(dnnl_memory_set_data_handle(memory_[place].get(), to));
+      at_[place] = to;
+    }
+  }
+
+  UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy> handle_;
+  UniqueHandle<dnnl_memory_t, dnnl_memory_destroy> memory_[most_arguments + 1];
+  dnnl_exec_arg_t arguments_[most_arguments + 1] = {};
+  void* at_[most_arguments + 1] = {};
+  int count_ = 0;
+  std::int64_t scratch_bytes_ = 0;
+};
+
+/// Copies a tensor into another layout or type, or adds it.
+inline Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
+                              Attributes::Result result = Attributes::Result::overwritten) {
+  Attributes const attributes{result};
+  dnnl_primitive_desc_t made = nullptr;
+  check(dnnl_reorder_primitive_desc_create(&made, from, library.engine(), to, library.engine(),
+                                           attributes.get()));
+  int const arguments[] = {DNNL_ARG_FROM, DNNL_ARG_TO};
+  return Primitive{library, Plan{made}, arguments};
+}
+
+}  // namespace tandem::onednn
+
+// ---- tandem/kernels/onednn/refusal.hpp
+
+/// @file
+/// What is said when oneDNN has no kernel for a layer.
+
+#include <string>
+
+#include <oneapi/dnnl/dnnl.h>
+
+namespace tandem::onednn::detail {
+
+/// Before 3.4 oneDNN has bf16 where there is AVX-512 alone, and says no more than "unimplemented".
+inline bool has_avx512() {
+  auto const isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  constexpr auto avx512 = static_cast<unsigned>(dnnl_cpu_isa_avx512_core);
+  return (isa & avx512) == avx512;
+}
+
+/// @throws OneDnnError  always
+[[noreturn]] TANDEM_NOINLINE inline void refuse(dnnl_status_t status, std::string const& layer,
+                                                dnnl_data_type_t type) {
+  if (status == dnnl_unimplemented && type == dnnl_bf16 && !has_avx512()) {
+    throw OneDnnError{status,
+                      "this processor has no AVX-512, which oneDNN wants for bf16; take "
+                      "BasicHost<OneDnn, Fp32> (first met: " +
+                          layer + ")"};
+  }
+  throw OneDnnError{status, "oneDNN has no kernel for " + layer + " (" + meaning(status) + ")"};
+}
+
+}  // namespace tandem::onednn::detail
+
+namespace tandem::onednn {
+
+/// C (m, n) = A (m, k) B (k, n), and a bias (n) on each row; sums in fp32.
+struct MatmulTask {
+  std::int64_t m = 0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  dnnl_data_type_t type = dnnl_f32;         ///< of A and B
+  dnnl_data_type_t result_type = dnnl_f32;  ///< of C; the bias is fp32
+  bool a_transposed = false;                ///< what lies there is the transpose of what is meant
+  bool b_transposed = false;
+  bool bias = false;
+  Attributes::Result result = Attributes::Result::overwritten;
+  DescriptorView b = nullptr;    ///< how B lies, where in a layout of a kernel's own
+  std::string_view kernel = "";  ///< rather by the kernel of this name, where there is one
+};
+
+namespace detail {
+
+TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const& task,
+                                        DescriptorView b) {
+  Descriptor const a =
+      make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
+  Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
+  Descriptor const bias = make_descriptor({1, task.n}, dnnl_f32, dnnl_ab);
+  Attributes const attributes{task.result};
+  dnnl_primitive_desc_t made = nullptr;
+  dnnl_status_t const status = matrix_product(
+      &made, library.engine(), {a.get(), b, task.bias ? bias.get() : nullptr, c.get()},
+      attributes.get(), task.kernel);
+  if (status != dnnl_success) {
+    refuse(status,
+           "a matrix product of " + std::to_string(task.m) + " x " + std::to_string(task.k) +
+               " by " + std::to_string(task.k) + " x " + std::to_string(task.n) +
+               (task.type == dnnl_bf16 ? ", bf16" : ", fp32"),
+           task.type);
+  }
+  return Plan{made};
+}
+
+}  // namespace detail
+
+/// Arguments of its run(): A, B, C and, if any, the bias.
+///
+/// Order: fixed by the shape, the layout of B, and the number of threads.
+/// @throws OneDnnError  no kernel for this product; the message names it
+inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
+  Descriptor const b =
+      make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
+  int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
+  return Primitive{library,
+                   detail::plan_matmul(library, task, task.b != nullptr ? task.b : b.get()),
+                   std::span{arguments}.first(task.bias ? 4 : 3)};
+}
+
+/// How the kernel for this product likes B best.
+inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
+  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
+  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
+}
+
+}  // namespace tandem::onednn
+
+// ---- tandem/kernels/onednn/team_size.hpp
+
+/// @file
+/// TeamSize: how many threads oneDNN takes for what the calling thread asks of it.
+
+namespace tandem::onednn {
+
+namespace detail {
+
+// The OpenMP runtime that oneDNN brings, whether or not this file is compiled with -fopenmp: names
+// of our own for its functions, so that they cannot contradict those of <omp.h>. Null where oneDNN
+// was built for another threading runtime; then that runtime decides.
+extern "C" {
+__attribute__((weak)) void tandem_omp_set_num_threads(int) __asm__("omp_set_num_threads");
+__attribute__((weak)) int tandem_omp_get_max_threads() __asm__("omp_get_max_threads");
+}
+
+}  // namespace detail
+
+/// While it lives, work that this thread gives to oneDNN runs on so many threads. The number is
+/// the thread's own in OpenMP, so devices of several threads do not meet. Cost: nanoseconds.
+class TeamSize {
+ public:
+  /// @pre threads >= 1
+  [[nodiscard]] explicit TeamSize(int threads) {
+    if (detail::tandem_omp_set_num_threads != nullptr &&
+        detail::tandem_omp_get_max_threads != nullptr) {
+      before_ = detail::tandem_omp_get_max_threads();
+      detail::tandem_omp_set_num_threads(threads);
+    }
+  }
+  ~TeamSize() {
+    if (before_ > 0) {
+      detail::tandem_omp_set_num_threads(before_);
+    }
+  }
+  TeamSize(TeamSize const&) = delete;
+  TeamSize& operator=(TeamSize const&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+}  // namespace tandem::onednn
+
+namespace tandem {
+
+namespace onednn {
+
+/// Any Linear: one type for all of a precision.
+///
+/// Weights stay as the user has them, rounded once a step for BFloat16: a layout of oneDNN's own
+/// saves a third of the forward pass and costs twice all of it to make. Measured for 25088 to 4096
+/// at batch 32, one thread (Zen 5): in fp32 forward 49 ms as a primitive, 66 as a gemm; gradients
+/// 40 and 34 ms as gemms, 60 and 44 as primitives.
+template <class T, bool Bias>
+class LinearOp {
+ public:
+  explicit LinearOp(OpSetup const& setup)
+      : shape_{setup.node.in},
+        in_{tandem::detail::row_size(shape_)},
+        out_{tandem::detail::row_size(setup.node.out)},
+        threads_{setup.threads} {
+    TeamSize const team{threads_};
+    scratch_ = passes(shape_.rows(std::max(setup.batch, 1), shape_[0])).scratch_bytes;
+    if constexpr (rounds) {
+      Descriptor const from = make_descriptor({out_, in_}, dnnl_f32, dnnl_ab);
+      Descriptor const to = make_descriptor({out_, in_}, data_type<T>, dnnl_ab);
+      round_ = make_reorder(library_, from.get(), to.get());
+      scratch_ = std::max(scratch_, round_.scratch_bytes());
+    }
+  }
+  LinearOp(LinearOp const&) = delete;
+  LinearOp& operator=(LinearOp const&) = delete;
+
+  [[nodiscard]] OpNeeds needs() const {
+    return {.input = true,
+            .scratch_bytes = scratch_,
+            .packed_bytes = rounds ? out_ * in_ * static_cast<std::int64_t>(sizeof(T)) : 0};
+  }
+
+  /// Rounds the weights.
+  void pack(Operands<T, float> const& o, host::Device& device) {
+    if constexpr (rounds) {
+      TeamSize const team{threads_};
+      round_.run(library_, device.scratch, o.parameter[0], o.packed);
+    }
+  }
+
+  void forward(Operands<T, float> const& o, Pass<host::Device> const& p) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
+      return;
+    }
+    TeamSize const team{threads_};
+    Passes& passes = this->passes(rows);
+    if constexpr (Bias) {
+      passes.forward.run(library_, scratch(passes, p.device), o.x[0], weights(o), o.y,
+                         o.parameter[1]);
+    } else {
+      passes.forward.run(library_, scratch(passes, p.device), o.x[0], weights(o), o.y);
+    }
+  }
+
+  void input_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
+      return;
+    }
+    TeamSize const team{threads_};
+    if constexpr (rounds) {
+      Passes& passes = this->passes(rows);
+      passes.input_gradient.run(library_, scratch(passes, p.device), o.dy, weights(o), o.dx[0]);
+    } else {
+      gemm(rows, in_, out_, {o.dy, out_}, {o.parameter[0], in_}, false, o.dx[0], in_);
+    }
+  }
+
+  void weight_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
+    TeamSize const team{threads_};
+    std::int64_t const rows = p.rows(shape_);
+    if (rows == 0) {
+      if (!p.accumulate) {
+        std::fill_n(o.gradient[0], out_ * in_, 0.0F);
+      }
+    } else if constexpr (rounds) {
+      Passes& passes = this->passes(rows);
+      (p.accumulate ? passes.weight_gradient_added : passes.weight_gradient)
+          .run(library_, scratch(passes, p.device), o.dy, o.x[0], o.gradient[0]);
+    } else {
+      gemm(out_, in_, rows, {o.dy, out_, true}, {o.x[0], in_}, p.accumulate, o.gradient[0], in_);
+    }
+    if constexpr (Bias) {
+      column_sum(p.device.team, o.dy, rows, out_, out_, o.gradient[1], p.accumulate);
+    }
+  }
+
+ private:
+  static constexpr bool rounds = !std::same_as<T, float>;
+  /// Of weights' gradients in bf16: it packs both matrices once, where "brg" transposes one for
+  /// each block. Measured for 1024 rows and 384 to 1536 (Zen 4): 6.2 and 6.7 ms; added 6.1 and 7.0.
+  static constexpr std::string_view gemm_kernel = "gemm:";
+
+  /// For one number of rows; those that are not needed stay empty.
+  struct Passes {
+    Primitive forward;
+    Primitive input_gradient;
+    Primitive weight_gradient;
+    Primitive weight_gradient_added;
+    std::int64_t scratch_bytes = 0;
+  };
+
+  Passes& passes(std::int64_t wanted) {
+    return passes_.get(wanted, [&](std::int64_t rows) {
+      constexpr dnnl_data_type_t type = data_type<T>;
+      Passes made;
+      made.forward = make_matmul(library_, {.m = rows,
+                                            .n = out_,
+                                            .k = in_,
+                                            .type = type,
+                                            .result_type = type,
+                                            .b_transposed = true,
+                                            .bias = Bias});
+      if constexpr (rounds) {
+        made.input_gradient = make_matmul(
+            library_, {.m = rows, .n = in_, .k = out_, .type = type, .result_type = type});
+        MatmulTask gradient{.m = out_,
+                            .n = in_,
+                            .k = rows,
+                            .type = type,
+                            .a_transposed = true,
+                            .kernel = gemm_kernel};
+        made.weight_gradient = make_matmul(library_, gradient);
+        gradient.result = Attributes::Result::added_to;
+        made.weight_gradient_added = make_matmul(library_, gradient);
+      }
+      for (Primitive const* const primitive :
+           {&made.forward, &made.input_gradient, &made.weight_gradient,
+            &made.weight_gradient_added}) {
+        made.scratch_bytes = std::max(made.scratch_bytes, primitive->scratch_bytes());
+      }
+      return made;
+    });
+  }
+
+  static void const* weights(Operands<T, float> const& o) {
+    if constexpr (rounds) {
+      return o.packed;
+    } else {
+      return o.parameter[0];
+    }
+  }
+
+  /// The device's, unless so many rows want more than the planned one.
+  std::byte* scratch(Passes const& passes, host::Device& device) {
+    if (passes.scratch_bytes <= scratch_) {
+      return device.scratch;
+    }
+    auto const wanted = static_cast<std::size_t>(passes.scratch_bytes);
+    if (own_scratch_.bytes() < wanted) {
+      own_scratch_ = host::Buffer{wanted};
+    }
+    return own_scratch_.data();
+  }
+
+  Shape shape_;
+  std::int64_t in_;
+  std::int64_t out_;
+  int threads_;
+  Library library_;
+  ByBatch<Passes> passes_;
+  Primitive round_;
+  std::int64_t scratch_ = 0;
+  host::Buffer own_scratch_;
+};
+
+}  // namespace onednn
+
+template <int Out, class... Options, class Precision>
+struct Op<Linear<Out, Options...>, BasicHost<OneDnn, Precision>>
+    : onednn::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias> {
+  using onednn::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias>::LinearOp;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <int Width, class... Options, class Precision>
+struct Op<Bahdanau<Width, Options...>, BasicHost<OneDnn, Precision>>
+    : host::BahdanauOp<typename Precision::Scalar, typename Precision::Master,
+                       onednn::LinearOp<typename Precision::Scalar, false>> {
+  explicit Op(OpSetup const& setup)
+      : host::BahdanauOp<typename Precision::Scalar, typename Precision::Master,
+                         onednn::LinearOp<typename Precision::Scalar, false>>{setup, Width} {}
 };
 
 }  // namespace tandem
@@ -48623,84 +54015,6 @@ TANDEM_NOINLINE void add_row_bias(Team& team, std::int64_t rows, int channels, f
 
 }  // namespace tandem::host::channels_last
 
-// ---- tandem/kernels/onednn/gradient.hpp
-
-/// @file
-/// Small sums around oneDNN's gradients of parameters: adding a staged one, and sums of columns.
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-
-namespace tandem::onednn {
-
-/// Bytes that keep what follows at a multiple of 64.
-constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
-TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
-                                    bool accumulate) {
-  if (!accumulate) {
-    std::copy(from, from + count, to);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] += from[i];
-  }
-}
-
-/// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
-///
-/// Shapes: matrix (rows, columns), row r at matrix + r * stride; sums (columns).
-/// Cost:   reads the matrix once; bound by memory.
-/// Order:  fixed by the shape: floats over blocks of 64 rows, then doubles over the blocks.
-template <class T>
-TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t rows,
-                                std::int64_t columns, std::int64_t stride, float* sums,
-                                bool accumulate) {
-  namespace vectors = host::channels_last;
-  using vectors::Floats;
-  constexpr int most = 4;
-  constexpr std::int64_t wide = most * vectors::lanes;
-  constexpr std::int64_t block = 64;
-  team.parallel_for((columns + wide - 1) / wide, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t part = first; part < last; ++part) {
-      std::int64_t const begin = part * wide;
-      std::int64_t const count = std::min(wide, columns - begin);
-      double total[wide] = {};
-      for (std::int64_t row = 0; row < rows; row += block) {
-        std::int64_t const end = std::min(rows, row + block);
-        Floats sum[most] = {Floats{0.0F}, Floats{0.0F}, Floats{0.0F}, Floats{0.0F}};
-        for (std::int64_t r = row; r < end; ++r) {
-          T const* const at = matrix + r * stride + begin;
-          if (count == wide) {
-            for (int v = 0; v < most; ++v) {
-              sum[v] += vectors::load(at + v * vectors::lanes);
-            }
-          } else {
-            host::for_wide<T>(0, count, [&](std::int64_t c, auto some) {
-              sum[c / vectors::lanes] += some.load(at + c);
-            });
-          }
-        }
-        float of_block[wide];
-        for (int v = 0; v < most; ++v) {
-          store(of_block + v * vectors::lanes, sum[v]);
-        }
-        for (std::int64_t c = 0; c < count; ++c) {
-          total[c] += static_cast<double>(of_block[c]);
-        }
-      }
-      for (std::int64_t c = 0; c < count; ++c) {
-        float const sum = static_cast<float>(total[c]);
-        sums[begin + c] = accumulate ? sums[begin + c] + sum : sum;
-      }
-    }
-  });
-}
-
-}  // namespace tandem::onednn
-
 // ---- tandem/ops/onednn/convolution.hpp
 
 /// @file
@@ -48710,40 +54024,6 @@ TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-
-// ---- tandem/core/by_batch.hpp
-
-/// @file
-/// ByBatch: one prepared object for each batch size that occurs: the usual one and the last one.
-
-#include <cstdint>
-#include <memory>
-#include <utility>
-#include <vector>
-
-namespace tandem {
-
-/// Keeps what was made for each number of samples; addresses stay valid.
-template <class Plan>
-class ByBatch {
- public:
-  /// The plan for @p samples, made by make(samples) at the first request.
-  template <class Make>
-  Plan& get(std::int64_t samples, Make const& make) {
-    for (auto& [size, plan] : plans_) {
-      if (size == samples) {
-        return *plan;
-      }
-    }
-    plans_.emplace_back(samples, std::make_unique<Plan>(make(samples)));
-    return *plans_.back().second;
-  }
-
- private:
-  std::vector<std::pair<std::int64_t, std::unique_ptr<Plan>>> plans_;
-};
-
-}  // namespace tandem
 
 // ---- tandem/kernels/onednn/convolution.hpp
 
@@ -48770,586 +54050,6 @@ class ByBatch {
 #include <string>
 
 #include <oneapi/dnnl/dnnl.h>
-
-// ---- tandem/kernels/onednn/library.hpp
-
-/// @file
-/// Library: oneDNN's engine of the processor and a queue on it; make_descriptor() for its tensors.
-///
-/// C API only, so that the header costs little; it needs <oneapi/dnnl/dnnl.h>.
-
-#include <concepts>
-#include <cstdint>
-#include <initializer_list>
-
-#include <oneapi/dnnl/dnnl.h>
-
-// ---- tandem/core/unique_handle.hpp
-
-/// @file
-/// UniqueHandle: sole ownership of a handle that a C library gave and takes back.
-
-#include <utility>
-
-namespace tandem {
-
-/// Owns a @p Handle and passes it to @p destroy, once, unless it is the empty `Handle{}`.
-///
-/// What destroy returns is dropped: a destructor can neither throw nor repair. Move-only.
-template <class Handle, auto destroy>
-class UniqueHandle {
- public:
-  UniqueHandle() = default;
-  explicit UniqueHandle(Handle handle) noexcept : handle_{handle} {}
-
-  UniqueHandle(UniqueHandle&& other) noexcept : handle_{other.release()} {}
-  UniqueHandle& operator=(UniqueHandle&& other) noexcept {
-    if (this != &other) {
-      reset();
-      handle_ = other.release();
-    }
-    return *this;
-  }
-  ~UniqueHandle() { reset(); }
-
-  /// Gives the handle up without destroying it.
-  [[nodiscard]] Handle release() noexcept { return std::exchange(handle_, Handle{}); }
-
-  void reset() noexcept {
-    if (handle_ != Handle{}) {
-      static_cast<void>(destroy(release()));
-    }
-  }
-
-  [[nodiscard]] Handle get() const noexcept { return handle_; }
-  [[nodiscard]] explicit operator bool() const noexcept { return handle_ != Handle{}; }
-
- private:
-  Handle handle_{};
-};
-
-}  // namespace tandem
-
-// ---- tandem/kernels/onednn/status.hpp
-
-/// @file
-/// OneDnnError, and check() for the statuses of oneDNN's C API.
-
-#include <string>
-
-#include <oneapi/dnnl/dnnl.h>
-
-#if DNNL_VERSION_MAJOR < 2
-#error "tandem wants oneDNN 2 or 3; install libdnnl-dev, or compile without TANDEM_ONEDNN"
-#endif
-
-namespace tandem::onednn {
-
-/// oneDNN refused a call, or has no kernel for a layer.
-class OneDnnError : public Error {
- public:
-  OneDnnError(dnnl_status_t code, std::string const& what) : Error{what}, code_{code} {}
-
-  [[nodiscard]] dnnl_status_t code() const noexcept { return code_; }
-
- private:
-  dnnl_status_t code_;
-};
-
-namespace detail {
-
-inline char const* meaning(dnnl_status_t status) {
-  switch (status) {
-    case dnnl_out_of_memory:
-      return "out of memory; use a smaller batch or more microbatches";
-    case dnnl_invalid_arguments:
-      return "invalid arguments; take BasicHost<Portable, Fp32> and please report this";
-    case dnnl_unimplemented:
-      return "not implemented for this processor; take BasicHost<Portable, Fp32>";
-    default:
-      return "an error at run time; take BasicHost<Portable, Fp32> and please report this";
-  }
-}
-
-[[noreturn]] TANDEM_NOINLINE inline void fail(dnnl_status_t status, char const* file, int line) {
-  throw OneDnnError{status, std::string{"oneDNN: "} + meaning(status) + " (" + file + ":" +
-                                std::to_string(line) + ")"};
-}
-
-}  // namespace detail
-
-/// @throws OneDnnError  @p status is not success; the message says what it means and the place
-inline void check(dnnl_status_t status, char const* file = __builtin_FILE(),
-                  int line = __builtin_LINE()) {
-  if (status != dnnl_success) {
-    detail::fail(status, file, line);
-  }
-}
-
-}  // namespace tandem::onednn
-
-// ---- tandem/kernels/onednn/version.hpp
-
-/// @file
-/// What differs between the C APIs of oneDNN 2 and 3, under one name each; nothing else asks for
-/// the version.
-///
-/// Version 2 has memory descriptors by value and describes an operation in two steps; version 3
-/// has handles, and one call. Functions return oneDNN's status.
-
-#include <cstddef>
-#include <string_view>
-
-#include <oneapi/dnnl/dnnl.h>
-
-namespace tandem::onednn {
-
-#if DNNL_VERSION_MAJOR >= 3
-
-/// A descriptor of a tensor as oneDNN's functions take it; owned by a Descriptor or a primitive.
-using DescriptorView = const_dnnl_memory_desc_t;
-
-#else
-
-using DescriptorView = dnnl_memory_desc_t const*;
-
-#endif
-
-/// The tensors of one convolution or matrix product y = x weight + bias; bias may be null. In a
-/// backward pass of a convolution each may stand for its gradient.
-struct TensorViews {
-  DescriptorView x = nullptr;
-  DescriptorView weight = nullptr;
-  DescriptorView bias = nullptr;
-  DescriptorView y = nullptr;
-};
-
-/// How a convolution's window moves, two entries each, and how it is computed.
-struct WindowSteps {
-  dnnl_dims_t strides = {};
-  dnnl_dims_t padding = {};
-  dnnl_dims_t dilation = {};  // cells left out between two of the kernel
-  dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
-};
-
-/// Whether the kernel chosen is called @p name and something more.
-inline bool is_kernel(const_dnnl_primitive_desc_t made, std::string_view name) {
-  char const* found = "";
-  return dnnl_primitive_desc_query(made, dnnl_query_impl_info_str, 0, &found) == dnnl_success &&
-         std::string_view{found}.substr(0, name.size()) == name;
-}
-
-#if DNNL_VERSION_MAJOR >= 3
-
-/// An owned descriptor of a tensor. Move-only.
-class Descriptor {
- public:
-  Descriptor() = default;
-
-  [[nodiscard]] DescriptorView get() const noexcept { return handle_.get(); }
-
-  dnnl_status_t set(int rank, dnnl_dims_t const& sizes, dnnl_data_type_t type,
-                    dnnl_format_tag_t tag) {
-    return keep([&](dnnl_memory_desc_t* made) {
-      return dnnl_memory_desc_create_with_tag(made, rank, sizes, type, tag);
-    });
-  }
-  dnnl_status_t copy(DescriptorView other) {
-    return keep([&](dnnl_memory_desc_t* made) { return dnnl_memory_desc_clone(made, other); });
-  }
-
- private:
-  template <class Make>
-  dnnl_status_t keep(Make const& make) {
-    dnnl_memory_desc_t made = nullptr;
-    dnnl_status_t const status = make(&made);
-    handle_ = UniqueHandle<dnnl_memory_desc_t, dnnl_memory_desc_destroy>{made};
-    return status;
-  }
-
-  UniqueHandle<dnnl_memory_desc_t, dnnl_memory_desc_destroy> handle_;
-};
-
-inline dnnl_status_t append_sum(dnnl_post_ops_t operations) {
-  return dnnl_post_ops_append_sum(operations, 1.0F, 0, dnnl_data_type_undef);
-}
-
-inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                         TensorViews const& t, WindowSteps const& w,
-                                         const_dnnl_primitive_attr_t attributes) {
-  return dnnl_convolution_forward_primitive_desc_create(
-      made, engine, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
-      w.dilation, w.padding, w.padding, attributes);
-}
-inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                                TensorViews const& t, WindowSteps const& w,
-                                                const_dnnl_primitive_desc_t forward,
-                                                const_dnnl_primitive_attr_t attributes) {
-  return dnnl_convolution_backward_data_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding,
-      forward, attributes);
-}
-inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                                 TensorViews const& t, WindowSteps const& w,
-                                                 const_dnnl_primitive_desc_t forward,
-                                                 const_dnnl_primitive_attr_t attributes) {
-  return dnnl_convolution_backward_weights_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
-      w.padding, forward, attributes);
-}
-
-/// By the first kernel of that name if there is one, else by oneDNN's first.
-inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes,
-                                    std::string_view kernel) {
-  auto const create = [&] {
-    return dnnl_matmul_primitive_desc_create(made, engine, t.x, t.weight, t.bias, t.y, attributes);
-  };
-  dnnl_status_t status = create();
-  while (status == dnnl_success && !is_kernel(*made, kernel)) {
-    status = dnnl_primitive_desc_next_impl(*made);
-  }
-  if (status == dnnl_last_impl_reached) {
-    dnnl_primitive_desc_destroy(*made);
-    status = create();
-  }
-  return status;
-}
-
-#else
-
-class Descriptor {
- public:
-  Descriptor() = default;
-
-  [[nodiscard]] DescriptorView get() const noexcept { return &value_; }
-
-  dnnl_status_t set(int rank, dnnl_dims_t const& sizes, dnnl_data_type_t type,
-                    dnnl_format_tag_t tag) {
-    return dnnl_memory_desc_init_by_tag(&value_, rank, sizes, type, tag);
-  }
-  dnnl_status_t copy(DescriptorView other) {
-    value_ = *other;
-    return dnnl_success;
-  }
-
- private:
-  dnnl_memory_desc_t value_ = {};
-};
-
-inline dnnl_status_t append_sum(dnnl_post_ops_t operations) {
-  return dnnl_post_ops_append_sum(operations, 1.0F);
-}
-
-inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                         TensorViews const& t, WindowSteps const& w,
-                                         const_dnnl_primitive_attr_t attributes) {
-  dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_dilated_convolution_forward_desc_init(
-      &operation, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
-      w.dilation, w.padding, w.padding);
-  return status != dnnl_success
-             ? status
-             : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
-}
-inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                                TensorViews const& t, WindowSteps const& w,
-                                                const_dnnl_primitive_desc_t forward,
-                                                const_dnnl_primitive_attr_t attributes) {
-  dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_dilated_convolution_backward_data_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding);
-  return status != dnnl_success
-             ? status
-             : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
-}
-inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                                 TensorViews const& t, WindowSteps const& w,
-                                                 const_dnnl_primitive_desc_t forward,
-                                                 const_dnnl_primitive_attr_t attributes) {
-  dnnl_convolution_desc_t operation;
-  dnnl_status_t const status = dnnl_dilated_convolution_backward_weights_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
-      w.padding);
-  return status != dnnl_success
-             ? status
-             : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
-}
-
-inline dnnl_status_t matrix_product(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
-                                    TensorViews const& t, const_dnnl_primitive_attr_t attributes,
-                                    std::string_view kernel) {
-  dnnl_matmul_desc_t operation;
-  dnnl_status_t status = dnnl_matmul_desc_init(&operation, t.x, t.weight, t.bias, t.y);
-  if (status == dnnl_success) {
-    status = dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
-  }
-  if (status != dnnl_success || is_kernel(*made, kernel)) {
-    return status;
-  }
-  dnnl_primitive_desc_iterator_t list = nullptr;
-  if (dnnl_primitive_desc_iterator_create(&list, &operation, attributes, engine, nullptr) ==
-      dnnl_success) {
-    do {
-      dnnl_primitive_desc_t const other = dnnl_primitive_desc_iterator_fetch(list);
-      bool const found = other != nullptr && is_kernel(other, kernel);
-      dnnl_primitive_desc_destroy(found ? *made : other);
-      if (found) {
-        *made = other;
-        break;
-      }
-    } while (dnnl_primitive_desc_iterator_next(list) == dnnl_success);
-    dnnl_primitive_desc_iterator_destroy(list);
-  }
-  return dnnl_success;
-}
-
-#endif
-
-}  // namespace tandem::onednn
-
-namespace tandem::onednn {
-
-/// What a call into oneDNN needs; each op has one. Work is done when a call returns. Move-only.
-class Library {
- public:
-  /// @throws OneDnnError  out of memory
-  Library() {
-    dnnl_engine_t engine = nullptr;
-    check(dnnl_engine_create(&engine, dnnl_cpu, 0));
-    engine_ = UniqueHandle<dnnl_engine_t, dnnl_engine_destroy>{engine};
-    dnnl_stream_t stream = nullptr;
-    check(dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
-    stream_ = UniqueHandle<dnnl_stream_t, dnnl_stream_destroy>{stream};
-  }
-
-  [[nodiscard]] dnnl_engine_t engine() const noexcept { return engine_.get(); }
-  [[nodiscard]] dnnl_stream_t stream() const noexcept { return stream_.get(); }
-
- private:
-  UniqueHandle<dnnl_engine_t, dnnl_engine_destroy> engine_;
-  UniqueHandle<dnnl_stream_t, dnnl_stream_destroy> stream_;
-};
-
-/// oneDNN's name of float and BFloat16.
-template <class T>
-  requires(std::same_as<T, float> || std::same_as<T, BFloat16>)
-inline constexpr dnnl_data_type_t data_type = std::same_as<T, float> ? dnnl_f32 : dnnl_bf16;
-
-/// A tensor of these sizes, logical order first to last; dnnl_format_tag_any leaves the layout to
-/// the primitive.
-inline Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes, dnnl_data_type_t type,
-                                  dnnl_format_tag_t tag) {
-  dnnl_dims_t list = {};
-  int rank = 0;
-  for (std::int64_t const size : sizes) {
-    list[rank++] = size;
-  }
-  Descriptor made;
-  check(made.set(rank, list, type, tag));
-  return made;
-}
-
-inline Descriptor copy_of(DescriptorView other) {
-  Descriptor made;
-  check(made.copy(other));
-  return made;
-}
-
-[[nodiscard]] inline std::int64_t bytes_of(DescriptorView view) {
-  return static_cast<std::int64_t>(dnnl_memory_desc_get_size(view));
-}
-
-[[nodiscard]] inline bool same_layout(DescriptorView a, DescriptorView b) {
-  return dnnl_memory_desc_equal(a, b) != 0;
-}
-
-}  // namespace tandem::onednn
-
-// ---- tandem/kernels/onednn/primitive.hpp
-
-/// @file
-/// Plan: what oneDNN would do; Primitive: the same compiled, to be run on pointers; Attributes.
-
-#include <cstddef>
-#include <cstdint>
-#include <initializer_list>
-#include <span>
-#include <string_view>
-
-#include <oneapi/dnnl/dnnl.h>
-
-namespace tandem::onednn {
-
-/// How a primitive is to work: on a scratchpad of the caller's, and adding to its result if asked.
-class Attributes {
- public:
-  enum class Result : bool { overwritten, added_to };
-
-  explicit Attributes(Result result = Result::overwritten) {
-    dnnl_primitive_attr_t attributes = nullptr;
-    check(dnnl_primitive_attr_create(&attributes));
-    handle_ = UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>{attributes};
-    check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
-    if (result == Result::added_to) {
-      dnnl_post_ops_t raw = nullptr;
-      check(dnnl_post_ops_create(&raw));
-      UniqueHandle<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations{raw};
-      check(append_sum(raw));
-      check(dnnl_primitive_attr_set_post_ops(attributes, raw));
-    }
-  }
-
-  [[nodiscard]] const_dnnl_primitive_attr_t get() const noexcept { return handle_.get(); }
-
- private:
-  UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy> handle_;
-};
-
-/// A choice of kernel and of the layouts that it wants; nothing is compiled yet. Move-only.
-class Plan {
- public:
-  Plan() = default;
-  explicit Plan(dnnl_primitive_desc_t made) noexcept : handle_{made} {}
-
-  [[nodiscard]] const_dnnl_primitive_desc_t get() const noexcept { return handle_.get(); }
-  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
-
-  /// Of an argument such as DNNL_ARG_WEIGHTS; lives as long as the plan.
-  [[nodiscard]] DescriptorView tensor(int argument) const {
-    return dnnl_primitive_desc_query_md(handle_.get(), dnnl_query_exec_arg_md, argument);
-  }
-  /// "brgconv:avx512_core" and the like.
-  [[nodiscard]] std::string_view kernel() const {
-    char const* name = "";
-    check(dnnl_primitive_desc_query(handle_.get(), dnnl_query_impl_info_str, 0, &name));
-    return name;
-  }
-  [[nodiscard]] std::int64_t scratch_bytes() const {
-    return bytes_of(dnnl_primitive_desc_query_md(handle_.get(), dnnl_query_scratchpad_md, 0));
-  }
-
- private:
-  UniqueHandle<dnnl_primitive_desc_t, dnnl_primitive_desc_destroy> handle_;
-};
-
-/// A compiled plan with a place for each argument's pointer. Move-only.
-///
-/// Cost: compiled once in a process (oneDNN keeps what it has compiled); a run of it allocates and
-/// looks up nothing.
-class Primitive {
- public:
-  static constexpr int most_arguments = 4;
-
-  Primitive() = default;
-
-  /// @param arguments  their names, in the order in which run() has their pointers
-  Primitive(Library const& library, Plan const& plan, std::span<int const> arguments)
-      : scratch_bytes_{plan.scratch_bytes()} {
-    expects(arguments.size() <= most_arguments, "Primitive: too many arguments");
-    dnnl_primitive_t made = nullptr;
-    check(dnnl_primitive_create(&made, plan.get()));
-    handle_ = UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy>{made};
-    for (int const argument : arguments) {
-      add(library, argument, plan.tensor(argument));
-    }
-    if (scratch_bytes_ > 0) {
-      add(library, DNNL_ARG_SCRATCHPAD,
-          dnnl_primitive_desc_query_md(plan.get(), dnnl_query_scratchpad_md, 0));
-    }
-  }
-
-  [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
-  [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return scratch_bytes_; }
-
-  /// Runs on these tensors, in the order of the arguments; done when it returns.
-  /// @param scratch  scratch_bytes() at a multiple of 64
-  template <class... Tensor>
-  void run(Library const& library, std::byte* scratch, Tensor const*... tensors) {
-    void const* const list[] = {tensors...};
-    execute(library, scratch, list);
-  }
-
- private:
-  void execute(Library const& library, std::byte* scratch, std::span<void const* const> tensors) {
-    int place = 0;
-    for (void const* const tensor : tensors) {
-      point(place++, const_cast<void*>(tensor));
-    }
-    if (scratch_bytes_ > 0) {
-      point(place, scratch);
-    }
-    check(dnnl_primitive_execute(handle_.get(), library.stream(), count_, arguments_));
-    check(dnnl_stream_wait(library.stream()));
-  }
-
-  void add(Library const& library, int argument, DescriptorView type) {
-    dnnl_memory_t memory = nullptr;
-    check(dnnl_memory_create(&memory, type, library.engine(), DNNL_MEMORY_NONE));
-    memory_[count_] = UniqueHandle<dnnl_memory_t, dnnl_memory_destroy>{memory};
-    arguments_[count_++] = {argument, memory};
-  }
-
-  // Version 2 fills the padding of a blocked tensor with zeros when its pointer changes.
-  void point(int place, void* to) {
-    if (at_[place] != to) {
-      check(dnnl_memory_set_data_handle(memory_[place].get(), to));
-      at_[place] = to;
-    }
-  }
-
-  UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy> handle_;
-  UniqueHandle<dnnl_memory_t, dnnl_memory_destroy> memory_[most_arguments + 1];
-  dnnl_exec_arg_t arguments_[most_arguments + 1] = {};
-  void* at_[most_arguments + 1] = {};
-  int count_ = 0;
-  std::int64_t scratch_bytes_ = 0;
-};
-
-/// Copies a tensor into another layout or type, or adds it.
-inline Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
-                              Attributes::Result result = Attributes::Result::overwritten) {
-  Attributes const attributes{result};
-  dnnl_primitive_desc_t made = nullptr;
-  check(dnnl_reorder_primitive_desc_create(&made, from, library.engine(), to, library.engine(),
-                                           attributes.get()));
-  int const arguments[] = {DNNL_ARG_FROM, DNNL_ARG_TO};
-  return Primitive{library, Plan{made}, arguments};
-}
-
-}  // namespace tandem::onednn
-
-// ---- tandem/kernels/onednn/refusal.hpp
-
-/// @file
-/// What is said when oneDNN has no kernel for a layer.
-
-#include <string>
-
-#include <oneapi/dnnl/dnnl.h>
-
-namespace tandem::onednn::detail {
-
-/// Before 3.4 oneDNN has bf16 where there is AVX-512 alone, and says no more than "unimplemented".
-inline bool has_avx512() {
-  auto const isa = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-  constexpr auto avx512 = static_cast<unsigned>(dnnl_cpu_isa_avx512_core);
-  return (isa & avx512) == avx512;
-}
-
-/// @throws OneDnnError  always
-[[noreturn]] TANDEM_NOINLINE inline void refuse(dnnl_status_t status, std::string const& layer,
-                                                dnnl_data_type_t type) {
-  if (status == dnnl_unimplemented && type == dnnl_bf16 && !has_avx512()) {
-    throw OneDnnError{status,
-                      "this processor has no AVX-512, which oneDNN wants for bf16; take "
-                      "BasicHost<OneDnn, Fp32> (first met: " +
-                          layer + ")"};
-  }
-  throw OneDnnError{status, "oneDNN has no kernel for " + layer + " (" + meaning(status) + ")"};
-}
-
-}  // namespace tandem::onednn::detail
 
 namespace tandem::onednn {
 
@@ -49693,79 +54393,6 @@ class ConvolutionPasses {
   std::int64_t work_bytes_ = 0;
   std::int64_t weight_bytes_ = 0;
   std::int64_t bias_bytes_ = 0;
-};
-
-}  // namespace tandem::onednn
-
-// ---- tandem/kernels/onednn/gemm.hpp
-
-/// @file
-/// gemm(): C = A B + beta C of row-major matrices by oneDNN.
-
-#include <cstdint>
-
-#include <oneapi/dnnl/dnnl.h>
-
-namespace tandem::onednn {
-
-/// A matrix in memory, row after row; `stride` numbers from one row to the next.
-struct Matrix {
-  float const* data;
-  std::int64_t stride;
-  bool transposed = false;  ///< what lies there is the transpose of what is meant
-};
-
-/// C (m, n) = A (m, k) B (k, n), added to what C holds where @p accumulate.
-/// Order: fixed by the shape and the number of threads.
-inline void gemm(std::int64_t m, std::int64_t n, std::int64_t k, Matrix const& a, Matrix const& b,
-                 bool accumulate, float* c, std::int64_t c_stride) {
-  check(dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0F, a.data,
-                   a.stride, b.data, b.stride, accumulate ? 1.0F : 0.0F, c, c_stride));
-}
-
-}  // namespace tandem::onednn
-
-// ---- tandem/kernels/onednn/team_size.hpp
-
-/// @file
-/// TeamSize: how many threads oneDNN takes for what the calling thread asks of it.
-
-namespace tandem::onednn {
-
-namespace detail {
-
-// The OpenMP runtime that oneDNN brings, whether or not this file is compiled with -fopenmp: names
-// of our own for its functions, so that they cannot contradict those of <omp.h>. Null where oneDNN
-// was built for another threading runtime; then that runtime decides.
-extern "C" {
-__attribute__((weak)) void tandem_omp_set_num_threads(int) __asm__("omp_set_num_threads");
-__attribute__((weak)) int tandem_omp_get_max_threads() __asm__("omp_get_max_threads");
-}
-
-}  // namespace detail
-
-/// While it lives, work that this thread gives to oneDNN runs on so many threads. The number is
-/// the thread's own in OpenMP, so devices of several threads do not meet. Cost: nanoseconds.
-class TeamSize {
- public:
-  /// @pre threads >= 1
-  [[nodiscard]] explicit TeamSize(int threads) {
-    if (detail::tandem_omp_set_num_threads != nullptr &&
-        detail::tandem_omp_get_max_threads != nullptr) {
-      before_ = detail::tandem_omp_get_max_threads();
-      detail::tandem_omp_set_num_threads(threads);
-    }
-  }
-  ~TeamSize() {
-    if (before_ > 0) {
-      detail::tandem_omp_set_num_threads(before_);
-    }
-  }
-  TeamSize(TeamSize const&) = delete;
-  TeamSize& operator=(TeamSize const&) = delete;
-
- private:
-  int before_ = 0;
 };
 
 }  // namespace tandem::onednn
@@ -50526,273 +55153,6 @@ class Op<AddJoin, BasicHost<OneDnn, Precision>> {
 
  private:
   Shape shape_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/onednn/linear.hpp
-
-/// @file
-/// Linear on Host by oneDNN. Needs <oneapi/dnnl/dnnl.h>; ops/host/convolution.hpp does without.
-
-#include <algorithm>
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-
-// ---- tandem/kernels/onednn/matmul.hpp
-
-/// @file
-/// make_matmul(): a prepared product of row-major matrices, in fp32 or bf16, by oneDNN.
-
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-
-#include <oneapi/dnnl/dnnl.h>
-
-namespace tandem::onednn {
-
-/// C (m, n) = A (m, k) B (k, n), and a bias (n) on each row; sums in fp32.
-struct MatmulTask {
-  std::int64_t m = 0;
-  std::int64_t n = 0;
-  std::int64_t k = 0;
-  dnnl_data_type_t type = dnnl_f32;         ///< of A and B
-  dnnl_data_type_t result_type = dnnl_f32;  ///< of C; the bias is fp32
-  bool a_transposed = false;                ///< what lies there is the transpose of what is meant
-  bool b_transposed = false;
-  bool bias = false;
-  Attributes::Result result = Attributes::Result::overwritten;
-  DescriptorView b = nullptr;    ///< how B lies, where in a layout of a kernel's own
-  std::string_view kernel = "";  ///< rather by the kernel of this name, where there is one
-};
-
-namespace detail {
-
-TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const& task,
-                                        DescriptorView b) {
-  Descriptor const a =
-      make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
-  Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
-  Descriptor const bias = make_descriptor({1, task.n}, dnnl_f32, dnnl_ab);
-  Attributes const attributes{task.result};
-  dnnl_primitive_desc_t made = nullptr;
-  dnnl_status_t const status = matrix_product(
-      &made, library.engine(), {a.get(), b, task.bias ? bias.get() : nullptr, c.get()},
-      attributes.get(), task.kernel);
-  if (status != dnnl_success) {
-    refuse(status,
-           "a matrix product of " + std::to_string(task.m) + " x " + std::to_string(task.k) +
-               " by " + std::to_string(task.k) + " x " + std::to_string(task.n) +
-               (task.type == dnnl_bf16 ? ", bf16" : ", fp32"),
-           task.type);
-  }
-  return Plan{made};
-}
-
-}  // namespace detail
-
-/// Arguments of its run(): A, B, C and, if any, the bias.
-///
-/// Order: fixed by the shape, the layout of B, and the number of threads.
-/// @throws OneDnnError  no kernel for this product; the message names it
-inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
-  Descriptor const b =
-      make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
-  int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
-  return Primitive{library,
-                   detail::plan_matmul(library, task, task.b != nullptr ? task.b : b.get()),
-                   std::span{arguments}.first(task.bias ? 4 : 3)};
-}
-
-/// How the kernel for this product likes B best.
-inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
-  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
-  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
-}
-
-}  // namespace tandem::onednn
-
-namespace tandem {
-
-namespace onednn {
-
-/// Any Linear: one type for all of a precision.
-///
-/// Weights stay as the user has them, rounded once a step for BFloat16: a layout of oneDNN's own
-/// saves a third of the forward pass and costs twice all of it to make. Measured for 25088 to 4096
-/// at batch 32, one thread (Zen 5): in fp32 forward 49 ms as a primitive, 66 as a gemm; gradients
-/// 40 and 34 ms as gemms, 60 and 44 as primitives.
-template <class T, bool Bias>
-class LinearOp {
- public:
-  explicit LinearOp(OpSetup const& setup)
-      : shape_{setup.node.in},
-        in_{tandem::detail::row_size(shape_)},
-        out_{tandem::detail::row_size(setup.node.out)},
-        threads_{setup.threads} {
-    TeamSize const team{threads_};
-    scratch_ = passes(shape_.rows(std::max(setup.batch, 1), shape_[0])).scratch_bytes;
-    if constexpr (rounds) {
-      Descriptor const from = make_descriptor({out_, in_}, dnnl_f32, dnnl_ab);
-      Descriptor const to = make_descriptor({out_, in_}, data_type<T>, dnnl_ab);
-      round_ = make_reorder(library_, from.get(), to.get());
-      scratch_ = std::max(scratch_, round_.scratch_bytes());
-    }
-  }
-  LinearOp(LinearOp const&) = delete;
-  LinearOp& operator=(LinearOp const&) = delete;
-
-  [[nodiscard]] OpNeeds needs() const {
-    return {.input = true,
-            .scratch_bytes = scratch_,
-            .packed_bytes = rounds ? out_ * in_ * static_cast<std::int64_t>(sizeof(T)) : 0};
-  }
-
-  /// Rounds the weights.
-  void pack(Operands<T, float> const& o, host::Device& device) {
-    if constexpr (rounds) {
-      TeamSize const team{threads_};
-      round_.run(library_, device.scratch, o.parameter[0], o.packed);
-    }
-  }
-
-  void forward(Operands<T, float> const& o, Pass<host::Device> const& p) {
-    std::int64_t const rows = p.rows(shape_);
-    if (rows == 0) {
-      return;
-    }
-    TeamSize const team{threads_};
-    Passes& passes = this->passes(rows);
-    if constexpr (Bias) {
-      passes.forward.run(library_, scratch(passes, p.device), o.x[0], weights(o), o.y,
-                         o.parameter[1]);
-    } else {
-      passes.forward.run(library_, scratch(passes, p.device), o.x[0], weights(o), o.y);
-    }
-  }
-
-  void input_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
-    std::int64_t const rows = p.rows(shape_);
-    if (rows == 0) {
-      return;
-    }
-    TeamSize const team{threads_};
-    if constexpr (rounds) {
-      Passes& passes = this->passes(rows);
-      passes.input_gradient.run(library_, scratch(passes, p.device), o.dy, weights(o), o.dx[0]);
-    } else {
-      gemm(rows, in_, out_, {o.dy, out_}, {o.parameter[0], in_}, false, o.dx[0], in_);
-    }
-  }
-
-  void weight_gradient(Operands<T, float> const& o, Pass<host::Device> const& p) {
-    TeamSize const team{threads_};
-    std::int64_t const rows = p.rows(shape_);
-    if (rows == 0) {
-      if (!p.accumulate) {
-        std::fill_n(o.gradient[0], out_ * in_, 0.0F);
-      }
-    } else if constexpr (rounds) {
-      Passes& passes = this->passes(rows);
-      (p.accumulate ? passes.weight_gradient_added : passes.weight_gradient)
-          .run(library_, scratch(passes, p.device), o.dy, o.x[0], o.gradient[0]);
-    } else {
-      gemm(out_, in_, rows, {o.dy, out_, true}, {o.x[0], in_}, p.accumulate, o.gradient[0], in_);
-    }
-    if constexpr (Bias) {
-      column_sum(p.device.team, o.dy, rows, out_, out_, o.gradient[1], p.accumulate);
-    }
-  }
-
- private:
-  static constexpr bool rounds = !std::same_as<T, float>;
-  /// Of weights' gradients in bf16: it packs both matrices once, where "brg" transposes one for
-  /// each block. Measured for 1024 rows and 384 to 1536 (Zen 4): 6.2 and 6.7 ms; added 6.1 and 7.0.
-  static constexpr std::string_view gemm_kernel = "gemm:";
-
-  /// For one number of rows; those that are not needed stay empty.
-  struct Passes {
-    Primitive forward;
-    Primitive input_gradient;
-    Primitive weight_gradient;
-    Primitive weight_gradient_added;
-    std::int64_t scratch_bytes = 0;
-  };
-
-  Passes& passes(std::int64_t wanted) {
-    return passes_.get(wanted, [&](std::int64_t rows) {
-      constexpr dnnl_data_type_t type = data_type<T>;
-      Passes made;
-      made.forward = make_matmul(library_, {.m = rows,
-                                            .n = out_,
-                                            .k = in_,
-                                            .type = type,
-                                            .result_type = type,
-                                            .b_transposed = true,
-                                            .bias = Bias});
-      if constexpr (rounds) {
-        made.input_gradient = make_matmul(
-            library_, {.m = rows, .n = in_, .k = out_, .type = type, .result_type = type});
-        MatmulTask gradient{.m = out_,
-                            .n = in_,
-                            .k = rows,
-                            .type = type,
-                            .a_transposed = true,
-                            .kernel = gemm_kernel};
-        made.weight_gradient = make_matmul(library_, gradient);
-        gradient.result = Attributes::Result::added_to;
-        made.weight_gradient_added = make_matmul(library_, gradient);
-      }
-      for (Primitive const* const primitive :
-           {&made.forward, &made.input_gradient, &made.weight_gradient,
-            &made.weight_gradient_added}) {
-        made.scratch_bytes = std::max(made.scratch_bytes, primitive->scratch_bytes());
-      }
-      return made;
-    });
-  }
-
-  static void const* weights(Operands<T, float> const& o) {
-    if constexpr (rounds) {
-      return o.packed;
-    } else {
-      return o.parameter[0];
-    }
-  }
-
-  /// The device's, unless so many rows want more than the planned one.
-  std::byte* scratch(Passes const& passes, host::Device& device) {
-    if (passes.scratch_bytes <= scratch_) {
-      return device.scratch;
-    }
-    auto const wanted = static_cast<std::size_t>(passes.scratch_bytes);
-    if (own_scratch_.bytes() < wanted) {
-      own_scratch_ = host::Buffer{wanted};
-    }
-    return own_scratch_.data();
-  }
-
-  Shape shape_;
-  std::int64_t in_;
-  std::int64_t out_;
-  int threads_;
-  Library library_;
-  ByBatch<Passes> passes_;
-  Primitive round_;
-  std::int64_t scratch_ = 0;
-  host::Buffer own_scratch_;
-};
-
-}  // namespace onednn
-
-template <int Out, class... Options, class Precision>
-struct Op<Linear<Out, Options...>, BasicHost<OneDnn, Precision>>
-    : onednn::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias> {
-  using onednn::LinearOp<typename Precision::Scalar, Linear<Out, Options...>::bias>::LinearOp;
 };
 
 }  // namespace tandem
@@ -52557,7 +56917,7 @@ class MetricOp<NoMetric, L, BasicHost<OneDnn, Precision>> {
 // ---- tandem/ops/onednn/vocabulary.hpp
 
 /// @file
-/// Vocabulary on Host with products by oneDNN, its rows in vectors.
+/// Vocabulary, of all words or of a sample, on Host with products by oneDNN, its rows in vectors.
 
 #include <cstdint>
 
@@ -52721,6 +57081,7 @@ struct VocabularyInVectors {
 }  // namespace host::channels_last
 
 template <int V, class... Options, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled == 0)
 struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
     : host::VocabularyOp<
           typename Precision::Scalar, typename Precision::Master,
@@ -52732,6 +57093,22 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
                            onednn::LinearOp<typename Precision::Scalar, L::bias>,
                            host::channels_last::VocabularyInVectors>{setup, V, L::options.smoothing,
                                                                      L::options.chunk_rows} {}
+};
+
+template <int V, class... Options, class Precision>
+  requires(Vocabulary<V, Options...>::options.sampled > 0)
+struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
+    : host::SampledVocabularyOp<
+          typename Precision::Scalar, typename Precision::Master,
+          onednn::LinearOp<typename Precision::Scalar, true>,
+          host::VocabularyOp<
+              typename Precision::Scalar, typename Precision::Master,
+              onednn::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+              host::channels_last::VocabularyInVectors>,
+          host::channels_last::VocabularyInVectors> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : Op::SampledVocabularyOp{setup, V, L::options.sampled, L::bias, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem

@@ -44,8 +44,8 @@ struct PositionsIsSound {
 
 }  // namespace detail
 
-/// y[t] = weight[index[t]]. Options: an initial law, as InitNormal; RowGradient; or Shares<W>, of an
-/// embedding that stands before it.
+/// y[t] = weight[index[t]]. Options: an initial law, as InitNormal; RowGradient; or Shares<W>, of
+/// an embedding that stands before it.
 ///
 /// Shapes: index (B, T), weight (V, C); y (B, T, C).
 /// Cost:   forward copies T C elements a sample; the weight's gradient adds as many and, unless it

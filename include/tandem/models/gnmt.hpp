@@ -107,8 +107,8 @@ struct IsSound {
 /// decoder its words, its first layer, the attention, N - 1 layers, the criterion, N + 3. Where a
 /// cut is, the values that are read further on go along: Split<N + 1>, Split<N + 3> sends the
 /// encoder's rows only.
-/// Init:   uniform in ±0.1 of all weights and of the biases of inputs and logits; those of states 0;
-///         attention's g 1/√H, its b 0.
+/// Init:   uniform in ±0.1 of all weights and of the biases of inputs and logits; those of states
+///         0; attention's g 1/√H, its b 0.
 /// Recipe of the source, with 128 sentences a device and 1,024 in all, for so many steps:
 ///
 ///   Trainer<Gnmt<32000, 1024, 4, 50, Percent<20>>, …> trainer{

@@ -24,6 +24,7 @@ namespace detail {
 /// One block: scale = g / |v|.
 template <class R>
 TANDEM_KERNEL void additive_scale_kernel(std::int64_t n, R const* v, R const* g, R* scale) {
+  await_previous();
   R own = 0;
   for (std::int64_t i = static_cast<int>(threadIdx.x); i < n; i += row_threads) {
     own += v[i] * v[i];
@@ -39,6 +40,7 @@ TANDEM_KERNEL void additive_scale_kernel(std::int64_t n, R const* v, R const* g,
 template <class R>
 TANDEM_KERNEL void additive_scale_gradient_kernel(std::int64_t n, R const* v, R const* g,
                                                   R const* dunit, R* dv, R* dg, bool accumulate) {
+  await_previous();
   __shared__ R of_v[2];  // |v|², and dunit along v
   R squares = 0;
   R along = 0;
@@ -70,6 +72,7 @@ TANDEM_KERNEL void additive_scale_gradient_kernel(std::int64_t n, R const* v, R 
 template <int Lanes, class R>
 TANDEM_KERNEL void additive_scores_kernel(AdditiveRows rows, AdditiveTerms<R> terms, R lowest,
                                           R* scores) {
+  await_previous();
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows.scores()};
   std::int64_t const query = place.works ? place.row / rows.apart : 0;
   std::int64_t const sample = query / rows.queries;
@@ -88,6 +91,7 @@ TANDEM_KERNEL void additive_scores_kernel(AdditiveRows rows, AdditiveTerms<R> te
 /// Lanes of a row for each query. No key counts: all are 0.
 template <int Lanes, class R, class T>
 TANDEM_KERNEL void additive_softmax_kernel(AdditiveRows rows, R const* scores, R lowest, T* p) {
+  await_previous();
   __shared__ SoftmaxPart<R> parts[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows.query_rows()};
   std::int64_t const first = place.works ? place.row * rows.apart : 0;
@@ -107,6 +111,7 @@ TANDEM_KERNEL void additive_softmax_kernel(AdditiveRows rows, R const* scores, R
 /// Lanes of a row for each query; scores behind the length are left alone.
 template <int Lanes, class R, class T>
 TANDEM_KERNEL void additive_softmax_gradient_kernel(AdditiveRows rows, T const* p, R* ds) {
+  await_previous();
   __shared__ R sums[row_threads / Lanes];
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, rows.query_rows()};
   std::int64_t const first = place.works ? place.row * rows.apart : 0;

@@ -111,7 +111,8 @@ TANDEM_NOINLINE void add_target_input_gradient(Team& team, std::int64_t rows, in
 /// Shapes: drows (S + 1, C) and dbias_of (S + 1), whose last row is nothing; x (rows, C), dlogits
 ///         (rows, S + 1), targets (rows) or null; dtable (V, C), dbias (V) or null.
 /// Cost:   writes V C elements unless it adds, then (S + rows) C.
-/// Order:  what stood there, then the sample's gradient, then the rows that want the word, in order.
+/// Order:  what stood there, then the sample's gradient, then the rows that want the word, as they
+///         stand.
 template <class T, class P>
 TANDEM_NOINLINE void spread_sample(Team& team, LogUniformSample const& sample, int vocabulary,
                                    std::int64_t rows, int channels, P const* drows,

@@ -24,7 +24,8 @@ namespace host {
 
 /// The logits of a step's sample, and behind them that of each row's target: a Linear<S + 1> whose
 /// weight is gathered in each pass, for VocabularyOp.
-/// @tparam Linear  the op of a Linear with a bias; of T, it takes its weight packed where P is not T
+/// @tparam Linear  the op of a Linear with a bias; of T, it takes its weight packed where P is not
+///                 T
 template <class T, class P, class Linear>
 class SampledLinear {
  public:
