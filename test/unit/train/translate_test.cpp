@@ -90,6 +90,31 @@ TEST_CASE("of a dataset of pairs there is text, too, and its score") {
   }
 }
 
+TEST_CASE("each hypothesis goes on from its own parent") {
+  // What comes last depends on what came first, two tokens before, which only the state knows.
+  test::Watchdog const watchdog{"translate()"};
+  test::TemporaryFolder const folder;
+  test::put(folder.file("source"), "ad\nad\n");
+  test::put(folder.file("target"), "acd\nbce\n");
+  Pairs const pairs{folder.file("source"),
+                    folder.file("target"),
+                    Letters{},
+                    {.longest = test::translated::longest, .buckets = 1}};
+  Trainer<Net, SingleDevice<>, Double> trainer{test::translated::options(9)};
+  for (Epoch const epoch : epochs(1000)) {
+    trainer.train(pairs, epoch);
+  }
+  DecodeTask const task{{{pairs.begin(), 0, 3, pairs.end()}}, pairs.begin(), pairs.end()};
+  auto const found = trainer.search(task, {.width = 2, .length = 0.0, .coverage = 0.0});
+  REQUIRE(found[0].size() == 2);
+  std::vector<std::vector<std::int32_t>> both{found[0][0].tokens, found[0][1].tokens};
+  std::sort(both.begin(), both.end());
+  CHECK(both == std::vector<std::vector<std::int32_t>>{{0, 2, 3}, {1, 2, 4}});
+  for (Hypothesis const& one : found[0]) {  // as likely as the other; labels are smoothed
+    CHECK(std::fabs(one.score - std::log(0.5)) < 0.5);
+  }
+}
+
 TEST_CASE("in the order of lengths an evaluation is the same, with less padding") {
   test::Watchdog const watchdog{"evaluate()"};
   InBuckets<Data> const sorted = in_buckets(Data{});
