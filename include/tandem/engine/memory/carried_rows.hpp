@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/contract.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/ops/verbs.hpp>
 
@@ -40,8 +41,7 @@ class CarriedRows {
     make_room(device, then_, samples);
     for (std::size_t n = 0; n < bytes_.size(); ++n) {
       if (bytes_[n] > 0) {
-        Verbs<Backend>::gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples,
-                                    bytes_[n]);
+        gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples, bytes_[n]);
       }
     }
     std::swap(now_, then_);
@@ -80,6 +80,15 @@ class CarriedRows {
     }
     array.memory = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
     array.samples = samples;
+  }
+  /// A backend that writes and translates nothing need not have this verb.
+  template <class V = Verbs<Backend>>
+  static void gather_rows(auto&&... arguments) {
+    if constexpr (requires { V::gather_rows(arguments...); }) {
+      V::gather_rows(arguments...);
+    } else {
+      expects(false, "translate(data): Verbs of this backend have no gather_rows(); give it them");
+    }
   }
   // A step of fewer samples takes the first ones as they are.
   [[nodiscard]] bool is_identity(std::span<std::int32_t const> parents) const {
