@@ -8044,10 +8044,10 @@ class ValuePlanner {
     plan_.kept_bytes.assign(task_.stages.size(), 0);
     FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
     auto const place_transient = [&](std::int64_t size, int birth, int death) {
-      Branches const* const branches = task_.branches;
-      return branches == nullptr
+      Branches const* const at_once = task_.branches;
+      return at_once == nullptr
                  ? transient.place(size, birth, death)
-                 : transient.place(size, branches->first[birth], branches->last[death]);
+                 : transient.place(size, at_once->first[birth], at_once->last[death]);
     };
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
@@ -15468,8 +15468,7 @@ class CarriedRows {
     make_room(device, then_, samples);
     for (std::size_t n = 0; n < bytes_.size(); ++n) {
       if (bytes_[n] > 0) {
-        Verbs<Backend>::gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples,
-                                    bytes_[n]);
+        gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples, bytes_[n]);
       }
     }
     std::swap(now_, then_);
@@ -15508,6 +15507,15 @@ class CarriedRows {
     }
     array.memory = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
     array.samples = samples;
+  }
+  /// A backend that writes and translates nothing need not have this verb.
+  template <class V = Verbs<Backend>>
+  static void gather_rows(auto&&... arguments) {
+    if constexpr (requires { V::gather_rows(arguments...); }) {
+      V::gather_rows(arguments...);
+    } else {
+      expects(false, "translate(data): Verbs of this backend have no gather_rows(); give it them");
+    }
   }
   // A step of fewer samples takes the first ones as they are.
   [[nodiscard]] bool is_identity(std::span<std::int32_t const> parents) const {
@@ -36604,6 +36612,9 @@ constexpr DeviceMemory device_memory(int batch, int states) {
        .scalar_bytes = sizeof(typename Precision::Scalar),
        .elements = Device::layout.elements,
        .trained = Device::layout.trained,
+       .dense = Device::layout.dense,
+       .microbatches = batching.microbatches,
+       .replicas = Device::gradient_replicas,
        .states = states,
        .gradients = buffers,
        .places = Device::places.count(),

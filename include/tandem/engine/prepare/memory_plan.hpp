@@ -237,10 +237,10 @@ class ValuePlanner {
     plan_.kept_bytes.assign(task_.stages.size(), 0);
     FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
     auto const place_transient = [&](std::int64_t size, int birth, int death) {
-      Branches const* const branches = task_.branches;
-      return branches == nullptr
+      Branches const* const at_once = task_.branches;
+      return at_once == nullptr
                  ? transient.place(size, birth, death)
-                 : transient.place(size, branches->first[birth], branches->last[death]);
+                 : transient.place(size, at_once->first[birth], at_once->last[death]);
     };
     for (std::size_t s = 0; s < task_.stages.size(); ++s) {
       std::int64_t recomputed = 0;
