@@ -48,10 +48,10 @@ MUTATIONS = {
     "deferred_slot_shared": (  # gradients that wait for their weight gradients, likewise
         "engine/prepare/arenas.hpp", "slot(table, task_.stages.front().first_microbatch, deferred_)", "0"),
     "overwritten_in_place": (  # though another node reads it later
-        "engine/prepare/memory_plan.hpp", "m != n && (m > n || later)", "m != n && later"),
+        "engine/prepare/memory_plan.hpp", "(m > n || later || meanwhile)", "(later || meanwhile)"),
     "value_ends_early": (
-        "engine/prepare/memory_plan.hpp", "transient.place(size, n, last[r])",
-        "transient.place(size, n, last[r] > n ? last[r] - 1 : n)"),
+        "engine/prepare/memory_plan.hpp", "place_transient(size, n, last[r])",
+        "place_transient(size, n, last[r] > n ? last[r] - 1 : n)"),
     "loss_by_microbatches": (  # right where all microbatches are of one size
         "engine/rank/microbatch_passes.hpp", "slot.loss_scale(own)",
         "1.0 / (own.size * parts.plan.batching.all_microbatches())"),
@@ -102,7 +102,8 @@ MUTATIONS = {
     "padding_pooled": (
         "kernels/functors/time_pool.hpp", "return lengths != nullptr ? lengths[sample] : time;", "return time;"),
     "carried_over_first": (  # keys of the rows before are lost
-        "ops/host/attention.hpp", "p.position + static_cast<int>(row)", "static_cast<int>(row)"),
+        "ops/host/attention.hpp", "p.position + static_cast<int>(row - first * p.time)",
+        "static_cast<int>(row - first * p.time)"),
     "position_not_loaded": (  # the steps of a checkpoint count anew
         "train/trainer.hpp", "    options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
         "    position_ = {.seed = position_.seed};\n"),
