@@ -172,9 +172,7 @@ class SampledVocabularyOp {
   static constexpr std::int64_t flag_bytes = 64;  // before packed weights: whether they are
 
   /// As many rows of all words' logits as have the memory of the sampled ones, but no fewer than
-  /// 64: these cost the more, as each chunk reads all weights (measured for 640 rows of 100,000
-  /// words by 2,048, 256 channels, fp32, one thread of a Zen 4: 13 rows at a time 1,130 ms of
-  /// process CPU time, 64 520, 640 410).
+  /// 64: these cost the more, as each chunk reads all weights.
   static int rows_of(OpSetup const& setup, int words, int sampled) {
     std::int64_t const rows = setup.node.in.rows(setup.batch, setup.node.in[0]);
     return static_cast<int>(std::max<std::int64_t>(64, rows * (sampled + 1) / words));
