@@ -112,12 +112,12 @@ TEST_CASE("a kernel without parameters can be launched") {
   device.compute.synchronize();
 }
 
-// y[i] of the kernel before it, which is still busy when this one may begin.
+// y[i] of the kernel before it, which is still busy when this one may begin. Values stay small: nothing overflows.
 __global__ void busy_kernel(int* y, int n, int rounds) {
   await_previous();
   int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   for (int round = 0; i < n && round < rounds; ++round) {
-    y[i] = y[i] * 3 + round;
+    y[i] = (y[i] * 3 + round) % 10007;
   }
 }
 __global__ void shift_kernel(int const* x, int* y, int n) {
