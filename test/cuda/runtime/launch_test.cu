@@ -112,7 +112,8 @@ TEST_CASE("a kernel without parameters can be launched") {
   device.compute.synchronize();
 }
 
-// y[i] of the kernel before it, which is still busy when this one may begin. Values stay small: nothing overflows.
+// y[i] of the kernel before it, which is still busy when this one may begin.
+// Values stay small: nothing overflows.
 __global__ void busy_kernel(int* y, int n, int rounds) {
   await_previous();
   int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
