@@ -41,6 +41,7 @@
 #include <tandem/train/options/loader_options.hpp>
 #include <tandem/train/options/options.hpp>
 #include <tandem/train/options/refused_trainer.hpp>
+#include <tandem/train/over_processes.hpp>
 #include <tandem/train/parameters.hpp>
 #include <tandem/train/progress.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
@@ -244,7 +245,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
-  /// behind the end of a sequence.
+  /// behind the end of a sequence. Of several processes each has all of them.
   template <Dataset D>
   std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
@@ -256,10 +257,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
     for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
       std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
-      for (std::int64_t s = 0; s < batch.size; ++s) {
+      for_own_samples(workers_, batch.size, [&](std::int64_t s) {
         std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
-      }
+      });
     });
+    if (options_.world.processes > 1) {
+      add_over_processes(workers_, std::span{outputs});
+    }
     return outputs;
   }
 
@@ -286,6 +290,12 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                      .time = static_cast<int>(tokens.size()),
                      .position = position,
                      .scores = logits.data()});
+            if (options_.world.processes > 1) {  // one has the sample, and all draw the same token
+              if (!workers_.has_result(0)) {
+                std::fill(logits.begin(), logits.end(), 0.0F);
+              }
+              add_over_processes(workers_, logits);
+            }
           });
     }
   }

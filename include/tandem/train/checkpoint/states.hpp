@@ -16,6 +16,7 @@
 #include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
+#include <tandem/train/over_processes.hpp>
 
 namespace tandem {
 
@@ -36,17 +37,9 @@ std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int sam
           local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
     }
     for (auto& tensor : all) {
-      if (processes == 1) {
-        break;
+      if (processes > 1) {
+        add_over_processes(workers, std::span{tensor.value});  // each number is one process's
       }
-      std::vector<double> sums(tensor.value.begin(), tensor.value.end());
-      workers.run(
-          [&](RankType& rank) {
-            std::vector<double> none(sums.size());
-            rank.add_up(&rank == &workers.rank(0) ? std::span{sums} : std::span{none});
-          },
-          WorkKind::computes);
-      tensor.value.assign(sums.begin(), sums.end());  // each number is one process's, and exact
     }
   }
   return all;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What each of several processes has a part of: whose outputs are its own, and sums over all.
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/train/checkpoint/work_kind.hpp>
+
+namespace tandem {
+
+/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
+template <class Workers, class F>
+void for_own_samples(Workers const& workers, int size, F const& f) {
+  int s = 0;
+  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
+    int const end = s + microbatch_size(size, m, workers.batching());
+    for (; s < end && workers.has_result(m); ++s) {
+      f(s);
+    }
+    s = end;
+  }
+}
+
+/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
+/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
+///
+/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
+template <class Workers, class T>
+void add_over_processes(Workers& workers, std::span<T> numbers) {
+  using RankType = typename Workers::RankType;
+  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
+    constexpr std::size_t most = std::size_t{1} << 20;
+    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+      std::vector<double> sums(part.begin(), part.end());
+      workers.run(
+          [&](RankType& rank) {
+            std::vector<double> none(part.size());
+            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+            rank.add_up(is_first ? std::span{sums} : std::span{none});
+          },
+          WorkKind::computes);
+      std::transform(sums.begin(), sums.end(), part.begin(),
+                     [](double sum) { return static_cast<T>(sum); });
+    }
+  }
+}
+
+}  // namespace tandem
