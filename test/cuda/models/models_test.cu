@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// The library's models: on a GPU what they are on the host, on one rank and on several.
+/// The library's small models: on a GPU what they are on the host, on one rank and on several.
 
 #include "check_model.hpp"
 
@@ -17,20 +17,10 @@ TEST_CASE("SmallCnn, ResNet-20") {
   check_model<Residual20, DataParallel<2>, SingleDevice<Microbatches<2>>>();
 }
 
-#if !defined(TANDEM_CUDA_EMULATED)  // each would take minutes there
-
-struct Residual18 : models::ResNet18<10> {};
-
-TEST_CASE("ResNet-18") { check_model<Residual18, SingleDevice<>, SingleDevice<>>(); }
-
-#else
-
 TEST_CASE("ResNet-20, reproducible: the same bits on 1 and 4 ranks") {
   CHECK(bits_of<Residual20, SingleDevice<Microbatches<4>, Reproducible<>>>() ==
         bits_of<Residual20, DataParallel<4, Reproducible<>>>());
 }
-
-#endif
 
 }  // namespace
 }  // namespace tandem::test
