@@ -48137,6 +48137,53 @@ struct LossOp<detail::NoLoss, Backend> : detail::NoOp {
 /// The states of Stateful layers for a checkpoint: those of the whole batch, from all ranks and
 /// processes, and back.
 
+// ---- tandem/train/over_processes.hpp
+
+/// @file
+/// What each of several processes has a part of: whose outputs are its own, and sums over all.
+
+namespace tandem {
+
+/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
+template <class Workers, class F>
+void for_own_samples(Workers const& workers, int size, F const& f) {
+  int s = 0;
+  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
+    int const end = s + microbatch_size(size, m, workers.batching());
+    for (; s < end && workers.has_result(m); ++s) {
+      f(s);
+    }
+    s = end;
+  }
+}
+
+/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
+/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
+///
+/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
+template <class Workers, class T>
+void add_over_processes(Workers& workers, std::span<T> numbers) {
+  using RankType = typename Workers::RankType;
+  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
+    constexpr std::size_t most = std::size_t{1} << 20;
+    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+      std::vector<double> sums(part.begin(), part.end());
+      workers.run(
+          [&](RankType& rank) {
+            std::vector<double> none(part.size());
+            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+            rank.add_up(is_first ? std::span{sums} : std::span{none});
+          },
+          WorkKind::computes);
+      std::transform(sums.begin(), sums.end(), part.begin(),
+                     [](double sum) { return static_cast<T>(sum); });
+    }
+  }
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
@@ -48156,17 +48203,9 @@ std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int sam
           local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
     }
     for (auto& tensor : all) {
-      if (processes == 1) {
-        break;
+      if (processes > 1) {
+        add_over_processes(workers, std::span{tensor.value});  // each number is one process's
       }
-      std::vector<double> sums(tensor.value.begin(), tensor.value.end());
-      workers.run(
-          [&](RankType& rank) {
-            std::vector<double> none(sums.size());
-            rank.add_up(&rank == &workers.rank(0) ? std::span{sums} : std::span{none});
-          },
-          WorkKind::computes);
-      tensor.value.assign(sums.begin(), sums.end());  // each number is one process's, and exact
     }
   }
   return all;
@@ -49934,36 +49973,13 @@ void add_samples(Confusion& matrix, Workers const& workers, BatchType const& bat
   using Target = typename LossType::Target;
   auto const classes = static_cast<std::size_t>(matrix.classes());
   std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
-  int s = 0;
-  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
-    int const end = s + microbatch_size(batch.size, m, workers.batching());
-    for (; s < end && workers.has_result(m); ++s) {
-      auto const at = static_cast<std::size_t>(s);
-      int const truth = class_of_sample<LossType>(std::span{batch.y + at * targets, targets});
-      if (truth >= 0) {
-        detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
-      }
+  for_own_samples(workers, batch.size, [&](int s) {
+    auto const at = static_cast<std::size_t>(s);
+    int const truth = class_of_sample<LossType>(std::span{batch.y + at * targets, targets});
+    if (truth >= 0) {
+      detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
     }
-    s = end;
-  }
-}
-
-/// Each count becomes the sum over the processes: exact, since they are whole numbers.
-template <class Workers>
-void add_over_processes(Workers& workers, std::span<std::int64_t> counts) {
-  using RankType = typename Workers::RankType;
-  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
-    std::vector<double> sums(counts.begin(), counts.end());
-    workers.run(
-        [&](RankType& rank) {
-          std::vector<double> none(counts.size());
-          bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
-          rank.add_up(is_first ? std::span{sums} : std::span{none});
-        },
-        WorkKind::computes);
-    std::transform(sums.begin(), sums.end(), counts.begin(),
-                   [](double sum) { return static_cast<std::int64_t>(sum); });
-  }
+  });
 }
 
 }  // namespace tandem
@@ -50792,7 +50808,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
-  /// behind the end of a sequence.
+  /// behind the end of a sequence. Of several processes each has all of them.
   template <Dataset D>
   std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
@@ -50804,10 +50820,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
     for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
       std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
-      for (std::int64_t s = 0; s < batch.size; ++s) {
+      for_own_samples(workers_, batch.size, [&](std::int64_t s) {
         std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
-      }
+      });
     });
+    if (options_.world.processes > 1) {
+      add_over_processes(workers_, std::span{outputs});
+    }
     return outputs;
   }
 
@@ -50834,6 +50853,12 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                      .time = static_cast<int>(tokens.size()),
                      .position = position,
                      .scores = logits.data()});
+            if (options_.world.processes > 1) {  // one has the sample, and all draw the same token
+              if (!workers_.has_result(0)) {
+                std::fill(logits.begin(), logits.end(), 0.0F);
+              }
+              add_over_processes(workers_, logits);
+            }
           });
     }
   }

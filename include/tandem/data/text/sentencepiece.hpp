@@ -79,7 +79,7 @@ inline std::string sentencepiece_reason(::sentencepiece::util::Status const& sta
 /// One that train() made gives every text back as it was, but for U+2581, its sign for a blank, of
 /// which it makes one: ends of lines are tokens, nothing is normalised, and characters that were
 /// not learnt are written as bytes. Models of others may join blanks, lose ends of lines, and have
-/// a token for what is unknown.
+/// a token for what is unknown. Copies share the model.
 class SentencePiece {
  public:
   /// Learns a vocabulary of @p text, a sentence a line; token 0 is for what is unknown and stands
@@ -162,14 +162,14 @@ class SentencePiece {
 
  private:
   template <class = void>
-  SentencePiece(std::string model, std::string const& name)
-      : model_{std::move(model)},
-        processor_{std::make_unique<::sentencepiece::SentencePieceProcessor>()} {
-    auto const status = processor_->LoadFromSerializedProto(model_);
+  SentencePiece(std::string model, std::string const& name) : model_{std::move(model)} {
+    auto const processor = std::make_shared<::sentencepiece::SentencePieceProcessor>();
+    auto const status = processor->LoadFromSerializedProto(model_);
     if (!status.ok()) {
       throw FileError{name,
                       "this is no model of SentencePiece" + detail::sentencepiece_reason(status)};
     }
+    processor_ = processor;
   }
 
   static void check(::sentencepiece::util::Status const& status, char const* who) {
@@ -179,7 +179,7 @@ class SentencePiece {
   }
 
   std::string model_;  // serialized
-  std::unique_ptr<::sentencepiece::SentencePieceProcessor> processor_;
+  std::shared_ptr<::sentencepiece::SentencePieceProcessor const> processor_;
 };
 
 }  // namespace tandem

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tandem/core/error.hpp>
+#include <tandem/data/text/pairs.hpp>
 #include <tandem/data/text/sentencepiece.hpp>
 
 #include "data_files.hpp"
+#include "temporary_folder.hpp"
 
 namespace sentencepiece_test {
 
@@ -49,6 +53,21 @@ TEST_CASE("SentencePiece learns tokens longer than characters") {
   Tokens const tokens = learnt().encode(text);
   CHECK(tokens.size() * 2 < text.size());
   CHECK(learnt().decode(tokens) == text);
+}
+
+TEST_CASE("a copy of a SentencePiece outlives it, so that Pairs can write what was found") {
+  tandem::test::TemporaryFolder const folder;
+  for (auto const& [name, text] : {std::pair{"a.en", "And the light\nthe grass\n"},
+                                   std::pair{"a.es", "the evening\nthe cattle\n"}}) {
+    std::ofstream{folder.file(name)} << text;
+  }
+  auto const pairs = [&] {
+    auto const own = SentencePiece::train(text_to_learn(), {.vocabulary = 340});
+    return tandem::Pairs{
+        folder.file("a.en"), folder.file("a.es"), own, {.longest = 20, .begin = 1, .end = 2}};
+  }();
+  Tokens const found = learnt().encode("and the waters");
+  CHECK(pairs.decode(found) == "and the waters");
 }
 
 TEST_CASE("SentencePiece gives back texts that it has not learnt, blank by blank") {
