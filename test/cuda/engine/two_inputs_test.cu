@@ -7,11 +7,13 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include <support/small_gnmt.hpp>
 #include <support/watchdog.hpp>
 
 #include "support.hpp"
@@ -157,6 +159,18 @@ TEST_CASE("likewise on several ranks, on stages that each read an input, and bot
 TEST_CASE("values that stages further on read go through those between, recorded and replayed") {
   check_as_on_host<Pipeline<OneFOneB, 2, Split<1>, Split<3>, Split<4>>, Named>(12);
   check_as_on_host<Pipeline<Chimera, 2, Split<1>, Split<1>, Split<3>, Split<3>>, Named>(4);
+}
+
+TEST_CASE("a Gnmt trains on one GPU as on the host, of sentences of several lengths") {
+  TrainedGnmt<SingleDevice<>, BasicHost<Portable, Fp64>> const host;
+  TrainedGnmt<SingleDevice<>, BasicCuda<Portable, Fp64>> const gpu;
+  for (std::size_t s = 0; s < host.results.size(); ++s) {
+    CHECK(std::fabs(gpu.results[s].loss - host.results[s].loss) <= 1e-12 * host.results[s].loss);
+  }
+  Difference const off =
+      difference(gpu.trainer.parameters(), host.trainer.parameters(), Part::value);
+  INFO(off.name << " is off by " << off.error);
+  CHECK(off.error <= 1e-10);  // Adam divides by the root of small squares
 }
 
 }  // namespace two_inputs_test
