@@ -15,6 +15,7 @@ sys.path.insert(0, str(TRAIN))
 
 import convergence_plot  # noqa: E402
 import epochs_plot  # noqa: E402
+import translation_plot  # noqa: E402
 
 
 class ConvergencePlot(unittest.TestCase):
@@ -51,6 +52,30 @@ class ConvergencePlot(unittest.TestCase):
     def test_diverged_methods_are_named(self):
         self.assertIn("diverged: A", self.texts(self.document(A=[0.5, None], B=[0.5, 0.6])))
         self.assertIn("diverged: A", self.texts(self.document(A=[None, None], B=[0.5, 0.6])))
+
+
+class TranslationPlot(unittest.TestCase):
+    FILE = "epoch,loss,held_out_loss,bleu,cpu_s\n1,5.0,5.1,{},10\n2,4.0,4.1,{},20\n# beam of 5: BLEU 9\n# text, with commas\n"
+
+    def curve(self, *scores):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder) / str(seed) for seed in range(len(scores))]
+            for file, pair in zip(files, scores):
+                file.write_text(self.FILE.format(*pair), encoding="utf-8")
+            return translation_plot.Curve("tandem", [translation_plot.read(file) for file in files])
+
+    def test_a_curve_is_the_mean_over_the_seeds(self):
+        curve = self.curve((1, 2), (3, 6))
+        self.assertEqual(([1, 2], [10, 20], [2, 4]), (curve.epochs, curve.seconds, curve.means))
+        panel = translation_plot.Panel(0, [curve], by_seconds=True)
+        self.assertEqual(translation_plot.WIDTH, panel.x(20))
+        self.assertAlmostEqual(translation_plot.TOP + translation_plot.HEIGHT * (1 - 1 / 1.05), panel.y(6))
+
+    def test_a_picture_names_both(self):
+        rows = [{"epoch": 1.0, "bleu": 2.0, "cpu_s": 3.0}]
+        drawing = translation_plot.picture({"tandem": [rows], "PyTorch": [rows, rows]})
+        xml.etree.ElementTree.fromstring(drawing)
+        self.assertIn("1 of tandem and 2 of PyTorch", drawing)
 
 
 class EpochsPlot(unittest.TestCase):
