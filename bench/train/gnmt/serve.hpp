@@ -16,24 +16,8 @@
 
 namespace tandem::bench::gnmt {
 
-struct Query;
-struct Memory;
-struct Context;
-using Init01 = InitUniform<1, 10>;
-template <class... Options>
-struct Step : Sequential<Dropout<Percent<20>>, Lstm<hidden, Init01, Options...>> {};
-struct Deep : Residual<Sequential<Concat<Sequential<>, Use<Context>>, Step<>>> {};
-
 /// peers/pytorch_gnmt.py has the same.
-struct Net
-    : Network<Inputs<Tokens<longest, vocabulary>, Tokens<longest, vocabulary>>,
-              Sequential<Embedding<vocabulary, hidden, Init01>, Step<Bidirectional>, Step<>,
-                         Repeat<layers - 2, Residual<Step<>>>, Let<Memory>,
-                         Sequential<Input<1>, Embedding<vocabulary, hidden, Init01>>, Step<>,
-                         Let<Query>, Join<Bahdanau<hidden, Init01>, Use<Query>, Use<Memory>>,
-                         Let<Context>, Sequential<Concat<Use<Query>, Use<Context>>, Step<>>,
-                         Repeat<layers - 2, Deep>,
-                         Vocabulary<vocabulary, Smoothing<Percent<10>>, PerSample, Init01>>> {};
+struct Net : models::Gnmt<vocabulary, hidden, layers, longest, Percent<20>, models::OwnWords> {};
 
 /// Tokens of both languages, without padding.
 inline std::int64_t words_of(std::vector<PairBatch> const& batches) {
