@@ -87,7 +87,7 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
   app.option_defaults()->group("With a search, --place and --simulate");
   add("--net", "NAME", a.net,
       "googlenet, resnet18, resnet50, vgg16, inception_v3, gpt2, gpt2_medium, gpt2_large, gpt2_xl, "
-      "or gpt with sizes of its own, with computed costs");
+      "gnmt, big_lstm, or gpt with sizes of its own, with computed costs");
   auto const size = [&](char const* name, int& to, char const* help) {
     add(name, "N", to, help)->transform(number(1, 1'000'000));
   };
@@ -140,7 +140,8 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
        "epoch whatever the batch, so that only time a sample counts)",
        [&a](Text text) { a.epochs = tandem::parse_epoch_points(text); });
   add("--samples", "N", a.samples,
-      "of an epoch (default that of ImageNet, or of CIFAR-10 for its networks; a GPT has none)")
+      "of an epoch (default that of ImageNet, or of CIFAR-10 for its networks; networks of text "
+      "have none)")
       ->transform(number(1.0, 1e15));
   app.add_flag("--late-gradients", a.late_gradients,
                "recommend asynchronous pipelines, too: their epochs are not known, those of "
@@ -257,7 +258,8 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
       throw std::runtime_error{flag + std::string{" goes with --net gpt; others have their sizes"}};
     }
   }
-  if (a.mode == searching && a.net.starts_with("gpt") && a.samples == 0) {
+  bool const reads_text = a.net.starts_with("gpt") || a.net == "gnmt" || a.net == "big_lstm";
+  if (a.mode == searching && reads_text && a.samples == 0) {
     throw std::runtime_error{"--net " + a.net +
                              " needs --samples N, the sequences of an epoch of your text"};
   }

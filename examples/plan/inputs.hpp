@@ -17,6 +17,8 @@
 
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
+#include <tandem/models/big_lstm.hpp>
+#include <tandem/models/gnmt.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
@@ -77,7 +79,9 @@ inline tandem::GraphView network_of(PlanArguments const& a) {
                             {"resnet18", tandem::graph<ResNet18<10>>},
                             {"resnet50", tandem::graph<ResNet50<1000>>},
                             {"vgg16", tandem::graph<Vgg16<1000>>},
-                            {"inception_v3", tandem::graph<InceptionV3<1000>>}};
+                            {"inception_v3", tandem::graph<InceptionV3<1000>>},
+                            {"gnmt", tandem::graph<Gnmt<32'000, 1024, 4>>},
+                            {"big_lstm", tandem::graph<BigLstm<793'470, 8192, 1024, 2>>}};
   for (Known const& known : networks) {
     if (name == known.name) {
       return known.graph;
@@ -85,7 +89,7 @@ inline tandem::GraphView network_of(PlanArguments const& a) {
   }
   throw std::runtime_error{
       "--net takes googlenet, resnet18, resnet50, vgg16, inception_v3, gpt2, gpt2_medium, "
-      "gpt2_large, gpt2_xl or gpt, not '" +
+      "gpt2_large, gpt2_xl, gpt, gnmt or big_lstm, not '" +
       name + "'"};
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -36,6 +37,7 @@ class NodeCosts {
         machine_{machine},
         precision_{precision},
         node_{graph.node[node]},
+        batch_{batch},
         operations_{2.0 * static_cast<double>(node_.macs) * batch},
         output_bytes_{bytes_of(node_.out, batch)} {
     for (int e = node_.first_edge; e < node_.first_edge + node_.edges; ++e) {
@@ -43,13 +45,24 @@ class NodeCosts {
       input_bytes_ += bytes_of(source.out, batch);
       wants_input_gradient_ = wants_input_gradient_ || source.needs_gradient;
     }
+    bool const recurrent = node_.name == "Lstm" || node_.name == "Gru";
     for (int p = node_.first_parameter; p < node_.first_parameter + node_.parameters; ++p) {
       GraphParameter const& parameter = graph.parameter[p];
       parameters_ += static_cast<double>(parameter.parameter.shape.elements());
       trained_ = trained_ || !parameter.frozen;
+      std::string_view const name{parameter.parameter.name};
+      if (recurrent && (name.starts_with("weight_hh") || name.starts_with("weight_hr"))) {
+        state_parameters_ += static_cast<double>(parameter.parameter.shape.elements());
+        directions_ += name.starts_with("weight_hh") ? 1 : 0;
+      }
     }
     bool const indices = node_.edges == 1 && graph.node[graph.source[node_.first_edge]].limit > 0;
     read_parameters_ = indices ? std::min(parameters_, elements_of(node_.out, batch)) : parameters_;
+    if (node_.criterion && node_.edges == 1) {  // a sample of the words, or all
+      Shape const rows = graph.node[graph.source[node_.first_edge]].out;
+      double const columns = static_cast<double>(node_.macs) / static_cast<double>(rows.elements());
+      read_parameters_ = std::min(parameters_, columns * (rows[1] + 1));
+    }
     written_bytes_ = static_cast<double>(node_.kept.scalars) * batch * element_bytes(precision);
   }
 
@@ -64,12 +77,15 @@ class NodeCosts {
     if (!computes() || !node_.needs_gradient || node_.kind == NodeKind::add) {
       return 0;
     }
-    double const once =
-        pass(output_bytes_ + (parameters_ - read_parameters_) * master_bytes(precision_));
+    double const unread = (parameters_ - read_parameters_) * master_bytes(precision_);
+    if (node_.macs == 0) {
+      return pass(output_bytes_ + unread);
+    }
     bool const pairs = node_.parameters == 0;  // products of its input with itself: attention
-    return node_.macs == 0 ? once
-           : pairs         ? 2.5 * once
-                           : once * ((wants_input_gradient_ ? 1 : 0) + (trained_ ? 1 : 0));
+    double const once = pass(output_bytes_);
+    return pairs ? 2.5 * once
+                 : once * ((wants_input_gradient_ ? 1 : 0) + (trained_ ? 1 : 0)) +
+                       unread / machine_.memory_bandwidth;
   }
   // The input is wherever it is read.
   [[nodiscard]] std::int64_t output_bytes() const {
@@ -87,22 +103,33 @@ class NodeCosts {
     return static_cast<double>(shape.elements()) * batch;
   }
   [[nodiscard]] double pass(double more_bytes) const {
+    double const read = read_parameters_ - state_parameters_;
     double const bytes = input_bytes_ + output_bytes_ + written_bytes_ + more_bytes +
-                         read_parameters_ * element_bytes(precision_);
+                         read * element_bytes(precision_);
+    double const steps = static_cast<double>(directions_) * node_.out[0];
+    double const a_step = 2.0 * state_parameters_ / std::max(directions_, 1) * batch_;
+    return product(operations_ - steps * a_step, bytes) +
+           steps * product(a_step, state_parameters_ / std::max(directions_, 1) *
+                                       element_bytes(precision_));
+  }
+  [[nodiscard]] double product(double operations, double bytes) const {
     return machine_.launch_overhead +
-           std::max(operations_ / machine_.math(precision_), bytes / machine_.memory_bandwidth);
+           std::max(operations / machine_.math(precision_), bytes / machine_.memory_bandwidth);
   }
 
   GraphView graph_;
   Machine const& machine_;
   MathPrecision precision_;
   Node const& node_;
+  int batch_;
   double operations_;
   double output_bytes_;
   double input_bytes_ = 0;
   double parameters_ = 0;
-  double read_parameters_ = 0;  // in a pass: of a table of indices, rows that are looked up
-  double written_bytes_ = 0;    // beside its output, and read again: logits
+  double read_parameters_ = 0;   // in a pass: of a table of indices, rows that are looked up
+  double state_parameters_ = 0;  // of a recurrent layer: multiplied row by row of the time
+  int directions_ = 0;
+  double written_bytes_ = 0;  // beside its output, and read again: logits
   bool wants_input_gradient_ = false;
   bool trained_ = false;
 };
@@ -113,7 +140,9 @@ class NodeCosts {
 /// each pass of a node the longer of its operations at the achieved rate and of its bytes at the
 /// memory's, and the overhead of a launch. Backward multiplies once for the input's gradient and
 /// once for the weights'; attention, which has none, two and a half times as often. A
-/// table of indices reads the rows that are looked up and writes the whole gradient. A shared
+/// table of indices reads the rows that are looked up and writes the whole gradient, as a sampled
+/// softmax does. A recurrent layer multiplies its input with one product and its states, T times in
+/// each direction, with a product of its own, whose weights are read each time. A shared
 /// parameter counts in each layer that has it, as each has a copy that is reduced and updated
 /// (Ties). A node's name is its path and its layer: "3.1 Conv2d"; the input's is
 /// "input".

@@ -99,13 +99,13 @@ std::string plan_line(SearchResult const& result, Plan const& plan) {
   std::string const epochs = (marks_epochs(result, plan) ? "~" : "") + digits(plan.time.epochs, 4);
   return right(duration(c), 10) + right(digits(result.one_device / c, 3), 9) +
          right(digits(plan.time.step * 1e3, 4), 9) +
-         right(digits(plan.time.steps_per_epoch, 5), 9) + right(epochs, 7) +
+         right(digits(plan.time.steps_per_epoch, 5), 11) + right(epochs, 7) +
          right(digits(plan.step.memory / 1e9, 3), 8) + "  " + strategy_label(plan) + "  (" +
          plan.bound() + (plan.late_gradients ? "; late gradients" : "") + ")\n";
 }
 
 inline std::string plan_head() {
-  return right("C", 10) + right("speedup", 9) + right("T ms", 9) + right("S", 9) + right("E", 7) +
+  return right("C", 10) + right("speedup", 9) + right("T ms", 9) + right("S", 11) + right("E", 7) +
          right("GB", 8) + "  strategy (what bounds it)\n";
 }
 
