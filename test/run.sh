@@ -26,6 +26,9 @@ if is_there clang; then
   wish_for "$sanitizers"
   ! is_there "$sanitizers" || unoptimized=(-DCMAKE_CXX_COMPILER=clang++)
 fi
+# A sanitizer that finds something names functions, not lines, which take a fifth of the time and a third of the memory:
+# the same preset by hand has them.
+unoptimized+=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0)
 
 # part NAME COMMAND ...: runs the command, notes how long it took, and returns its status.
 parts=()
