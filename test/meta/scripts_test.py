@@ -24,6 +24,7 @@ import documented_paths  # noqa: E402
 import header_chains  # noqa: E402
 import headers  # noqa: E402
 import layers  # noqa: E402
+import one_definition  # noqa: E402
 
 
 class Tree(unittest.TestCase):
@@ -464,6 +465,23 @@ concept Named = requires(T const& t) {
                                       "", "  run(x);", "More", "of it."])
         self.assertEqual(comment.text, ["y = x.", ["  run(x);"], "More of it."])
         self.assertEqual(comment.items, [("Shapes", "", "x (B, C); y (B)."), ("Throws", "Fault", "it is wrong")])
+
+
+class OneDefinition(Tree):
+    def faults(self, first, second):
+        for path, text in {"support/a.hpp": first, "unit/train/b.hpp": second}.items():
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text(f"namespace t {{\n{text}\n}}  // namespace t\n", encoding="utf-8")
+        return one_definition.check(self.root)
+
+    def test_two_types_of_one_name(self):
+        faults = self.faults("struct A {", "class A : B {")
+        self.assertEqual(len(faults), 1, faults)
+        self.assertRegex(faults[0], "b.hpp:2: t::A is defined in .*a.hpp:2 too")
+
+    def test_declarations_and_parts(self):
+        for other in ("struct A;", "struct A::B {", "template <>\nstruct A<int> {", "}  // namespace t\nnamespace u {\nstruct A {"):
+            self.assertEqual(self.faults("struct A {", other), [], other)
 
 
 class SiteLinks(Tree):

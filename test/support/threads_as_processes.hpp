@@ -21,7 +21,7 @@
 namespace tandem::test {
 
 /// Where the processes of one world meet.
-struct Meeting {
+struct ProcessesMeeting {
   struct Groups {
     explicit Groups(int ranks, ThreadsOptions const& options) : all{ranks, options} {}
     ThreadsGroup all;
@@ -31,7 +31,7 @@ struct Meeting {
   std::shared_ptr<Groups> groups;
 };
 
-/// Members as in ThreadsTransport. Its options' `world.rendezvous.context` is a Meeting.
+/// Members as in ThreadsTransport. Its options' `world.rendezvous.context` is a ProcessesMeeting.
 template <int Ranks>
 class ThreadsAsProcesses {
  public:
@@ -41,10 +41,10 @@ class ThreadsAsProcesses {
       : first_{tandem::first_rank(options.world, Ranks)},
         local_{tandem::local_ranks(options.world, Ranks)},
         sets_{options.groups} {
-    auto& meeting = *static_cast<Meeting*>(options.world.rendezvous.context);
+    auto& meeting = *static_cast<ProcessesMeeting*>(options.world.rendezvous.context);
     std::lock_guard const lock{meeting.mutex};
     if (!meeting.groups) {
-      meeting.groups = std::make_shared<Meeting::Groups>(
+      meeting.groups = std::make_shared<ProcessesMeeting::Groups>(
           Ranks, ThreadsOptions{.timeout = options.timeout,
                                 .describe_progress = options.describe_progress,
                                 .name = options.name});
@@ -75,12 +75,12 @@ class ThreadsAsProcesses {
   int first_;
   int local_;
   std::vector<RankSet> sets_;
-  std::shared_ptr<Meeting::Groups> groups_;
+  std::shared_ptr<ProcessesMeeting::Groups> groups_;
 };
 
 /// f(world) on a thread for each of @p processes; throws the first process's error.
 inline void as_processes(int processes, std::function<void(World const&)> const& f) {
-  Meeting meeting;
+  ProcessesMeeting meeting;
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(processes));
   std::vector<std::thread> threads;
   for (int p = 0; p < processes; ++p) {

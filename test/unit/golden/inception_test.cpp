@@ -8,7 +8,7 @@
 namespace tandem {
 namespace inception_test {
 
-using Net = test::InceptionNet;
+using Net = test::TwoInceptionsNet;
 using TestLoss = SoftmaxCrossEntropy<Percent<10>>;
 template <class S, class Precision>
 using TestTrainer = Trainer<Net, S, BasicHost<Portable, Precision>, TestLoss>;

@@ -23,7 +23,7 @@ struct ResidualNet
                      ReLU, MaxPool2d<Kernel<2>>, GlobalAvgPool, Linear<5>>> {};
 
 /// Two blocks of models/googlenet.hpp with few channels, an overlapping max pool between them.
-struct InceptionNet
+struct TwoInceptionsNet
     : Network<Image<3, 8, 8>,
               Sequential<models::ConvNormReLU<4, Kernel<3>, Padding<1>>,
                          models::Inception<2, 2, 3, 2, 3, 2>, models::HalvePool,

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks dealt to processes do what they do in one: the same steps, outputs, texts and checkpoints.
-// Not under clang 14's thread sanitizer, where unit_train with it did not end.
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define TANDEM_LEAVE_OUT_PROCESSES
-#endif
-#endif
-#if !defined(TANDEM_LEAVE_OUT_PROCESSES)
 
 #include <doctest/doctest.h>
 
@@ -153,5 +145,3 @@ TEST_CASE("a checkpoint of processes has the states of all") {
 
 }  // namespace processes_test
 }  // namespace tandem
-
-#endif
