@@ -52,6 +52,7 @@
 #include <tandem/ops/cuda/verbs.cuh>
 #include <tandem/ops/cuda/vocabulary.cuh>
 #include <tandem/tandem.hpp>
+#include <tandem/train/options/cuda/devices_there.hpp>
 #if defined(TANDEM_CUDNN)
 #include <tandem/ops/cuda/attention_cudnn.cuh>
 #include <tandem/ops/cuda/conv_transpose_cudnn.cuh>

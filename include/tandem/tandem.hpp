@@ -69,6 +69,7 @@
 #include <tandem/strategy/types/pipeline.hpp>
 #include <tandem/train/checkpoint/gpt2/export.hpp>
 #include <tandem/train/checkpoint/gpt2/load.hpp>
+#include <tandem/train/elastic/run.hpp>
 #include <tandem/train/event_log.hpp>
 #include <tandem/train/plateau.hpp>
 #include <tandem/train/predict/predictor.hpp>

@@ -1868,6 +1868,10 @@ struct World {
   /// This process among those on its machine: which of the machine's devices are its own.
   int local_process = 0;
 
+  /// Ranks that each process has devices for, which an Elastic goes by (train/elastic/run.hpp).
+  /// 0: one of several processes; else all CPUs that it may use, or all GPUs that it sees.
+  int devices = 0;
+
   Rendezvous rendezvous{};
 };
 
@@ -43767,549 +43771,644 @@ void load_gpt2(TrainerType& trainer, std::string const& path) {
 
 }  // namespace tandem
 
-// ---- tandem/train/event_log.hpp
+// ---- tandem/train/elastic/run.hpp
 
 /// @file
-/// EventLog: a watcher of Trainer::train() that writes each step for TensorBoard.
+/// run: a program that trains with whatever devices there are, and says by its exit code how it
+/// ended.
 
-// ---- tandem/io/event_record.hpp
-
-/// @file
-/// The bytes of TensorBoard's event files: Event messages of scalars, each a TFRecord with sums.
-
-namespace tandem::detail {
-
-/// CRC-32C, the sum of Castagnoli's polynomial. Cost: 8 shifts a byte, of some hundred a step.
-template <class = void>
-[[nodiscard]] std::uint32_t crc32c(std::string_view bytes) {
-  std::uint32_t sum = 0xFFFFFFFFU;
-  for (char const byte : bytes) {
-    sum ^= static_cast<unsigned char>(byte);
-    for (int bit = 0; bit < 8; ++bit) {
-      sum = (sum >> 1) ^ (0x82F63B78U & (0U - (sum & 1U)));
-    }
-  }
-  return ~sum;
-}
-
-/// Appends the lowest @p size bytes of @p word, the lowest first.
-inline void add_bytes(std::string& to, std::uint64_t word, int size) {
-  for (int i = 0; i < size; ++i) {
-    to += static_cast<char>(word >> (8 * i) & 0xFFU);
-  }
-}
-
-/// Length, sum of the length, @p data, sum of the data. Sums are turned and moved, so that a record
-/// that holds records has others.
-template <class = void>
-[[nodiscard]] std::string tf_record(std::string_view data) {
-  auto const masked = [](std::string_view bytes) {
-    return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U;
-  };
-  std::string record;
-  add_bytes(record, data.size(), 8);
-  add_bytes(record, masked(record), 4);
-  record += data;
-  add_bytes(record, masked(data), 4);
-  return record;
-}
-
-/// A protocol buffer as it is written; fields are to come by ascending number, those that are 0 not
-/// at all.
-/// Source: protobuf.dev/programming-guides/encoding
-class ProtocolBuffer {
- public:
-  ProtocolBuffer& integer(int field, std::int64_t value) {
-    return value == 0 ? *this : key(field, 0).varint(static_cast<std::uint64_t>(value));
-  }
-  ProtocolBuffer& number(int field, double value) {
-    add_bytes(key(field, 1).bytes_, std::bit_cast<std::uint64_t>(value), 8);
-    return *this;
-  }
-  ProtocolBuffer& number(int field, float value) {
-    add_bytes(key(field, 5).bytes_, std::bit_cast<std::uint32_t>(value), 4);
-    return *this;
-  }
-  /// A text, or a message within this one.
-  ProtocolBuffer& text(int field, std::string_view value) {
-    key(field, 2).varint(value.size()).bytes_ += value;
-    return *this;
-  }
-  [[nodiscard]] std::string const& bytes() const { return bytes_; }
-
- private:
-  ProtocolBuffer& key(int field, int type) {
-    return varint(static_cast<std::uint64_t>(field * 8 + type));
-  }
-  ProtocolBuffer& varint(std::uint64_t value) {
-    for (; value >= 0x80U; value >>= 7) {
-      bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
-    }
-    bytes_ += static_cast<char>(value);
-    return *this;
-  }
-
-  std::string bytes_{};
-};
-
-/// The record that a file begins with. @param time  seconds since 1970
-template <class = void>
-[[nodiscard]] std::string first_event(double time) {
-  return tf_record(ProtocolBuffer{}.number(1, time).text(3, "brain.Event:2").bytes());
-}
-
-/// Adds a scalar, in float, to those of a step.
-template <class = void>
-void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value) {
-  scalars.text(1, ProtocolBuffer{}.text(1, name).number(2, static_cast<float>(value)).bytes());
-}
-
-/// The record of a step's scalars.
-template <class = void>
-[[nodiscard]] std::string scalar_event(double time, std::int64_t step,
-                                       ProtocolBuffer const& scalars) {
-  return tf_record(
-      ProtocolBuffer{}.number(1, time).integer(2, step).text(5, scalars.bytes()).bytes());
-}
-
-}  // namespace tandem::detail
-
-// ---- tandem/train/options/options.hpp
+// ---- tandem/core/type_text.hpp
 
 /// @file
-/// TrainerOptions: everything about training that does not change types; and what it gives back.
-
-// ---- tandem/optim/schedule.hpp
-
-/// @file
-/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
-///
-/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+/// type_text: a type as its user spells it, for messages.
 
 namespace tandem {
 
-/// Always 1.
-struct Constant {
-  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
-};
-
-/// factor^floor(step / every).
-struct StepDecay {
-  std::int64_t every = 1;
-  double factor = 0.1;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(every >= 1, "StepDecay: `every` must be 1 or more");
-    return std::pow(factor, static_cast<double>(step / every));
+/// "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>": what the compiler calls T, without
+/// this library's namespace. Compilers may differ in what is no template of integers and types.
+template <class T>
+std::string type_text() {
+  // g++: "... type_text() [with T = X; std::string = ...]"; clang, nvcc: "... type_text() [T = X]"
+  std::string_view const whole = __PRETTY_FUNCTION__;
+  std::size_t const begin = whole.find("T = ") + 4;
+  std::size_t const alias = whole.find("; std::", begin);  // of g++'s only
+  std::size_t const end = alias < whole.size() ? alias : whole.rfind(']');
+  std::string text{whole.substr(begin, end - begin)};
+  constexpr std::string_view ours = "tandem::";
+  for (std::size_t at = text.find(ours); at != std::string::npos; at = text.find(ours, at)) {
+    text.erase(at, ours.size());
   }
-};
-
-/// 1 for `begin` steps, then `factor`, and once more `factor` after each further `every` steps, at
-/// most `most` times.
-///
-/// GNMT's, over S steps with a warm-up of 200: {.begin = S * 2 / 3 - 200, .every = S / 12}.
-/// Source: NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT, lr_scheduler.py
-struct Halvings {
-  std::int64_t begin = 0;
-  std::int64_t every = 1;
-  int most = 4;
-  double factor = 0.5;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
-    expects(every >= 1, "Halvings: `every` must be 1 or more");
-    expects(most >= 0, "Halvings: `most` must be 0 or more");
-    std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
-    return std::pow(factor, static_cast<double>(times < most ? times : most));
+  for (std::size_t at = text.find("> >"); at != std::string::npos; at = text.find("> >", at)) {
+    text.erase(at + 1, 1);
   }
-};
-
-/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
-/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
-struct Cosine {
-  std::int64_t steps = 1;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
-    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
-    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// final + (1 - final) (1 - step / steps)^power, and `final` after `steps`; power 1 is a straight
-/// line.
-struct Polynomial {
-  std::int64_t steps = 1;
-  double power = 1.0;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
-    expects(power > 0.0, "Polynomial: `power` must be above 0");
-    double const left =
-        step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
-    return final + (1.0 - final) * std::pow(left, power);
-  }
-};
-
-/// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
-/// half a cosine; `final` after `steps`. The learning rate is the largest. The momentum stays.
-/// Source: Smith, Topin, arXiv:1708.07120, with the phases and values of PyTorch's OneCycleLR.
-struct OneCycle {
-  std::int64_t steps = 1;
-  double rise = 0.3;
-  double start = 1.0 / 25.0;
-  double final = 1.0 / 250'000.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
-    expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
-    double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
-    double const end = static_cast<double>(steps - 1);
-    auto const now = static_cast<double>(step);
-    if (now <= top) {
-      return between(start, 1.0, top > 0.0 ? now / top : 1.0);
-    }
-    return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
-  }
-
- private:
-  static double between(double from, double to, double part) {
-    return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// Any function of the step, held by pointer and shared by copies.
-class OwnSchedule {
- public:
-  template <class F>
-  explicit OwnSchedule(F function) : function_{std::make_shared<Held<F>>(std::move(function))} {}
-  [[nodiscard]] double at(std::int64_t step) const { return function_->at(step); }
-
- private:
-  struct Any {
-    virtual ~Any() = default;
-    [[nodiscard]] virtual double at(std::int64_t step) const = 0;
-  };
-  template <class F>
-  struct Held final : Any {
-    explicit Held(F&& f) : function{std::move(f)} {}
-    [[nodiscard]] double at(std::int64_t step) const override {
-      return static_cast<double>(function(step));
-    }
-    F function;
-  };
-
-  std::shared_ptr<Any const> function_;
-};
-
-/// A warm-up that multiplies by the same number from step to step, from `start` on: the factor of
-/// step t is start^((steps - t) / steps), GNMT's, where a linear one has (t + 1) / steps.
-struct ExponentialWarmUp {
-  std::int64_t steps = 200;
-  double start = 0.01;
-};
-
-/// The warm-up of a Schedule: a number of steps, linear, or an ExponentialWarmUp.
-struct WarmUp {
-  std::int64_t steps = 0;
-  double start = 0.0;  ///< of an exponential one, above 0
-
-  template <std::integral I>  // not of a float, which would be cut off
-  constexpr WarmUp(I linear) : steps{static_cast<std::int64_t>(linear)} {}
-  constexpr WarmUp(ExponentialWarmUp exponential)
-      : steps{exponential.steps}, start{exponential.start} {
-    expects(start > 0.0 && start <= 1.0,
-            "ExponentialWarmUp: `start` must be above 0 and at most 1; a linear warm-up, which "
-            "begins at 0, is a number of steps");
-  }
-
-  /// The factor of step @p step.
-  /// @pre 0 <= step < steps
-  [[nodiscard]] double at(std::int64_t step) const {
-    auto const all = static_cast<double>(steps);
-    return start > 0.0 ? std::pow(start, static_cast<double>(steps - step) / all)
-                       : static_cast<double>(step + 1) / all;
-  }
-};
-
-/// A schedule after a warm-up, linear if it is a number of steps: (step + 1) / warm_up for the
-/// first `warm_up` steps, then the schedule counted from there: a Constant, StepDecay, Halvings,
-/// Cosine, Polynomial or OneCycle, or any function of the step,
-/// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
-/// for each step once or more; training resumes exactly where it depends on nothing else.
-struct Schedule {
-  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
-      Constant{};
-  WarmUp warm_up = 0;
-
-  Schedule() = default;
-  template <class S>
-    requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
-        std::same_as<S, Polynomial> || std::same_as<S, OneCycle> || std::same_as<S, Halvings>
-        Schedule(S schedule, WarmUp warm = 0) : after{schedule}, warm_up{warm} {}
-    template <class F>
-      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(F function,
-                                                                              WarmUp warm = 0)
-          : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
-
-      /// The factor for step @p step, counted from 0.
-      template <class = void>  // compiled where it is called, not by every include
-      [[nodiscard]] double factor(std::int64_t step) const {
-        if (step < warm_up.steps) {
-          return warm_up.at(step);
-        }
-        return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
-      }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Names that other libraries have for options: a value says what is written here.
-struct BatchSizeIsBatch {
-  constexpr BatchSizeIsBatch() = default;
-  template <class T>
-  constexpr BatchSizeIsBatch(T const& /*value*/) {
-    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
-  }
-};
-struct RateIsTheOptimizers {
-  constexpr RateIsTheOptimizers() = default;
-  template <class T>
-  constexpr RateIsTheOptimizers(T const& /*value*/) {
-    static_assert(sizeof(T) == 0,
-                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
-                  "Sgd{.learning_rate = 0.1F}");
-  }
-};
-
-}  // namespace detail
-
-/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
-struct TrainerOptions {
-  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
-  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
-  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
-  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
-  /// (ElementOptimizer).
-  ///
-  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
-  Optimizer optimizer = Sgd{};
-  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
-  Schedule schedule{};                          ///< factor of the learning rate by step
-  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
-  double clip_norm = 0.0;
-  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
-  /// some parameters their group's. 0: any.
-  double clip_value = 0.0;
-  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
-  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
-  std::optional<LossScaling> loss_scaling{};
-  std::vector<ParameterGroup> groups{};
-  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
-  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
-  bool shuffle = true;
-  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
-  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
-  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
-  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
-  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// What to do about a rank or a dataset that does not return; the default ends the process.
-  OnStall on_stall{};
-  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
-  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
-  ActionRows rows{};
-  World world{};  ///< processes that train together, and which this one is
-  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
-  /// but several ranks of one process that talk through NCCL, which may wait for each other for
-  /// ever.
-  std::optional<bool> record{};
-  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
-};
-
-/// One pass over the training data.
-struct EpochResult {
-  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
-  std::int64_t steps = 0;
-  std::int64_t samples = 0;
-  double seconds = 0.0;
-  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;      ///< what metrics are means over, likewise
-  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
-  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
-  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
-
-  [[nodiscard]] double samples_per_second() const {
-    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
-  }
-};
-
-namespace detail {
-
-/// Adds a batch to the sums of an EpochResult or an Evaluation.
-template <class Sums>
-void add_batch(Sums& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.weight;
-  sum.metrics.names = batch.metrics.names;
-  sum.metrics.count = batch.metrics.count;
-  for (int i = 0; i < batch.metrics.count; ++i) {
-    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
-  }
-  sum.samples += batch.samples;
-  sum.weight += batch.weight;
-  sum.counted += batch.counted;
-}
-
-template <class Sums>
-Sums mean_of(Sums sum) {
-  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
-  for (double& value : sum.metrics.value) {
-    value /= sum.counted > 0.0 ? sum.counted : 1.0;
-  }
-  int const accuracy = sum.metrics.find("accuracy");
-  sum.metric = sum.metrics.value[0];
-  sum.accuracy =
-      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
-  return sum;
-}
-
-}  // namespace detail
-
-/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-template <class = void>  // compiled where it is called, not by every include
-void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  detail::add_batch(sum, step);
-  ++sum.steps;
-  sum.skipped += step.skipped ? 1 : 0;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-template <class = void>
-EpochResult mean(EpochResult const& sum) {
-  return detail::mean_of(sum);
-}
-
-/// One pass over evaluation data.
-struct Evaluation {
-  double loss = 0.0;
-  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
-  std::int64_t samples = 0;
-  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;    ///< what metrics are means over, likewise
-  MetricValues metrics{};  ///< of each metric, by name
-
-  /// Of a language model, whose loss is a mean over targets in nats.
-  [[nodiscard]] double perplexity() const { return std::exp(loss); }
-  /// Likewise: bits a target, which is a byte or a character where tokens are that.
-  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
-};
-
-/// Adds a batch; mean() makes means of the sums.
-template <class = void>
-void add(Evaluation& sum, StepResult const& batch) {
-  detail::add_batch(sum, batch);
-}
-/// @pre there are samples
-template <class = void>
-Evaluation mean(Evaluation const& sum) {
-  return detail::mean_of(sum);
-}
-
-/// Which epoch of a loop, counted from 0, of how many.
-struct Epoch {
-  std::int64_t index = 0;
-  std::int64_t total = 0;
-
-  constexpr Epoch() = default;
-  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
-};
-
-/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
-class Epochs {
- public:
-  struct Iterator {
-    Epoch epoch;
-    constexpr Epoch operator*() const { return epoch; }
-    constexpr Iterator& operator++() {
-      ++epoch.index;
-      return *this;
-    }
-    constexpr bool operator!=(Iterator const& other) const {
-      return epoch.index != other.epoch.index;
-    }
-  };
-
-  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
-  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
-  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
-
- private:
-  std::int64_t count_;
-};
-
-/// @throws ContractError  count < 0
-constexpr Epochs epochs(std::int64_t count) {
-  expects(count >= 0, "epochs(count): count must be 0 or more");
-  return Epochs{count};
+  return text;
 }
 
 }  // namespace tandem
 
-// ---- tandem/train/step_report.hpp
+// ---- tandem/strategy/elastic/elastic.hpp
 
 /// @file
-/// StepReport: what Trainer::train() tells its watchers about each step.
+/// Elastic: several strategies that do one step in the same way, so that training may go on with
+/// another of them on as many devices as there are.
+
+// ---- tandem/strategy/elastic/down_to.hpp
+
+/// @file
+/// DownTo: the DataParallels of fewer devices that take the same microbatches.
 
 namespace tandem {
 
-/// One step of train(), after its update.
-struct StepReport {
-  std::int64_t step = 0;           ///< counted from 1, over all epochs
-  std::int64_t epoch = 0;          ///< of the whole run, counted from 0
-  std::int64_t samples = 0;        ///< of the epoch trained on by now
-  std::int64_t epoch_samples = 0;  ///< in the epoch
-  int batch = 0;                   ///< samples of this step
-  double loss = 0.0;               ///< mean over the batch, before the update
-  double metric = 0.0;             ///< likewise; the first of several; 0 where there is none
-  MetricValues metrics{};          ///< likewise, of each metric, by name
-  /// Before clipping; 0 where TrainerOptions::clip_norm is 0 and the loss is not scaled. Of the
-  /// loss itself, not of the scaled one; of a step that was skipped infinity.
-  double gradient_norm = 0.0;
-  double learning_rate = 0.0;  ///< of this step, without the scales of groups
-  double seconds = 0.0;        ///< since train() began
-  double loss_scale = 0.0;     ///< what the loss was multiplied by; 0: loss scaling is off
-  bool skipped = false;  ///< since its gradient, so multiplied, was not finite: no weight has moved
+/// Elastic<DataParallel<N, Options...>, DownTo<Least>>: on each number of devices from N to Least
+/// that divides N, a replica taking as many microbatches more. Of a Reproducible those that keep
+/// its tree: a replica has a power of two of its leaves.
+template <int Least>
+struct DownTo {
+  static constexpr int devices = Least;
 };
-
-/// What a watcher may say.
-enum class AfterStep {
-  go_on,
-  stop,  ///< train() returns; the next train() of this epoch goes on behind this step
-};
-
-/// What is called with the report of each step, and returns nothing or an AfterStep.
-template <class F>
-concept StepWatcher = requires(F& watch, StepReport const& report) {
-  watch(report);
-}
-&&(std::same_as<std::invoke_result_t<F&, StepReport const&>, void> ||
-   std::same_as<std::invoke_result_t<F&, StepReport const&>, AfterStep>);
 
 namespace detail {
 
-/// Whether @p watch wants to stop.
-template <class F>
-bool stops(F& watch, StepReport const& report) {
-  if constexpr (std::is_void_v<std::invoke_result_t<F&, StepReport const&>>) {
-    watch(report);
-    return false;
+/// The numbers of devices that take the microbatches of DataParallel<N, Options...>, falling.
+struct DevicesDown {
+  int count = 0;
+  int devices[64] = {};  // no number up to 4096 has more divisors
+};
+
+/// @p Fewer devices for the batch of DataParallel<N, Options...>, leaves and all.
+template <int N, class... Options>
+constexpr Batching batching_on(int fewer) {
+  Batching batching = gather_batching<N, Options...>();
+  int const microbatches = batching.all_microbatches();
+  int const leaves = batching.leaves * N;
+  batching.replicas = fewer;
+  batching.microbatches = microbatches / fewer;
+  batching.leaves = batching.reproducible && leaves % fewer == 0 ? leaves / fewer
+                    : batching.reproducible                      ? 0
+                                                                 : 1;
+  return batching;
+}
+
+template <int N, int Least, class... Options>
+constexpr DevicesDown devices_down() {
+  DevicesDown down;
+  for (int fewer = N; fewer >= Least; --fewer) {
+    if (N % fewer == 0 && leaves_fit(batching_on<N, Options...>(fewer))) {
+      down.devices[down.count++] = fewer;
+    }
+  }
+  return down;
+}
+
+template <class... Options>
+struct OptionList {};
+/// OptionList of Kept and those of Options that are no Microbatches.
+template <class Kept, class... Options>
+struct WithoutMicrobatches {
+  using type = Kept;
+};
+template <class... Kept, class First, class... Options>
+struct WithoutMicrobatches<OptionList<Kept...>, First, Options...>
+    : WithoutMicrobatches<OptionList<Kept..., First>, Options...> {};
+template <class... Kept, int Count, class... Options>
+struct WithoutMicrobatches<OptionList<Kept...>, Microbatches<Count>, Options...>
+    : WithoutMicrobatches<OptionList<Kept...>, Options...> {};
+
+/// DataParallel<N, Options...> on @p Fewer devices.
+template <int N, int Fewer, class... Options>
+struct OnFewer {
+  static constexpr int microbatches = batching_on<N, Options...>(Fewer).microbatches;
+  template <class Kept>
+  struct Counted;
+  template <class... Kept>
+  struct Counted<OptionList<Kept...>> {
+    using type = DataParallel<Fewer, Microbatches<microbatches>, Kept...>;
+  };
+  using type = typename Counted<typename WithoutMicrobatches<OptionList<>, Options...>::type>::type;
+};
+template <int N, class... Options>
+struct OnFewer<N, N, Options...> {
+  using type = DataParallel<N, Options...>;
+};
+
+/// List<on N devices, ..., on Least>
+template <template <class...> class List, int N, int Least, class... Options>
+struct GoDown {
+  static constexpr DevicesDown down = devices_down<N, Least, Options...>();
+  template <int... I>
+  static List<typename OnFewer<N, down.devices[I], Options...>::type...> list(
+      std::integer_sequence<int, I...>);
+  using type = decltype(list(std::make_integer_sequence<int, down.count>{}));
+};
+
+/// Goes down as far as it says, so that Elastic<..., DownTo<Least>> is what its name says.
+template <int N, int Least, class... Options>
+concept GoesDown = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) && Least >= 1 &&
+                   gather_batching<N, Options...>().shards == 0 &&
+                   leaves_fit(gather_batching<N, Options...>()) &&
+                   Least < N&& devices_down<N, Least, Options...>()
+                               .devices[devices_down<N, Least, Options...>().count - 1] ==
+                       Least;
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/elastic/elastic_checks.hpp
+
+/// @file
+/// The sentences for strategies that cannot go on from each other.
+
+namespace tandem {
+
+namespace detail {
+
+template <class S>
+inline constexpr bool is_down_to = false;
+template <int Least>
+inline constexpr bool is_down_to<DownTo<Least>> = true;
+
+/// Whether two strategies cut every batch alike.
+constexpr bool same_microbatches(Batching const& a, Batching const& b) {
+  bool same = a.all_microbatches() == b.all_microbatches() && a.shards == b.shards;
+  for (int shard = 0; shard < a.shards && shard < b.shards; ++shard) {
+    same = same && a.weight[shard] == b.weight[shard];
+  }
+  return same;
+}
+
+/// Whether they add gradients by one tree, or none of them by any.
+constexpr bool same_leaves(Batching const& a, Batching const& b) {
+  return a.reproducible == b.reproducible &&
+         (!a.reproducible || a.replicas * a.leaves == b.replicas * b.leaves);
+}
+
+template <class S>
+constexpr bool goes_on_late = requires {
+  S::asynchrony;
+};
+
+/// How a strategy keeps two models, which is nothing for those of one.
+template <class S>
+constexpr Averaging two_models_of() {
+  if constexpr (requires { S::averaging; }) {
+    return S::averaging;
   } else {
-    return watch(report) == AfterStep::stop;
+    return {};
   }
+}
+
+template <class... Arguments>
+struct ElasticIsNamed {
+  static constexpr bool value = true;
+  static_assert(sizeof...(Arguments) > 0,
+                "Elastic<Strategies...>: give the strategies to train by, from the most devices to "
+                "the fewest, or Elastic<DataParallel<8>, DownTo<1>>");
+  static_assert(sizeof...(Arguments) == 0 || !(is_down_to<Arguments> || ...),
+                "Elastic<DataParallel<N, Options...>, DownTo<Least>>: DownTo stands behind one "
+                "DataParallel of more than Least devices, without Weighted<...>, whose "
+                "microbatches and leaves can be dealt to Least; list the strategies otherwise");
+  static_assert((is_down_to<Arguments> || ...) || (Strategy<Arguments> && ...),
+                "Elastic<Strategies...>: every argument must be a strategy, such as "
+                "DataParallel<4> or SingleDevice<Microbatches<4>>");
+};
+
+/// Of two neighbours in the list.
+template <class First, class Second>
+struct GoesOnAs {
+  static constexpr bool value = true;
+  static constexpr Batching first = First::batching;
+  static constexpr Batching second = Second::batching;
+  static constexpr bool cuts_alike = same_microbatches(first, second);
+  static_assert(First::ranks > Second::ranks,
+                "Elastic<Strategies...>: list them from the most devices to the fewest, one of "
+                "each number");
+  static_assert(cuts_alike,
+                "Elastic<Strategies...>: all must cut the batch into the same microbatches, and "
+                "replicas times Microbatches<k> of two neighbours differ, or their weights: write "
+                "DataParallel<4>, DataParallel<2, Microbatches<2>>, "
+                "SingleDevice<Microbatches<4>>");
+  static_assert(!cuts_alike || same_leaves(first, second),
+                "Elastic<Strategies...>: all must be Reproducible with the same leaves, or none: "
+                "write Reproducible<L> with one L in each of them");
+  static_assert(first.wire == second.wire,
+                "Elastic<Strategies...>: with Wire<E> in some only, others would train on other "
+                "gradients; give it to all or to none");
+  static_assert(two_models_of<First>() == two_models_of<Second>(),
+                "Elastic<Strategies...>: CrossModelParallel trains two models; list strategies "
+                "that keep two by the same rule, or none");
+};
+
+template <class... Strategies>
+struct ElasticIsSound {
+  static constexpr bool value = true;
+  static_assert(!(goes_on_late<Strategies> || ...),
+                "Elastic<Strategies...>: an asynchronous pipeline of another depth has another "
+                "delay and trains otherwise; list synchronous strategies");
+};
+template <class First, class Second, class... Others>
+struct ElasticIsSound<First, Second, Others...> {
+  static constexpr bool value = true;
+  static_assert(ElasticIsSound<First>::value);
+  static_assert(GoesOnAs<First, Second>::value);
+  static_assert(ElasticIsSound<Second, Others...>::value);
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <int I, class First, class... Others>
+struct StrategyAt : StrategyAt<I - 1, Others...> {};
+template <class First, class... Others>
+struct StrategyAt<0, First, Others...> {
+  using type = First;
+};
+
+}  // namespace detail
+
+/// Strategies from the most devices to the fewest; run() takes the first that fits what is there.
+///
+///   Elastic<Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>, Microbatches<2>>>,
+///           DataParallel<4>, DataParallel<2, Microbatches<2>>, SingleDevice<Microbatches<4>>>
+///   Elastic<DataParallel<8, Reproducible<>>, DownTo<1>>   // on 8, 4, 2 or 1
+///
+/// All cut the global batch into the same microbatches, so that a checkpoint of one is taken up by
+/// any other: with the same numbers but for the order of sums, and if all are Reproducible, which
+/// means with the same leaves, with the same bits (`exact`).
+/// Not asynchronous pipelines, whose delay is that of their depth.
+/// The primary template is the error path.
+template <class... Strategies>
+struct Elastic {
+  static_assert(detail::ElasticIsNamed<Strategies...>::value);
+  static constexpr int count = 0;
+};
+
+template <class... Strategies>
+  requires(sizeof...(Strategies) >= 1 && (Strategy<Strategies> && ...))
+struct Elastic<Strategies...> {
+  static constexpr int count = sizeof...(Strategies);
+  /// Devices of each.
+  static constexpr int ranks[sizeof...(Strategies)] = {Strategies::ranks...};
+  static_assert(detail::ElasticIsSound<Strategies...>::value);
+  /// Whether going on with another keeps the bits.
+  static constexpr bool exact = (Strategies::batching.reproducible && ...);
+  template <int I>
+  using At = typename detail::StrategyAt<I, Strategies...>::type;
+};
+
+template <int N, class... Options, int Least>
+  requires(detail::GoesDown<N, Least, Options...>)
+struct Elastic<DataParallel<N, Options...>, DownTo<Least>>
+    : detail::GoDown<Elastic, N, Least, Options...>::type {};
+
+/// What run() trains by: a Strategy, or an Elastic of several.
+template <class Plan>
+struct StrategiesOf {
+  using type = Plan;
+};
+template <Strategy S>
+struct StrategiesOf<S> {
+  using type = Elastic<S>;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/elastic/choice.hpp
+
+/// @file
+/// ElasticChoice: which of an Elastic's strategies the processes that are there train by.
+
+namespace tandem {
+
+/// The strategy number `index`, its ranks dealt to the first `processes` of the world.
+struct ElasticChoice {
+  int index = 0;
+  int processes = 1;
+
+  friend constexpr bool operator==(ElasticChoice const&, ElasticChoice const&) = default;
+};
+
+/// The first strategy that the devices suffice for, in as many processes as its ranks can be dealt
+/// to evenly; the others are spare.
+/// @param ranks    devices of each strategy, falling
+/// @param devices  of each process
+/// @throws ContractError  there are fewer devices than the last strategy wants, or too few in a
+///                        process to deal its ranks evenly
+template <class = void>  // compiled where it is called, not by every include
+ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
+  expects(!ranks.empty() && processes >= 1 && devices >= 1,
+          "choose_strategy: there must be a strategy, a process and a device");
+  for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
+    int const wanted = ranks[static_cast<std::size_t>(i)];
+    for (int p = wanted < processes ? wanted : processes; p >= 1; --p) {
+      if (wanted % p == 0 && wanted / p <= devices) {
+        return {.index = i, .processes = p};
+      }
+    }
+  }
+  throw ContractError{"run(): the smallest strategy of this plan is of " +
+                      std::to_string(ranks.back()) +
+                      " devices, which cannot be dealt evenly to what is there, " +
+                      std::to_string(processes) + " x " + std::to_string(devices) +
+                      " (processes x devices of each); start more processes, say that each has "
+                      "more (.world.devices), or list a strategy of fewer devices"};
+}
+
+/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
+template <class = void>
+std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                        ElasticChoice const& choice, std::string_view strategy) {
+  std::string text = std::to_string(ranks.front()) + " devices listed, " +
+                     std::to_string(processes * devices) + " there: " + std::string{strategy};
+  int const spare = processes - choice.processes;
+  if (spare > 0) {
+    text += ", " + std::to_string(spare) + (spare == 1 ? " process spare" : " processes spare");
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/elastic/exit_code.hpp
+
+/// @file
+/// ExitCode: what a program that trains tells the one that has started it.
+
+namespace tandem {
+
+/// As sysexits.h numbers what is not the program's own fault.
+enum class ExitCode : int {
+  done = 0,
+  error = 1,         ///< of this program or its input: to start it again would not help
+  peer_failed = 70,  ///< another process did, and says why
+  start_again = 75   ///< stopped with all saved, to go on where it is started again
+};
+
+namespace detail {
+
+/// Whether @p error, or what it is nested around, says that another rank failed or did not come.
+template <class = void>
+bool is_of_another(std::exception const& error) {
+  if (dynamic_cast<AbortedError const*>(&error) != nullptr ||
+      dynamic_cast<TimeoutError const*>(&error) != nullptr) {
+    return true;
+  }
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return is_of_another(cause);
+  } catch (...) {
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
+/// is another's, and so is that of whoever waited in vain.
+template <class = void>  // compiled where it is called, not by every include
+ExitCode exit_code_of(std::exception const& error) {
+  return detail::is_of_another(error) ? ExitCode::peer_failed : ExitCode::error;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/devices_there.hpp
+
+/// @file
+/// DevicesThere: how many ranks of a backend a process has devices for, where nothing is said.
+
+namespace tandem {
+
+/// On Host a rank is a thread, and wants a CPU. GPUs are counted in train/options/cuda/.
+template <class Backend>
+struct DevicesThere {
+  [[nodiscard]] static int of_this_process() { return host::usable_cpus(); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/trainer.hpp
+
+/// @file
+/// Trainer: a network, a strategy and a backend put to work on data.
+
+// ---- tandem/train/bad_sample.hpp
+
+/// @file
+/// Which sample is to blame for a loss that is not finite: the one that has inf or nan in it.
+
+namespace tandem {
+
+/// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
+/// @param of  what the sample is counted in
+template <class In, class Target>
+std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
+                       char const* of) {
+  auto const text = [&](auto numbers, char const* what) -> std::string {
+    if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
+      auto const bad =
+          std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
+      if (bad != numbers.end()) {
+        return what + ("sample " + std::to_string(sample)) + " of the " + of +
+               " is inf or nan at element " + std::to_string(bad - numbers.begin());
+      }
+    }
+    return {};
+  };
+  std::string const input = text(x, "");
+  return input.empty() ? text(y, "the target of ") : input;
+}
+
+/// The same of the first of @p samples that is so.
+template <class In, class Target>
+std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
+  std::string found;
+  for (std::size_t s = 0; s < samples && found.empty(); ++s) {
+    auto const part = [&](auto all) {
+      return all.subspan(s * (all.size() / samples), all.size() / samples);
+    };
+    found = bad_sample(part(x), part(y), static_cast<std::int64_t>(s), "batch");
+  }
+  return found;
+}
+
+/// The same of the batch that a Loader of @p data begins with, whose samples are read once more,
+/// and named by their index in the dataset; "" where that fails.
+/// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
+template <Dataset D>
+std::string bad_sample_of(D const& data, LoaderOptions const& options) {
+  using In = DataInput<D>;
+  using Target = typename D::Target;
+  if constexpr (std::floating_point<In> || std::floating_point<Target>) {
+    try {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+      epoch_order(data, options, order);
+      BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
+      BatchSlot<In, Target> one;
+      reader.allocate(one, 1);
+      one.size = 1;
+      std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
+      for (std::int64_t position = options.first; position < end; ++position) {
+        one.first = position;
+        reader.prepare(one, order);
+        reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
+        std::int64_t const index = order[static_cast<std::size_t>(position)];
+        auto const x = std::span<In const>{one.x}.first(
+            static_cast<std::size_t>(data.shape().elements(one.time)));
+        std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");
+        if (!found.empty()) {
+          return found;
+        }
+      }
+    } catch (std::exception const&) {  // the loss is the error to tell of
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/checkpoint/load.hpp
+
+/// @file
+/// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
+/// taken nothing has changed.
+
+// ---- tandem/train/checkpoint/states.hpp
+
+/// @file
+/// The states of Stateful layers for a checkpoint: those of the whole batch, from all ranks and
+/// processes, and back.
+
+// ---- tandem/train/over_processes.hpp
+
+/// @file
+/// What each of several processes has a part of: whose outputs are its own, and sums over all.
+
+namespace tandem {
+
+/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
+template <class Workers, class F>
+void for_own_samples(Workers const& workers, int size, F const& f) {
+  int s = 0;
+  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
+    int const end = s + microbatch_size(size, m, workers.batching());
+    for (; s < end && workers.has_result(m); ++s) {
+      f(s);
+    }
+    s = end;
+  }
+}
+
+/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
+/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
+///
+/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
+template <class Workers, class T>
+void add_over_processes(Workers& workers, std::span<T> numbers) {
+  using RankType = typename Workers::RankType;
+  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
+    constexpr std::size_t most = std::size_t{1} << 20;
+    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+      std::vector<double> sums(part.begin(), part.end());
+      workers.run(
+          [&](RankType& rank) {
+            std::vector<double> none(part.size());
+            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+            rank.add_up(is_first ? std::span{sums} : std::span{none});
+          },
+          WorkKind::computes);
+      std::transform(sums.begin(), sums.end(), part.begin(),
+                     [](double sum) { return static_cast<T>(sum); });
+    }
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
+/// processes call it.
+template <class Program, class Workers>
+std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int samples,
+                                                       int processes) {
+  using RankType = typename Workers::RankType;
+  std::vector<NamedState<typename Workers::P>> all;
+  if constexpr (Program::stateful) {
+    if (samples == 0) {
+      return all;
+    }
+    all = named_states<typename Workers::P>(Program::network, samples);
+    for (int local = 0; local < workers.size(); ++local) {
+      workers.run_on(
+          local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
+    }
+    for (auto& tensor : all) {
+      if (processes > 1) {
+        add_over_processes(workers, std::span{tensor.value});  // each number is one process's
+      }
+    }
+  }
+  return all;
+}
+
+/// Gives the ranks those of a batch of @p samples samples; all others are 0.
+template <class Program, class Workers>
+void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
+  using RankType = typename Workers::RankType;
+  if constexpr (Program::stateful) {
+    workers.run([&](RankType& rank) {
+      rank.reset_states();
+      if (samples > 0) {
+        rank.put_states(samples, all);
+      }
+    });
+  }
+}
+
+namespace detail {
+
+inline constexpr char const* state_prefix = "state.";
+
+/// Those of a file, as @p wanted of no samples names them; none where it has none of them.
+/// @param most  samples
+/// @throws FileError  one is missing, is of another shape, or of more samples than @p most
+template <class P>
+TANDEM_COLD int read_states(Safetensors const& file, std::string const& path,
+                            std::vector<NamedState<P>>& wanted, int most) {
+  std::int64_t samples = 0;
+  for (NamedState<P> const& own : wanted) {
+    TensorView const* const found = file.find(own.name);
+    samples = found != nullptr && found->shape.size() == 2 ? found->shape[0] : samples;
+  }
+  for (NamedState<P>& own : wanted) {
+    TensorView const* const found = file.find(own.name);
+    if (samples == 0 && found == nullptr) {
+      continue;
+    }
+    std::vector<std::int64_t> const shape{samples, own.numbers};
+    if (found == nullptr || found->dtype != dtype_of<P> || found->shape != shape) {
+      throw FileError{path, "tensor '" + own.name + "' is missing or no (" +
+                                std::to_string(samples) + ", " + std::to_string(own.numbers) +
+                                ") of this trainer's precision; the file is of another network"};
+    }
+    if (samples > most) {
+      throw FileError{path, "it has the states of " + std::to_string(samples) +
+                                " samples a step, but TrainerOptions::batch is " +
+                                std::to_string(most) + "; train with that batch"};
+    }
+    auto const* const data = reinterpret_cast<P const*>(found->data.data());
+    own.value.assign(data, data + samples * own.numbers);
+  }
+  return static_cast<int>(samples);
 }
 
 }  // namespace detail
@@ -44318,210 +44417,231 @@ bool stops(F& watch, StepReport const& report) {
 
 namespace tandem {
 
-struct EventLogOptions {
-  std::int64_t every = 1;  ///< steps a record
+/// Memory and the file's tensor that it will hold, or the mean of two.
+struct CheckpointCopy {
+  std::byte* to = nullptr;
+  TensorView const* from = nullptr;
+  TensorView const* second = nullptr;  ///< of the mean; else null
 };
 
-/// EventLog log{"runs/a"};  // tensorboard --logdir runs
-/// for (auto epoch : epochs(10)) {
-///   trainer.train(data.train(), epoch, Progress{}, log);
-///   log.evaluation(trainer.position(), trainer.evaluate(data.test()));
-/// }
-///
-/// Each log is a file of its own in the folder of its run, which is made where it is missing; a run
-/// that goes on has another file in the same folder. Scalars by step: loss/train, accuracy/train
-/// and so on by the names of the metrics, learning_rate, gradient_norm (where
-/// TrainerOptions::clip_norm is), loss_scale (where the loss is scaled), samples_per_second (since
-/// the last record), loss/evaluation, accuracy/evaluation. Each record is handed to the system as
-/// it is written. Of several processes one should have a log.
-class EventLog {
- public:
-  /// @throws FileError      the folder or the file cannot be made
-  /// @throws ContractError  the folder has no name, or `every` is less than 1
-  explicit EventLog(std::string folder, EventLogOptions const& options = {})
-      : path_{std::move(folder)}, every_{options.every} {
-    expects(!path_.empty(), "EventLog: give the name of a folder, such as \"runs/a\"");
-    expects(options.every >= 1, "EventLog: `every` must be 1 step or more");
-    make_folder();
-    open();
-    write(detail::first_event(now()));
-  }
-  EventLog(EventLog const&) = delete;
-  EventLog& operator=(EventLog const&) = delete;
-  ~EventLog() {
-    if (file_ != nullptr) {
-      std::fclose(file_);
-    }
-  }
+/// What a load will do. All that can fail has been done when there is one.
+template <class T>
+struct LoadedCheckpoint {
+  Safetensors file;
+  std::vector<CheckpointCopy> copies;
+  TrainingPosition position{};
+  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of position.streams samples
+  std::vector<std::string> unused{};    ///< of load_weights(): tensors that nobody takes
 
-  /// @throws FileError  the record cannot be written
-  void operator()(StepReport const& report) {
-    if (report.seconds < last_) {  // train() began anew
-      since_ = 0.0;
-      samples_ = 0;
-    }
-    last_ = report.seconds;
-    samples_ += report.batch;
-    if (report.step % every_ != 0) {
-      return;
-    }
-    double const rate = static_cast<double>(samples_) / (report.seconds - since_);
-    since_ = report.seconds;
-    samples_ = 0;
-    detail::ProtocolBuffer scalars;
-    detail::add_scalar(scalars, "loss/train", report.loss);
-    add_metrics(scalars, report.metrics, "/train");
-    detail::add_scalar(scalars, "learning_rate", report.learning_rate);
-    if (report.loss_scale > 0.0) {
-      detail::add_scalar(scalars, "loss_scale", report.loss_scale);
-    }
-    if (report.gradient_norm != 0.0 && !report.skipped) {
-      detail::add_scalar(scalars, "gradient_norm", report.gradient_norm);
-    }
-    detail::add_scalar(scalars, "samples_per_second", rate);
-    write(detail::scalar_event(now(), report.step, scalars));
-  }
-
-  /// A record of an evaluation, at Trainer::position().
-  /// @throws FileError  the record cannot be written
-  template <class Position>
-  void evaluation(Position const& position, Evaluation const& result) {
-    detail::ProtocolBuffer scalars;
-    detail::add_scalar(scalars, "loss/evaluation", result.loss);
-    add_metrics(scalars, result.metrics, "/evaluation");
-    write(detail::scalar_event(now(), position.step, scalars));
-  }
-
-  /// Of the file.
-  [[nodiscard]] std::string const& path() const { return path_; }
-
- private:
-  static double now() {
-    std::timespec time{};
-    static_cast<void>(std::timespec_get(&time, TIME_UTC));
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  }
-
-  // And those above it.
-  void make_folder() const {
-    for (std::size_t end = 0; end != std::string::npos;) {
-      end = path_.find('/', end + 1);
-      std::string const folder = path_.substr(0, end);
-      struct ::stat found {};
-      if (::mkdir(folder.c_str(), 0777) != 0) {
-        int const reason = errno;
-        if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
-          fail(reason == EEXIST ? ENOTDIR : reason);
-        }
+  /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
+  void take() const noexcept {
+    for (CheckpointCopy const& copy : copies) {
+      if (copy.second != nullptr) {
+        take_mean<T>(copy.to, *copy.from, *copy.second);
+      } else if (is_float(copy.from->dtype) && copy.from->dtype != dtype_of<T>) {
+        auto const size = static_cast<std::int64_t>(copy.from->data.size());
+        copy_numbers(copy.from->dtype, copy.from->data.data(), reinterpret_cast<T*>(copy.to), 1,
+                     size / dtype_bytes(copy.from->dtype), false);
+      } else if (!copy.from->data.empty()) {
+        std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
       }
     }
   }
+};
 
-  // TensorBoard knows a file by the word tfevents, and reads those of a folder by their names.
-  void open() {
-    std::string const begin =
-        path_ + "/events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now())) + '.';
-    for (int i = 0; file_ == nullptr; ++i) {  // another log may have begun in the same second
-      path_ = begin + std::to_string(i);
-      file_ = std::fopen(path_.c_str(), "wxe");
-      if (file_ == nullptr && errno != EEXIST) {
-        fail(errno);
+namespace detail {
+
+// The tensor of @p file that has the name, type and shape of @p wanted.
+template <class = void>
+TensorView const& matching(Safetensors const& file, std::string const& path,
+                           TensorView const& wanted) {
+  TensorView const* const found = file.find(wanted.name);
+  if (found == nullptr) {
+    throw FileError{path, "tensor '" + wanted.name +
+                              "' is missing; the file is of another network or optimizer"};
+  }
+  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
+    auto const text = [](TensorView const& t) {
+      std::string s{dtype_name(t.dtype)};
+      for (std::int64_t const extent : t.shape) {
+        s += " " + std::to_string(extent);
       }
-    }
+      return s;
+    };
+    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
+                              "), but this trainer wants (" + text(wanted) + ")"};
   }
+  return *found;
+}
 
-  static void add_metrics(detail::ProtocolBuffer& scalars, MetricValues const& metrics,
-                          char const* of) {
-    for (auto const [name, value] : metrics) {
-      detail::add_scalar(scalars, std::string{name} + of, value);
-    }
-  }
-  void write(std::string const& record) {
-    if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() ||
-        std::fflush(file_) != 0) {
-      fail(errno);
-    }
-  }
-  [[noreturn]] void fail(int reason) const {
-    throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(reason)};
-  }
+// Where @p wanted is in memory.
+inline std::byte* memory_of(TensorView const& wanted) {
+  return const_cast<std::byte*>(wanted.data.data());
+}
 
-  std::string path_;  // of the folder, then of the file
-  std::int64_t every_;
-  std::FILE* file_ = nullptr;
-  double last_ = 0.0;         // seconds of train() at the last step
-  double since_ = 0.0;        // and at the last record
-  std::int64_t samples_ = 0;  // since then
-};
+/// @param counts  what 2^53 bounds
+template <class = void>
+void read_count(Safetensors const& file, std::string const& path, char const* name,
+                std::int64_t& value, bool counts) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
+  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
+  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
+  if (counts && (value < 0 || value > most)) {
+    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
+                              ", which is not between 0 and 2^53, so no training has come "
+                              "there; the file is corrupt"};
+  }
+}
+
+template <class = void>
+TrainingPosition read_position(Safetensors const& file, std::string const& path) {
+  TrainingPosition position;
+  for (PositionField const& field : position_fields) {
+    bool const counts = field.field != &TrainingPosition::seed;
+    read_count(file, path, field.name, position.*field.field, counts);
+  }
+  if (file.find(loss_scale_field) != nullptr) {
+    float& scale = position.scaling.scale;
+    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
+    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
+    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
+      throw FileError{path, std::string{loss_scale_field} +
+                                " is no finite number above 0; the file is corrupt"};
+    }
+    for (ScalingField const& field : scaling_fields) {
+      read_count(file, path, field.name, position.scaling.*field.field, true);
+    }
+  }
+  if (file.find(learning_rate_field) != nullptr) {
+    double& rate = position.learning_rate;
+    TensorView const own =
+        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
+    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
+    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
+      throw FileError{path, std::string{learning_rate_field} +
+                                " is no finite number of 0 or more; the file is corrupt"};
+    }
+  }
+  return position;
+}
+
+/// Whether a file has averages of weights.
+template <class = void>
+bool has_averages(Safetensors const& file) {
+  return std::ranges::any_of(file.tensors(),
+                             [](TensorView const& t) { return t.name.starts_with("average."); });
+}
+
+/// Every tensor of the file is a wanted one or a position.
+template <class = void>
+void check_all_known(Safetensors const& file, std::string const& path,
+                     std::vector<TensorView> const& wanted, auto const& states) {
+  for (TensorView const& tensor : file.tensors()) {
+    bool const known =
+        tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
+        std::ranges::any_of(scaling_fields,
+                            [&](ScalingField const& field) { return tensor.name == field.name; }) ||
+        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
+        std::ranges::any_of(states, [&](auto const& s) { return s.name == tensor.name; }) ||
+        std::ranges::any_of(position_fields,
+                            [&](PositionField const& field) { return tensor.name == field.name; });
+    if (!known) {
+      throw FileError{path, "tensor '" + printable(tensor.name) +
+                                "' is not of this network and optimizer; load_weights() reads the "
+                                "parameters alone"};
+    }
+  }
+}
+
+/// Averages begin where their weights do, whose copies are planned.
+template <class T>
+void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
+  for (NamedParameter<T> const& p : rank) {
+    if (!p.average.empty()) {
+      auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
+      CheckpointCopy copy = *std::ranges::find(loaded.copies, weight, &CheckpointCopy::to);
+      copy.to = reinterpret_cast<std::byte*>(p.average.data());
+      loaded.copies.push_back(copy);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Reads and checks a checkpoint for @p ranks, the parameters of every rank. Where they have
+/// averages and the file has none, these begin at its weights.
+/// @param whole   all parameters of the network, of both models if they may differ
+/// @param states  of Stateful layers, of no samples
+/// @param most    samples whose states are taken; where the file has none they are 0
+/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
+/// shape
+template <class T>
+LoadedCheckpoint<T> read_checkpoint(std::string const& path,
+                                    std::vector<NamedParameter<T>> const& whole,
+                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
+                                    std::vector<std::string> const& state_names,
+                                    std::string const& optimizer,
+                                    std::vector<NamedState<T>> states = {}, int most = 0) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  Safetensors const& file = loaded.file;
+  std::string const* const writer = file.find_metadata("optimizer");
+  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
+    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
+                              ", but this trainer has " + optimizer +
+                              "; load_weights() reads the parameters alone"};
+  }
+  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
+  std::vector<TensorView> wanted =
+      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
+  bool const mean = two && whole.back().copy == 0;
+  if (mean) {
+    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
+      wanted.push_back(tensor);
+    }
+  }
+  bool const averages = detail::has_averages(file);
+  std::vector<TensorView> const averaged = detail::average_tensors(whole);
+  if (averages && averaged.empty()) {
+    throw FileError{path,
+                    "it has averages of weights, but this trainer keeps none; give "
+                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
+  }
+  if (averages) {
+    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
+  }
+  for (TensorView const& tensor : wanted) {
+    static_cast<void>(detail::matching(file, path, tensor));
+  }
+  loaded.position = detail::read_position(file, path);
+  detail::check_all_known(file, path, wanted, states);
+  loaded.position.streams = detail::read_states(file, path, states, most);
+  loaded.states = std::move(states);
+  for (auto const& rank : ranks) {
+    std::vector<TensorView> const own =
+        detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
+    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
+        mean ? detail::checkpoint_tensors(as_second(rank), state_names) : std::vector<TensorView>{};
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
+                               mean ? file.find(second[i].name) : nullptr});
+    }
+    if (averages) {
+      for (TensorView const& tensor : detail::average_tensors(rank)) {
+        loaded.copies.push_back({detail::memory_of(tensor), file.find(tensor.name)});
+      }
+    } else {
+      detail::begin_averages(loaded, rank);
+    }
+  }
+  return loaded;
+}
 
 }  // namespace tandem
 
-// ---- tandem/train/plateau.hpp
+// ---- tandem/train/checkpoint/load_weights.hpp
 
 /// @file
-/// Plateau: whether a figure has stopped to improve; for early stopping, and for learning rates
-/// that fall when it does.
-
-namespace tandem {
-
-struct PlateauOptions {
-  std::int64_t patience = 3;  ///< figures in a row that may be no better than the best before them
-  double least = 0.0;         ///< by how much one must be better to count as better
-  bool falls = true;          ///< better is less, as of a loss; false: better is more
-};
-
-/// Early stopping, once an epoch:
-///
-///   Plateau plateau{{.patience = 3}};
-///   for (auto epoch : epochs(100)) {
-///     trainer.train(data.train(), epoch);
-///     if (plateau(trainer.evaluate(data.test()).loss)) {
-///       break;  // or: trainer.set_learning_rate(rate *= 0.1);
-///     }
-///   }
-///
-/// Not a part of checkpoints: training that resumes begins to count anew.
-class Plateau {
- public:
-  /// @throws ContractError  patience is negative, or `least` negative or not finite
-  explicit Plateau(PlateauOptions const& options = {}) : options_{options} {
-    expects(options.patience >= 0 && options.least >= 0.0 && is_finite(options.least),
-            "Plateau: patience must be 0 or more, and `least` finite and 0 or more");
-  }
-
-  /// Whether @p figure and more than `patience` before it were no better than the best; counts
-  /// anew where they were. A figure that is not a number is no better.
-  bool operator()(double figure) {
-    double const sign = options_.falls ? 1.0 : -1.0;
-    improved_ = is_finite(figure) && sign * figure < best_ - options_.least;
-    if (improved_) {
-      best_ = sign * figure;
-      waited_ = 0;
-    } else if (++waited_ > options_.patience) {
-      waited_ = 0;
-      return true;
-    }
-    return false;
-  }
-
-  /// Whether the last figure was the best; the moment to save() one.
-  [[nodiscard]] bool improved() const { return improved_; }
-  /// The best so far; infinite before the first.
-  [[nodiscard]] double best() const { return options_.falls ? best_ : -best_; }
-
- private:
-  PlateauOptions options_;
-  double best_ = std::numeric_limits<double>::infinity();  // less is better
-  std::int64_t waited_ = 0;
-  bool improved_ = false;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/predict/predictor.hpp
-
-/// @file
-/// Predictor: a trained network put to use, without a Trainer, targets, gradients or optimizer.
+/// Parameters and statistics out of a safetensors file of whatever floats and names.
 
 // ---- tandem/train/checkpoint/weight_names.hpp
 
@@ -44706,6 +44826,362 @@ class FileWeights {
 };
 
 }  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <class = void>  // compiled where it is called, not by every include
+std::string to_string(std::vector<std::int64_t> const& shape) {
+  std::string text;
+  for (std::int64_t const extent : shape) {
+    text += text.empty() ? "" : " ";
+    text += std::to_string(extent);
+  }
+  return "(" + text + ")";
+}
+
+/// A double that is finite is so as a T, too.
+template <class T>
+void check_range(TensorView const& tensor, std::string const& path) {
+  if (!std::is_same_v<T, float> || tensor.dtype != Dtype::F64) {
+    return;
+  }
+  for (std::size_t at = 0; at < tensor.data.size(); at += sizeof(double)) {
+    double number;
+    std::memcpy(&number, tensor.data.data() + at, sizeof number);
+    // half of the last place above the largest float is rounded to infinity
+    if (std::fabs(number) >= 0x1.ffffffp+127 &&
+        std::fabs(number) <= std::numeric_limits<double>::max()) {
+      throw FileError{path, "tensor '" + printable(tensor.name) + "' has " +
+                                std::to_string(number) + " at element " +
+                                std::to_string(at / sizeof number) +
+                                ", which no float holds; take a backend of Fp64"};
+    }
+  }
+}
+
+/// @p found can be taken for parameter @p p.
+template <class T>
+void check_fits(TensorView const& found, NamedParameter<T> const& p, std::string const& path) {
+  if (!is_float(found.dtype)) {
+    throw FileError{path, "tensor '" + printable(found.name) + "' is of " +
+                              std::string{dtype_name(found.dtype)} +
+                              ", but weights are of F16, BF16, F32 or F64"};
+  }
+  if (found.shape != extents(p.shape)) {
+    throw FileError{path, "tensor '" + printable(found.name) + "' is " + to_string(found.shape) +
+                              ", but this network wants " + to_string(extents(p.shape)) + " for '" +
+                              p.name + "'"};
+  }
+  check_range<T>(found, path);
+}
+
+/// A file may have a weight of its own where the network shares one, if both are equal.
+template <class = void>
+void check_shared(FileWeights& file, std::string const& path, GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    if (network.parameter[p].shared < 0) {
+      continue;
+    }
+    TensorView const* const first = file.take(parameter_name(network, p));
+    TensorView const* const second = file.take(untied_name(network, p));
+    if (first != nullptr && second != nullptr &&
+        (second->dtype != first->dtype || second->shape != first->shape ||
+         !std::ranges::equal(second->data, first->data))) {
+      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
+                                "' differ, but this network has one weight for both; leave out "
+                                "its Shares<>, or make them equal in the file"};
+    }
+  }
+}
+
+/// The tensor of each of @p parameters, in their order.
+/// @throws FileError  some are missing, or one does not fit
+template <class T>
+std::vector<TensorView const*> take_all(FileWeights& file, std::string const& path,
+                                        std::vector<NamedParameter<T>> const& parameters) {
+  std::vector<TensorView const*> list;
+  std::vector<std::string> missing;
+  for (NamedParameter<T> const& p : parameters) {
+    list.push_back(file.take(p.name));
+    if (list.back() == nullptr && p.owner == p.index) {
+      missing.push_back(p.name);
+    }
+  }
+  if (!missing.empty()) {
+    file.fail_of(missing);
+  }
+  for (std::size_t p = 0; p < list.size(); ++p) {
+    check_fits(*list[p], parameters[p], path);
+  }
+  return list;
+}
+
+template <class T>
+CheckpointCopy copy_into(NamedParameter<T> const& p, TensorView const* from,
+                         TensorView const* second = nullptr) {
+  return {reinterpret_cast<std::byte*>(p.value.data()), from, second};
+}
+
+}  // namespace detail
+
+/// Reads and checks parameters and statistics for @p ranks, the parameters of every rank, whoever
+/// wrote the file; other tensors are listed. Numbers of fewer or more bits are converted, a double
+/// rounded to the nearest float, ties to even; averages of weights begin there.
+/// @param whole  the parameters of one model
+/// @param names  names(name_in_file) gives the network's
+/// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, a number
+///                    that T cannot hold, or two that differ where the network shares one
+template <class T, class Names>
+LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
+                                    std::vector<NamedParameter<T>> const& whole,
+                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
+                                    Names const& names) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  detail::FileWeights file{loaded.file, path, names};
+  std::vector<NamedParameter<T>> const model = without_prefix(whole);
+  std::vector<TensorView const*> const found = detail::take_all(file, path, model);
+  detail::check_shared(file, path, network);
+  for (auto const& rank : ranks) {
+    for (NamedParameter<T> const& own : rank) {
+      loaded.copies.push_back(detail::copy_into(own, found[static_cast<std::size_t>(own.index)]));
+    }
+    detail::begin_averages(loaded, rank);
+  }
+  loaded.unused = file.unused();
+  return loaded;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/confusion.hpp
+
+/// @file
+/// Confusion: which class a classifier takes samples of each class for, and precision, recall and
+/// F1 of that.
+
+namespace tandem {
+
+/// Counts of (true class, predicted class), whole numbers. What is 0 / 0, as the precision of a
+/// class that was never predicted, is 0.
+class Confusion {
+ public:
+  /// Classes at most.
+  static constexpr int most = 4096;
+
+  /// @throws ContractError  @p classes is not in [1, most]
+  explicit Confusion(int classes) : classes_{classes} {
+    expects(classes >= 1 && classes <= most, "Confusion: classes must be from 1 to 4096");
+    counts_.resize(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes));
+  }
+
+  /// @throws ContractError  one is no class
+  void add(int truth, int predicted, std::int64_t samples = 1) {
+    counts_[place(truth, predicted)] += samples;
+  }
+
+  [[nodiscard]] int classes() const { return classes_; }
+  /// Samples of class @p truth that were taken for @p predicted.
+  [[nodiscard]] std::int64_t operator()(int truth, int predicted) const {
+    return counts_[place(truth, predicted)];
+  }
+  /// Row by row: (classes, classes).
+  [[nodiscard]] std::span<std::int64_t const> counts() const { return counts_; }
+  [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }
+
+  /// Samples of a class, and samples that were taken for it.
+  [[nodiscard]] std::int64_t of(int label) const {
+    return sum([&](int other) { return (*this)(label, other); });
+  }
+  [[nodiscard]] std::int64_t predicted(int label) const {
+    return sum([&](int other) { return (*this)(other, label); });
+  }
+  [[nodiscard]] std::int64_t samples() const {
+    return sum([&](int label) { return of(label); });
+  }
+
+  /// Share of samples that were taken for what they are.
+  [[nodiscard]] double accuracy() const {
+    return share(sum([&](int label) { return (*this)(label, label); }), samples());
+  }
+  /// Of what was taken for the class, the share that is of it.
+  [[nodiscard]] double precision(int label) const {
+    return share((*this)(label, label), predicted(label));
+  }
+  /// Of the class, the share that was taken for it.
+  [[nodiscard]] double recall(int label) const { return share((*this)(label, label), of(label)); }
+  /// 2 / (1 / precision + 1 / recall).
+  [[nodiscard]] double f1(int label) const {
+    return share(2 * (*this)(label, label), of(label) + predicted(label));
+  }
+  /// Means over the classes that are there: those of a sample, or that a sample was taken for.
+  [[nodiscard]] double macro_precision() const {
+    return macro([&](int label) { return precision(label); });
+  }
+  [[nodiscard]] double macro_recall() const {
+    return macro([&](int label) { return recall(label); });
+  }
+  [[nodiscard]] double macro_f1() const {
+    return macro([&](int label) { return f1(label); });
+  }
+
+  /// The counts as text: a row a true class, a column a predicted one.
+  /// @param names  of the classes, strings; those that have none have their number
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string table(Names const& names = {}) const {
+    std::size_t first = 4;  // "true"
+    std::size_t width = std::to_string(samples()).size();
+    for (int c = 0; c < classes_; ++c) {
+      first = std::max(first, name_of(names, c).size());
+      width = std::max(width, name_of(names, c).size());
+    }
+    std::string text = left("true", first) + " | predicted\n" + left("", first) + " |";
+    for (int c = 0; c < classes_; ++c) {
+      text += ' ' + right(name_of(names, c), width);
+    }
+    text += '\n';
+    for (int truth = 0; truth < classes_; ++truth) {
+      text += left(name_of(names, truth), first) + " |";
+      for (int c = 0; c < classes_; ++c) {
+        text += ' ' + right(std::to_string((*this)(truth, c)), width);
+      }
+      text += '\n';
+    }
+    return text;
+  }
+
+  /// A line a class with its precision, recall, F1 and samples; then the means, and the accuracy.
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string report(Names const& names = {}) const {
+    std::size_t first = 8;  // "accuracy"
+    for (int c = 0; c < classes_; ++c) {
+      first = std::max(first, name_of(names, c).size());
+    }
+    auto const line = [&](std::string const& name, double a, double b, double c,
+                          std::int64_t count) {
+      char numbers[96];
+      std::snprintf(numbers, sizeof numbers, "  %9.4f  %9.4f  %9.4f  %9lld\n", a, b, c,
+                    static_cast<long long>(count));
+      return left(name, first) + numbers;
+    };
+    std::string text = left("", first) + "  precision     recall         F1    samples\n";
+    for (int c = 0; c < classes_; ++c) {
+      text += line(name_of(names, c), precision(c), recall(c), f1(c), of(c));
+    }
+    text += line("macro", macro_precision(), macro_recall(), macro_f1(), samples());
+    char number[32];
+    std::snprintf(number, sizeof number, "  %9.4f\n", accuracy());
+    return text + left("accuracy", first) + number;
+  }
+
+  friend bool operator==(Confusion const&, Confusion const&) = default;
+
+ private:
+  [[nodiscard]] std::size_t place(int truth, int predicted) const {
+    expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
+            "Confusion: a class must be from 0 to classes() - 1");
+    return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
+           static_cast<std::size_t>(predicted);
+  }
+  template <class F>
+  [[nodiscard]] std::int64_t sum(F const& f) const {
+    std::int64_t all = 0;
+    for (int c = 0; c < classes_; ++c) {
+      all += f(c);
+    }
+    return all;
+  }
+  template <class F>
+  [[nodiscard]] double macro(F const& f) const {
+    double all = 0.0;
+    int there = 0;
+    for (int c = 0; c < classes_; ++c) {
+      if (of(c) + predicted(c) > 0) {
+        all += f(c);
+        ++there;
+      }
+    }
+    return there > 0 ? all / there : 0.0;
+  }
+  static double share(std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  }
+  template <class Names>
+  static std::string name_of(Names const& names, int label) {
+    auto const at = static_cast<std::size_t>(label);
+    return at < names.size() ? std::string{names[at]} : std::to_string(label);
+  }
+  static std::string left(std::string const& text, std::size_t width) {
+    return text + std::string(width - std::min(width, text.size()), ' ');
+  }
+  static std::string right(std::string const& text, std::size_t width) {
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+  }
+
+  int classes_;
+  std::vector<std::int64_t> counts_{};
+};
+
+namespace detail {
+
+/// Adds a sample to @p matrix by its outputs, the first of equals being what it is taken for.
+/// @throws ContractError  one is a NaN
+template <class T>
+void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::int64_t sample) {
+  std::size_t best = 0;
+  bool sound = true;
+  for (std::size_t c = 0; c < outputs.size(); ++c) {
+    best = outputs[c] > outputs[best] ? c : best;
+    sound = sound && outputs[c] == outputs[c];
+  }
+  if (!sound) {
+    throw ContractError{"confusion(data): the outputs of sample " + std::to_string(sample) +
+                        " have a NaN, so that it is taken for no class"};
+  }
+  matrix.add(truth, static_cast<int>(best));
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/train/count_confusion.hpp
+
+/// @file
+/// How a trainer fills a Confusion: batch by batch, each process the samples whose outputs it has.
+
+namespace tandem {
+
+/// The class of a sample, of a label or of the largest share; -1 where the label is ignored.
+template <class LossType, class Target>
+int class_of_sample(std::span<Target const> targets) {
+  if constexpr (std::is_integral_v<Target>) {
+    return sample_counts<LossType>(targets[0]) ? static_cast<int>(targets[0]) : -1;
+  } else {
+    return static_cast<int>(std::max_element(targets.begin(), targets.end()) - targets.begin());
+  }
+}
+
+/// Adds the samples of a batch.
+/// @param outputs  (samples, classes), those of other processes left as they were
+/// @throws ContractError  one is a NaN
+template <class LossType, class Workers, class BatchType, class T>
+void add_samples(Confusion& matrix, Workers const& workers, BatchType const& batch,
+                 std::span<T const> outputs) {
+  using Target = typename LossType::Target;
+  auto const classes = static_cast<std::size_t>(matrix.classes());
+  std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
+  for_own_samples(workers, batch.size, [&](int s) {
+    auto const at = static_cast<std::size_t>(s);
+    int const truth = class_of_sample<LossType>(std::span{batch.y + at * targets, targets});
+    if (truth >= 0) {
+      detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
+    }
+  });
+}
 
 }  // namespace tandem
 
@@ -45472,104 +45948,448 @@ Batch step_of(DecodeCall const& call) {
 
 }  // namespace tandem::detail
 
-// ---- tandem/train/generate.hpp
+// ---- tandem/train/epoch_cursor.hpp
 
 /// @file
-/// Writing on, token by token: which token comes next, given the network's logits.
+/// EpochCursor: which epoch of the whole run a call of train(data, epoch) is.
+
+// ---- tandem/train/options/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+// ---- tandem/optim/schedule.hpp
+
+/// @file
+/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
+///
+/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
 
 namespace tandem {
 
-struct GenerateOptions {
-  int tokens = 100;          ///< to be written
-  double temperature = 1.0;  ///< logits are divided by it; 0: always the likeliest
-  int top_k = 0;             ///< choose among so many likeliest; 0: among all
-  std::uint64_t seed = 0;
+/// Always 1.
+struct Constant {
+  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
 };
 
-/// Draws one token from softmax(logits / temperature), among the top_k likeliest; which one depends
-/// on the logits, the seed and @p index, the number of the token, alone. Of equal logits the lower
-/// index is likelier.
-/// Cost: a sort of the vocabulary where top_k is set, else a pass over it.
-template <class = void>  // compiled where it is called, not by every include
-std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
-                        std::int64_t index) {
-  auto const best = std::max_element(logits.begin(), logits.end());
-  if (options.temperature == 0.0 || options.top_k == 1) {
-    return static_cast<std::int32_t>(best - logits.begin());
+/// factor^floor(step / every).
+struct StepDecay {
+  std::int64_t every = 1;
+  double factor = 0.1;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(every >= 1, "StepDecay: `every` must be 1 or more");
+    return std::pow(factor, static_cast<double>(step / every));
   }
-  float least = -INFINITY;
-  std::size_t ties = logits.size();  // how many equal to `least` may be taken
-  if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < logits.size()) {
-    std::vector<float> sorted{logits.begin(), logits.end()};
-    auto const k = sorted.begin() + (options.top_k - 1);
-    std::nth_element(sorted.begin(), k, sorted.end(), std::greater<>{});
-    least = *k;
-    auto const above =
-        std::count_if(logits.begin(), logits.end(), [&](float x) { return x > least; });
-    ties = static_cast<std::size_t>(options.top_k - above);
+};
+
+/// 1 for `begin` steps, then `factor`, and once more `factor` after each further `every` steps, at
+/// most `most` times.
+///
+/// GNMT's, over S steps with a warm-up of 200: {.begin = S * 2 / 3 - 200, .every = S / 12}.
+/// Source: NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT, lr_scheduler.py
+struct Halvings {
+  std::int64_t begin = 0;
+  std::int64_t every = 1;
+  int most = 4;
+  double factor = 0.5;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
+    expects(every >= 1, "Halvings: `every` must be 1 or more");
+    expects(most >= 0, "Halvings: `most` must be 0 or more");
+    std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
+    return std::pow(factor, static_cast<double>(times < most ? times : most));
   }
-  std::vector<double> weight(logits.size());
-  double sum = 0.0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    bool const taken = logits[i] > least || (logits[i] == least && ties > 0);
-    ties -= taken && logits[i] == least ? 1U : 0U;
-    weight[i] = taken ? std::exp((double{logits[i]} - double{*best}) / options.temperature) : 0.0;
-    sum += weight[i];
+};
+
+/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
+/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
+struct Cosine {
+  std::int64_t steps = 1;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
   }
-  Random4 const random =
-      philox(options.seed, RandomUse::generation, static_cast<std::uint64_t>(index), 0);
-  double const place =
-      (static_cast<double>(random.word[0]) + static_cast<double>(random.word[1]) * 0x1p-32) *
-      0x1p-32 * sum;
-  double before = 0.0;
-  std::size_t last = static_cast<std::size_t>(best - logits.begin());
-  for (std::size_t i = 0; i < weight.size(); ++i) {
-    before += weight[i];
-    if (weight[i] > 0.0) {
-      last = i;
-      if (place < before) {
-        break;
-      }
+};
+
+/// final + (1 - final) (1 - step / steps)^power, and `final` after `steps`; power 1 is a straight
+/// line.
+struct Polynomial {
+  std::int64_t steps = 1;
+  double power = 1.0;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
+    expects(power > 0.0, "Polynomial: `power` must be above 0");
+    double const left =
+        step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
+    return final + (1.0 - final) * std::pow(left, power);
+  }
+};
+
+/// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
+/// half a cosine; `final` after `steps`. The learning rate is the largest. The momentum stays.
+/// Source: Smith, Topin, arXiv:1708.07120, with the phases and values of PyTorch's OneCycleLR.
+struct OneCycle {
+  std::int64_t steps = 1;
+  double rise = 0.3;
+  double start = 1.0 / 25.0;
+  double final = 1.0 / 250'000.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
+    expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
+    double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
+    double const end = static_cast<double>(steps - 1);
+    auto const now = static_cast<double>(step);
+    if (now <= top) {
+      return between(start, 1.0, top > 0.0 ? now / top : 1.0);
     }
+    return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
   }
-  return static_cast<std::int32_t>(last);
+
+ private:
+  static double between(double from, double to, double part) {
+    return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// Any function of the step, held by pointer and shared by copies.
+class OwnSchedule {
+ public:
+  template <class F>
+  explicit OwnSchedule(F function) : function_{std::make_shared<Held<F>>(std::move(function))} {}
+  [[nodiscard]] double at(std::int64_t step) const { return function_->at(step); }
+
+ private:
+  struct Any {
+    virtual ~Any() = default;
+    [[nodiscard]] virtual double at(std::int64_t step) const = 0;
+  };
+  template <class F>
+  struct Held final : Any {
+    explicit Held(F&& f) : function{std::move(f)} {}
+    [[nodiscard]] double at(std::int64_t step) const override {
+      return static_cast<double>(function(step));
+    }
+    F function;
+  };
+
+  std::shared_ptr<Any const> function_;
+};
+
+/// A warm-up that multiplies by the same number from step to step, from `start` on: the factor of
+/// step t is start^((steps - t) / steps), GNMT's, where a linear one has (t + 1) / steps.
+struct ExponentialWarmUp {
+  std::int64_t steps = 200;
+  double start = 0.01;
+};
+
+/// The warm-up of a Schedule: a number of steps, linear, or an ExponentialWarmUp.
+struct WarmUp {
+  std::int64_t steps = 0;
+  double start = 0.0;  ///< of an exponential one, above 0
+
+  template <std::integral I>  // not of a float, which would be cut off
+  constexpr WarmUp(I linear) : steps{static_cast<std::int64_t>(linear)} {}
+  constexpr WarmUp(ExponentialWarmUp exponential)
+      : steps{exponential.steps}, start{exponential.start} {
+    expects(start > 0.0 && start <= 1.0,
+            "ExponentialWarmUp: `start` must be above 0 and at most 1; a linear warm-up, which "
+            "begins at 0, is a number of steps");
+  }
+
+  /// The factor of step @p step.
+  /// @pre 0 <= step < steps
+  [[nodiscard]] double at(std::int64_t step) const {
+    auto const all = static_cast<double>(steps);
+    return start > 0.0 ? std::pow(start, static_cast<double>(steps - step) / all)
+                       : static_cast<double>(step + 1) / all;
+  }
+};
+
+/// A schedule after a warm-up, linear if it is a number of steps: (step + 1) / warm_up for the
+/// first `warm_up` steps, then the schedule counted from there: a Constant, StepDecay, Halvings,
+/// Cosine, Polynomial or OneCycle, or any function of the step,
+/// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
+/// for each step once or more; training resumes exactly where it depends on nothing else.
+struct Schedule {
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
+      Constant{};
+  WarmUp warm_up = 0;
+
+  Schedule() = default;
+  template <class S>
+    requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
+        std::same_as<S, Polynomial> || std::same_as<S, OneCycle> || std::same_as<S, Halvings>
+        Schedule(S schedule, WarmUp warm = 0) : after{schedule}, warm_up{warm} {}
+    template <class F>
+      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(F function,
+                                                                              WarmUp warm = 0)
+          : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
+
+      /// The factor for step @p step, counted from 0.
+      template <class = void>  // compiled where it is called, not by every include
+      [[nodiscard]] double factor(std::int64_t step) const {
+        if (step < warm_up.steps) {
+          return warm_up.at(step);
+        }
+        return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
+      }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Names that other libraries have for options: a value says what is written here.
+struct BatchSizeIsBatch {
+  constexpr BatchSizeIsBatch() = default;
+  template <class T>
+  constexpr BatchSizeIsBatch(T const& /*value*/) {
+    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
+  }
+};
+struct RateIsTheOptimizers {
+  constexpr RateIsTheOptimizers() = default;
+  template <class T>
+  constexpr RateIsTheOptimizers(T const& /*value*/) {
+    static_assert(sizeof(T) == 0,
+                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
+                  "Sgd{.learning_rate = 0.1F}");
+  }
+};
+
+}  // namespace detail
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
+  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
+  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
+  /// (ElementOptimizer).
+  ///
+  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
+  Optimizer optimizer = Sgd{};
+  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
+  Schedule schedule{};                          ///< factor of the learning rate by step
+  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
+  double clip_norm = 0.0;
+  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
+  /// some parameters their group's. 0: any.
+  double clip_value = 0.0;
+  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
+  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
+  std::optional<LossScaling> loss_scaling{};
+  std::vector<ParameterGroup> groups{};
+  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
+  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
+  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
+  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What to do about a rank or a dataset that does not return; the default ends the process.
+  OnStall on_stall{};
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  World world{};  ///< processes that train together, and which this one is
+  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
+  /// but several ranks of one process that talk through NCCL, which may wait for each other for
+  /// ever.
+  std::optional<bool> record{};
+  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;      ///< what metrics are means over, likewise
+  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
+  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
+  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+namespace detail {
+
+/// Adds a batch to the sums of an EpochResult or an Evaluation.
+template <class Sums>
+void add_batch(Sums& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.weight;
+  sum.metrics.names = batch.metrics.names;
+  sum.metrics.count = batch.metrics.count;
+  for (int i = 0; i < batch.metrics.count; ++i) {
+    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
+  }
+  sum.samples += batch.samples;
+  sum.weight += batch.weight;
+  sum.counted += batch.counted;
 }
 
-/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
-/// the text is longer than the network's window, its later half is read again.
-/// @param window  T, the most tokens that the network reads at once
-/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
-///                those of the calls before; position 0 begins anew
-/// @returns the tokens written, without the prompt
-/// @throws ContractError  the prompt is empty, or an option out of range
-template <class Scores>
-std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
-                                          GenerateOptions const& options, int window, int limit,
-                                          Scores const& scores) {
-  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
-  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
-              is_finite(options.temperature),
-          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
-  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
-  std::vector<float> logits(static_cast<std::size_t>(limit));
-  std::size_t begin = 0;  // of what the network has in view
-  std::size_t read = 0;   // what it has read
-  if (text.size() > static_cast<std::size_t>(window)) {
-    begin = read = text.size() - static_cast<std::size_t>(window);
+template <class Sums>
+Sums mean_of(Sums sum) {
+  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
+  for (double& value : sum.metrics.value) {
+    value /= sum.counted > 0.0 ? sum.counted : 1.0;
   }
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    if (text.size() - begin > static_cast<std::size_t>(window)) {
-      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
+  int const accuracy = sum.metrics.find("accuracy");
+  sum.metric = sum.metrics.value[0];
+  sum.accuracy =
+      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
+  return sum;
+}
+
+}  // namespace detail
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  detail::add_batch(sum, step);
+  ++sum.steps;
+  sum.skipped += step.skipped ? 1 : 0;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult const& sum) {
+  return detail::mean_of(sum);
+}
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
+  std::int64_t samples = 0;
+  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;    ///< what metrics are means over, likewise
+  MetricValues metrics{};  ///< of each metric, by name
+
+  /// Of a language model, whose loss is a mean over targets in nats.
+  [[nodiscard]] double perplexity() const { return std::exp(loss); }
+  /// Likewise: bits a target, which is a byte or a character where tokens are that.
+  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
+};
+
+/// Adds a batch; mean() makes means of the sums.
+template <class = void>
+void add(Evaluation& sum, StepResult const& batch) {
+  detail::add_batch(sum, batch);
+}
+/// @pre there are samples
+template <class = void>
+Evaluation mean(Evaluation const& sum) {
+  return detail::mean_of(sum);
+}
+
+/// Which epoch of a loop, counted from 0, of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
     }
-    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
-           std::span<float>{logits});
-    read = text.size();
-    text.push_back(draw_token(logits, options, i));
-  }
-  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+/// @throws ContractError  count < 0
+constexpr Epochs epochs(std::int64_t count) {
+  expects(count >= 0, "epochs(count): count must be 0 or more");
+  return Epochs{count};
 }
 
 }  // namespace tandem
+
+namespace tandem {
+
+/// Counts the epochs of a run in the order in which the program asks for them.
+///
+/// A caller counts within its loop, and a program may have several of them, or train on two
+/// datasets in turn: an epoch that does not come behind the last one begins a new loop, which is
+/// counted on from there. So every call trains; and as the count depends on nothing but the calls,
+/// a program that begins anew after load() finds out how far it had come.
+class EpochCursor {
+ public:
+  /// The epoch of the run, from 0.
+  /// @throws ContractError  @p epoch is out of range
+  std::int64_t place(Epoch epoch) {
+    expects(epoch.index >= 0 && epoch.index < most,
+            "train(data, epoch): epoch must be 0 or more, and less than 2^32");
+    if (epoch.index < next_ && !at_work_) {
+      first_ += next_ - epoch.index;
+      next_ = epoch.index;
+    }
+    expects(first_ + epoch.index < most,
+            "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
+    return first_ + epoch.index;
+  }
+
+  /// Until done(), the loop may begin again: an error has come between.
+  void begin() { at_work_ = true; }
+  void done(Epoch epoch) {
+    next_ = epoch.index + 1;
+    at_work_ = false;
+  }
+  /// It ended early, as its caller wanted: whatever comes next goes on with it.
+  void stop(Epoch epoch) {
+    next_ = epoch.index;
+    at_work_ = false;
+  }
+  /// It was done before load(), or before the error.
+  void skip(Epoch epoch) { next_ = std::max(next_, epoch.index + 1); }
+
+ private:
+  static constexpr std::int64_t most = std::int64_t{1} << 32;
+
+  std::int64_t first_ = 0;  // epoch of the run that is 0 in this loop
+  std::int64_t next_ = 0;   // of this loop, the first that is not done
+  bool at_work_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/epoch_loop.hpp
+
+/// @file
+/// EpochLoop: the steps of one call of Trainer::train().
 
 // ---- tandem/train/one_call.hpp
 
@@ -45649,6 +46469,262 @@ class OneCall {
 };
 
 }  // namespace tandem
+
+// ---- tandem/train/options/check_rates.hpp
+
+/// @file
+/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
+/// finite makes every parameter so, and the loss says it a step too late.
+
+namespace tandem {
+
+/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
+///                        of its range
+template <class = void>
+TANDEM_COLD void check_rates(TrainerOptions const& options) {
+  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
+  std::visit(
+      [](auto const& o) {
+        detail::check_rate(double{o.weight_decay}, "weight_decay");
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
+          detail::check_rate(double{o.momentum}, "momentum");
+          expects(!o.nesterov || o.momentum > 0.0F,
+                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
+                  "0, such as 0.9");
+        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
+          detail::check_beta(double{o.beta1}, "beta1");
+          detail::check_beta(double{o.beta2}, "beta2");
+          detail::check_rate(double{o.epsilon}, "epsilon");
+        }
+      },
+      options.optimizer);
+  detail::check_rate(options.clip_norm, "clip_norm");
+  detail::check_rate(options.clip_value, "clip_value");
+  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
+  for (ParameterGroup const& group : options.groups) {
+    std::string const of = " of group '" + group.pattern + "'";
+    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
+    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
+      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
+                          own->type->name + " has none; leave it out"};
+    }
+    detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(group.clip_value, "clip_value" + of);
+    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
+    if (group.below_axes < 0) {
+      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
+                          std::to_string(group.below_axes) +
+                          "; give 0 (of any number of axes) or more"};
+    }
+  }
+  detail::check_beta(options.average.decay, "average.decay");
+  expects(options.schedule.warm_up.steps >= 0,
+          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
+  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
+    detail::check_rate(decay->factor, "StepDecay::factor");
+  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
+    detail::check_rate(cosine->final, "Cosine::final");
+  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
+    detail::check_rate(polynomial->final, "Polynomial::final");
+  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
+    detail::check_rate(cycle->start, "OneCycle::start");
+    detail::check_rate(cycle->final, "OneCycle::final");
+  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
+    detail::check_rate(halvings->factor, "Halvings::factor");
+  }
+  static_cast<void>(
+      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
+}
+
+/// @throws ContractError  a number of loss scaling is out of its range
+template <class = void>
+TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
+  expects(scaling.initial == 0.0 ||
+              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
+          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
+  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
+          "LossScaling: growth must be 1 or more, such as 2");
+  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
+          "LossScaling: backoff must be between 0 and 1, such as 0.5");
+  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
+}
+
+/// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+template <class = void>
+double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
+  double const factor = options.schedule.factor(step);
+  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
+  bool good = detail::is_rate(rate);
+  for (ParameterGroup const& group : options.groups) {
+    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
+  }
+  if (!good) {
+    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
+                        detail::shown(rate) + ", of the schedule's factor " +
+                        detail::shown(factor) +
+                        ", and for some parameters no finite number of 0 or more; nothing has "
+                        "changed: give another schedule, or a smaller learning_rate_scale"};
+  }
+  return rate;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/loader_options.hpp
+
+/// @file
+/// In which order a trainer reads a dataset, from its options.
+
+namespace tandem {
+
+/// How long the program's thread waits for its ranks and its data.
+inline StallLimit stall_limit(TrainerOptions const& options) {
+  return {.timeout = options.timeout, .on_stall = options.on_stall};
+}
+
+/// What is left of an epoch from sample @p first of its order on.
+inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                    std::int64_t first) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .epoch = epoch,
+          .shuffle = options.shuffle,
+          .drop_last = options.drop_last,
+          .first = first,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
+}
+
+/// The dataset's own order, without augmentation.
+inline LoaderOptions evaluation_order(TrainerOptions const& options) {
+  return {.batch = options.batch,
+          .shuffle = false,
+          .augment = false,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
+}
+
+/// The same for a network with Stateful layers: sample b of a batch goes on with sample b of the
+/// one before. An evaluation has as many samples at a time as the dataset has streams().
+/// @throws ContractError  the data is not in such an order, or in batches of several sizes
+template <class D>
+LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
+  expects(!order.shuffle,
+          "train(data) of a network with Stateful layers: sample b of a batch goes on where sample "
+          "b of the batch before has ended, so that the data must be read in its own order; give "
+          ".shuffle = false");
+  if constexpr (RandomDataset<D>) {
+    expects(!training,
+            "train(data) of a network with Stateful layers: this dataset's samples are drawn at "
+            "random, so that none goes on where another has ended; take ParallelStreams");
+  }
+  if constexpr (BucketedDataset<D>) {
+    expects(
+        data.buckets() <= 1,
+        "train(data) of a network with Stateful layers: batches in buckets of lengths are in no "
+        "order in which samples could go on; give a dataset of one bucket");
+  }
+  if constexpr (requires { data.streams(); }) {
+    expects(training ? data.streams() == order.batch : data.streams() <= order.batch,
+            "a network with Stateful layers takes a sample of each of a dataset's streams at a "
+            "time: give .batch = data.streams(); to evaluate() there may be fewer");
+    order.batch = data.streams();
+  }
+  expects(order.drop_last || data.size() <= order.batch || data.size() % order.batch == 0,
+          "a network with Stateful layers takes batches of one size: the dataset's must be a "
+          "multiple of .batch, as that of ParallelStreams is, or give .drop_last = true");
+  return order;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/progress.hpp
+
+/// @file
+/// Progress: what training prints while it runs, on standard error.
+
+namespace tandem {
+
+/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
+struct Progress {
+  bool silent = false;
+
+  static constexpr Progress none() { return {.silent = true}; }
+};
+
+/// Prints one epoch's progress; the caller says when a step is done.
+class ProgressLine {
+ public:
+  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
+      : silent_{progress.silent},
+        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
+        epoch_{epoch},
+        samples_{samples},
+        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
+
+  /// So many samples have been trained on before.
+  void leave_out(std::int64_t samples) { samples_ -= samples; }
+
+  /// The epoch has been trained before.
+  void skip() const {
+    if (!silent_) {
+      print_epoch("");
+      std::fprintf(stderr, "  trained before\n");
+      std::fflush(stderr);
+    }
+  }
+
+  /// At most ten times a second, on a terminal only.
+  void step(EpochResult const& so_far) {
+    auto const now = std::chrono::steady_clock::now();
+    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
+      last_ = now;
+      print(so_far, "\r", "\033[K");
+    }
+  }
+
+  void finish(EpochResult const& result) {
+    if (!silent_) {
+      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
+    }
+  }
+
+ private:
+  void print_epoch(char const* before) const {
+    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
+    if (epoch_.total > 0) {
+      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
+    }
+  }
+
+  void print(EpochResult const& r, char const* before, char const* after) const {
+    print_epoch(before);
+    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f", static_cast<long long>(r.samples),
+                 static_cast<long long>(samples_), r.loss);
+    for (auto const [name, value] : r.metrics) {
+      std::fprintf(stderr, "  %.*s %.4f", static_cast<int>(name.size()), name.data(), value);
+    }
+    std::fprintf(stderr, "  %.0f samples/s%s", r.samples_per_second(), after);
+    std::fflush(stderr);
+  }
+
+  bool silent_;
+  bool live_;
+  Epoch epoch_;
+  std::int64_t samples_;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/step_queue.hpp
+
+/// @file
+/// StepQueue: training steps that have been handed to the ranks and whose results are still to
+/// come.
 
 // ---- tandem/train/options/batch_check.hpp
 
@@ -45895,58 +46971,377 @@ TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
 
 }  // namespace tandem
 
-// ---- tandem/train/options/check_types.hpp
-
-/// @file
-/// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
-/// with instead, so that such a sentence is the only error.
-
-// ---- tandem/comm/transport.hpp
-
-/// @file
-/// RankTransport: how the ranks of this process get their communicators, and end each other's
-/// waiting.
-
 namespace tandem {
 
-/// A transport for a number of ranks, which a template `Transport<Ranks>` names; a process makes
-/// one from its TransportOptions, and it outlives the ranks. `rank` is always the rank among those
-/// of all processes, `local` among those of this one.
-///
-/// first_rank(), local_ranks(): the ranks that live here are local_ranks() from first_rank() on;
-///           they agree with what the other processes say.
-/// device_of(local): which of the devices that this process sees is that rank's.
-/// communicator(rank): its end of the group of all ranks. Called by the rank's thread, all of them
-///           in one order.
-/// communicator(rank, group): its end of options.groups[group], which numbers its members anew; for
-///           members only. A strategy of one rank has no groups.
-/// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
-///           where they say nothing of it.
-/// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
-///           now or later. By any thread.
-/// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
-///           more when the device has come: throws if the wait is in vain. By the rank's thread.
-/// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
-///           which are doubles; what else a strategy asks of it is in
-///           engine/links/concepts.hpp.
-/// Cost:     progress() and poll() are called in every step, all others at the start or the end.
-template <class T>
-concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptions> &&
-    std::move_constructible<typename T::Communicator> &&
-    AllReduces<typename T::Communicator, double, Sum> &&
-    requires(T& transport, T const& same, int rank, std::string_view reason,
-             std::chrono::steady_clock::duration waited) {
-  { same.first_rank() } -> std::same_as<int>;
-  { same.local_ranks() } -> std::same_as<int>;
-  { same.device_of(rank) } -> std::same_as<int>;
-  { transport.communicator(rank) } -> std::same_as<typename T::Communicator>;
-  { transport.communicator(rank, rank) } -> std::same_as<typename T::Communicator>;
-  { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
-  transport.abort(rank, reason);
-  transport.poll(rank, waited);
+/// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
+/// goes back to before the first that failed.
+template <class Workers>
+class StepQueue {
+ public:
+  using RankType = typename Workers::RankType;
+  using Batch = typename RankType::Batch;
+  /// Steps that may wait: one more, and a device would have to keep a third batch.
+  static constexpr std::size_t most = Workers::steps_in_flight;
+
+  StepQueue() { before_.reserve(most); }
+
+  [[nodiscard]] bool empty() const { return before_.empty(); }
+  [[nodiscard]] bool full() const { return before_.size() == most; }
+
+  /// Queues one step on every rank. @pre !full()
+  /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
+  void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            Batch const& batch, bool traced = false) {
+    expects(
+        !Workers::stateful || position.streams == 0 || position.streams == batch.size,
+        "a step of a network with Stateful layers must have as many samples as the step before, "
+        "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
+    StepState const state{
+        .seed = options.seed,
+        .step = position.step,
+        .learning_rate = learning_rate_at(options, position.step, position.learning_rate),
+        .clip_norm = options.clip_norm};
+    workers.queue(state, batch, traced);
+    before_.push_back(position);
+    position.streams = Workers::stateful ? batch.size : 0;
+    ++position.step;
+  }
+
+  /// The result of the oldest step. @pre !empty()
+  /// @param bad_sample  bad_sample(): which sample of that step is to blame for its loss, or ""
+  /// @throws NonFiniteLoss  also where the loss scale is lost; then no step is queued any more, nor
+  ///                        has changed anything
+  template <class BadSample>
+  StepResult pop(Workers& workers, TrainingPosition& position, BadSample const& bad_sample) {
+    StepResult const result = workers.collect();
+    if (result.failed()) {
+      position = before_.front();
+      position.scaling = result.scaling;
+      before_.clear();
+      if (result.non_finite < 0) {
+        throw lost_loss_scale(position.step, result.loss_scale);
+      }
+      throw non_finite_loss(position.step, result.non_finite,
+                            workers.rank_of_loss(result.non_finite), bad_sample());
+    }
+    position.scaling = result.scaling;
+    before_.erase(before_.begin());
+    return result;
+  }
+
+  /// Collects what is still queued, for when another error is on its way already.
+  void drain(Workers& workers, TrainingPosition& position) noexcept {
+    try {
+      while (!empty()) {
+        pop(workers, position, [] { return std::string{}; });
+      }
+    } catch (...) {
+      before_.clear();
+    }
+  }
+
+ private:
+  std::vector<TrainingPosition> before_;  // of before each step
 };
 
 }  // namespace tandem
+
+// ---- tandem/train/step_report.hpp
+
+/// @file
+/// StepReport: what Trainer::train() tells its watchers about each step.
+
+namespace tandem {
+
+/// One step of train(), after its update.
+struct StepReport {
+  std::int64_t step = 0;           ///< counted from 1, over all epochs
+  std::int64_t epoch = 0;          ///< of the whole run, counted from 0
+  std::int64_t samples = 0;        ///< of the epoch trained on by now
+  std::int64_t epoch_samples = 0;  ///< in the epoch
+  int batch = 0;                   ///< samples of this step
+  double loss = 0.0;               ///< mean over the batch, before the update
+  double metric = 0.0;             ///< likewise; the first of several; 0 where there is none
+  MetricValues metrics{};          ///< likewise, of each metric, by name
+  /// Before clipping; 0 where TrainerOptions::clip_norm is 0 and the loss is not scaled. Of the
+  /// loss itself, not of the scaled one; of a step that was skipped infinity.
+  double gradient_norm = 0.0;
+  double learning_rate = 0.0;  ///< of this step, without the scales of groups
+  double seconds = 0.0;        ///< since train() began
+  double loss_scale = 0.0;     ///< what the loss was multiplied by; 0: loss scaling is off
+  bool skipped = false;  ///< since its gradient, so multiplied, was not finite: no weight has moved
+};
+
+/// What a watcher may say.
+enum class AfterStep {
+  go_on,
+  stop,  ///< train() returns; the next train() of this epoch goes on behind this step
+};
+
+/// What is called with the report of each step, and returns nothing or an AfterStep.
+template <class F>
+concept StepWatcher = requires(F& watch, StepReport const& report) {
+  watch(report);
+}
+&&(std::same_as<std::invoke_result_t<F&, StepReport const&>, void> ||
+   std::same_as<std::invoke_result_t<F&, StepReport const&>, AfterStep>);
+
+namespace detail {
+
+/// Whether @p watch wants to stop.
+template <class F>
+bool stops(F& watch, StepReport const& report) {
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, StepReport const&>>) {
+    watch(report);
+    return false;
+  } else {
+    return watch(report) == AfterStep::stop;
+  }
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The watch of a loop that nobody watches: it may queue a step before the last one's result.
+struct NoWatch {};
+
+/// Made by a trainer for one call, of its own parts; it has checked data and epoch.
+/// @tparam Batches  StepBatches of the trainer
+template <class Batches, class Workers>
+class EpochLoop {
+  using In = typename Batches::In;
+  using Target = typename Batches::Target;
+
+ public:
+  EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
+            EpochCursor& cursor, StepQueue<Workers>& queue)
+      : workers_{workers}, options_{options}, position_{position}, cursor_{cursor}, queue_{queue} {}
+
+  /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
+  /// @param call   lent to the watch
+  template <class D, class Watch>
+  TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
+                              Watch const& watch, OneCall::Scope const& call) {
+    std::int64_t const index = cursor_.place(epoch);
+    ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
+                      data.size()};
+    if (index < position_.epoch) {
+      cursor_.skip(epoch);
+      line.skip();
+      return {};
+    }
+    if (index > position_.epoch) {
+      position_.epoch = index;
+      position_.position = 0;
+    }
+    cursor_.begin();
+    begin_states(data);
+    line.leave_out(position_.position);
+    Loader<D, In> loader{data, order_of(data, index)};
+    EpochResult result;
+    auto const start = std::chrono::steady_clock::now();
+    StepResult last;
+    auto const collect = [&] {
+      last = Batches::named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
+        return bad_sample_of(data, training_order(options_, index, position_.position));
+      }));
+      add(result, last, start);
+      line.step(mean(result));
+    };
+    Drain const drain{*this};
+    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
+      if (queue_.full()) {
+        collect();
+      }
+      auto const own = Batches::of(batch);
+      Batches::check(own);
+      queue_.push(workers_, options_, position_, own);
+      position_.position = batch.first + batch.size;
+      if constexpr (!std::is_same_v<Watch, NoWatch>) {
+        double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
+        collect();
+        auto const others = call.lend();
+        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
+      }
+    }
+    while (!queue_.empty()) {
+      collect();
+    }
+    workers_.drain();
+    if (result.stopped) {
+      cursor_.stop(epoch);
+    } else {
+      position_.epoch = index + 1;
+      position_.position = 0;
+      cursor_.done(epoch);
+    }
+    line.finish(mean(result));
+    return mean(result);
+  }
+
+ private:
+  // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
+  template <class D>
+  void begin_states([[maybe_unused]] D const& data) {
+    if constexpr (Workers::stateful) {
+      bool goes_on = position_.position > 0;
+      if constexpr (requires { D::epochs_go_on; }) {
+        goes_on = goes_on || D::epochs_go_on;
+      }
+      if (!goes_on) {
+        workers_.run([](auto& rank) { rank.reset_states(); });
+        position_.streams = 0;
+      }
+    }
+  }
+  template <class D>
+  LoaderOptions order_of(D const& data, std::int64_t index) const {
+    LoaderOptions const order = training_order(options_, index, position_.position);
+    if constexpr (Workers::stateful) {
+      return in_streams(order, data, true);
+    } else {
+      return order;
+    }
+  }
+
+  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
+                       double seconds) const {
+    return {.step = position_.step,
+            .epoch = position_.epoch,
+            .samples = position_.position,
+            .epoch_samples = samples,
+            .batch = step.samples,
+            .loss = step.loss,
+            .metric = step.metric,
+            .metrics = step.metrics,
+            .gradient_norm = step.gradient_norm,
+            .learning_rate = rate,
+            .seconds = seconds,
+            .loss_scale = step.loss_scale,
+            .skipped = step.skipped};
+  }
+
+  /// However run() ends, no step stays queued.
+  struct Drain {
+    EpochLoop& loop;
+    ~Drain() { loop.queue_.drain(loop.workers_, loop.position_); }
+  };
+
+  Workers& workers_;
+  TrainerOptions const& options_;
+  TrainingPosition& position_;
+  EpochCursor& cursor_;
+  StepQueue<Workers>& queue_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/generate.hpp
+
+/// @file
+/// Writing on, token by token: which token comes next, given the network's logits.
+
+namespace tandem {
+
+struct GenerateOptions {
+  int tokens = 100;          ///< to be written
+  double temperature = 1.0;  ///< logits are divided by it; 0: always the likeliest
+  int top_k = 0;             ///< choose among so many likeliest; 0: among all
+  std::uint64_t seed = 0;
+};
+
+/// Draws one token from softmax(logits / temperature), among the top_k likeliest; which one depends
+/// on the logits, the seed and @p index, the number of the token, alone. Of equal logits the lower
+/// index is likelier.
+/// Cost: a sort of the vocabulary where top_k is set, else a pass over it.
+template <class = void>  // compiled where it is called, not by every include
+std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                        std::int64_t index) {
+  auto const best = std::max_element(logits.begin(), logits.end());
+  if (options.temperature == 0.0 || options.top_k == 1) {
+    return static_cast<std::int32_t>(best - logits.begin());
+  }
+  float least = -INFINITY;
+  std::size_t ties = logits.size();  // how many equal to `least` may be taken
+  if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < logits.size()) {
+    std::vector<float> sorted{logits.begin(), logits.end()};
+    auto const k = sorted.begin() + (options.top_k - 1);
+    std::nth_element(sorted.begin(), k, sorted.end(), std::greater<>{});
+    least = *k;
+    auto const above =
+        std::count_if(logits.begin(), logits.end(), [&](float x) { return x > least; });
+    ties = static_cast<std::size_t>(options.top_k - above);
+  }
+  std::vector<double> weight(logits.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    bool const taken = logits[i] > least || (logits[i] == least && ties > 0);
+    ties -= taken && logits[i] == least ? 1U : 0U;
+    weight[i] = taken ? std::exp((double{logits[i]} - double{*best}) / options.temperature) : 0.0;
+    sum += weight[i];
+  }
+  Random4 const random =
+      philox(options.seed, RandomUse::generation, static_cast<std::uint64_t>(index), 0);
+  double const place =
+      (static_cast<double>(random.word[0]) + static_cast<double>(random.word[1]) * 0x1p-32) *
+      0x1p-32 * sum;
+  double before = 0.0;
+  std::size_t last = static_cast<std::size_t>(best - logits.begin());
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    before += weight[i];
+    if (weight[i] > 0.0) {
+      last = i;
+      if (place < before) {
+        break;
+      }
+    }
+  }
+  return static_cast<std::int32_t>(last);
+}
+
+/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
+/// the text is longer than the network's window, its later half is read again.
+/// @param window  T, the most tokens that the network reads at once
+/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
+///                those of the calls before; position 0 begins anew
+/// @returns the tokens written, without the prompt
+/// @throws ContractError  the prompt is empty, or an option out of range
+template <class Scores>
+std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
+                                          GenerateOptions const& options, int window, int limit,
+                                          Scores const& scores) {
+  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
+  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
+              is_finite(options.temperature),
+          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
+  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
+  std::vector<float> logits(static_cast<std::size_t>(limit));
+  std::size_t begin = 0;  // of what the network has in view
+  std::size_t read = 0;   // what it has read
+  if (text.size() > static_cast<std::size_t>(window)) {
+    begin = read = text.size() - static_cast<std::size_t>(window);
+  }
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    if (text.size() - begin > static_cast<std::size_t>(window)) {
+      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
+    }
+    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
+           std::span<float>{logits});
+    read = text.size();
+    text.push_back(draw_token(logits, options, i));
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/check_options.hpp
+
+/// @file
+/// checked(): TrainerOptions that are within their bounds.
 
 // ---- tandem/train/options/check_asynchrony.hpp
 
@@ -46015,6 +47410,184 @@ void check_traceable(Asynchrony const& asynchrony) {
           "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
           "each device is at another one; take a synchronous schedule");
 }
+
+}  // namespace tandem
+
+// ---- tandem/train/options/check_row_gradients.hpp
+
+/// @file
+/// What gradients of rows ask of a trainer's options.
+
+namespace tandem {
+
+/// Rows that a step does not touch are left alone: which a dense update must do, too.
+/// @throws ContractError  it would change them
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options) {
+  auto const averaged = averaged_parameters(network, options.groups, options.average);
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (own.frozen || !own.parameter.touched.sparse()) {
+      continue;
+    }
+    auto const refuse = [&](std::string const& why) {
+      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
+                          "' is of the rows that a step touches (RowGradient), but " + why +
+                          " changes the other rows, too; take it out, or leave RowGradient out of "
+                          "the layer"};
+    };
+    int const g = group_of(network, p, options.groups);
+    ParameterGroup const group =
+        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
+    if (group.frozen) {
+      continue;
+    }
+    double const decay = std::visit(
+        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
+        options.optimizer);
+    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
+      if (sgd->states() > 0) {
+        refuse("the momentum of Sgd");
+      }
+    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
+      if (!any->type->keeps_untouched) {
+        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
+      }
+    } else {
+      refuse(optimizer_name(options.optimizer));
+    }
+    if (decay != 0.0) {
+      refuse("weight decay");
+    }
+    if (averaged[static_cast<std::size_t>(p)]) {
+      refuse("an average of the weights, whose average.pattern it matches,");
+    }
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
+/// group matches nothing
+template <class Program>
+TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
+  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+  expects(options.threads_per_device >= 0,
+          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
+          "TrainerOptions: loader_threads must be from 1 to 256");
+  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
+  expects(!clips || !Program::averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(!clips || !Program::asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
+  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
+  expects(!scales || !Program::averaging.keeps_two(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
+          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
+          "in place of Fp16, or take AverageGradients");
+  expects(!scales || !Program::asynchrony.on(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
+          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
+          "leave loss_scaling out, or take a synchronous schedule");
+  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
+          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
+  check_rates(options);
+  check_groups(Program::network, options.groups);
+  check_average(Program::network, options.groups, options.average);
+  expects(!options.average.on() || !Program::averaging.keeps_two(),
+          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
+          "each of two has its own; leave average out, or take AverageGradients");
+  expects(
+      !options.average.on() || !Program::asynchrony.on(),
+      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
+      "has weights of several steps at once; leave average out, or take a synchronous schedule");
+  check_asynchrony(Program::asynchrony, options);
+  if constexpr (Program::has_row_gradients) {
+    check_row_gradients(Program::network, options);
+  }
+  return options;
+}
+
+/// The same, with what depends on the backend.
+/// @throws ContractError  the optimizer was made for another backend
+template <class Backend>
+TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
+  if (!options.loss_scaling.has_value()) {
+    bool const narrow = std::is_same_v<typename Backend::Scalar, Float16>;
+    options.loss_scaling = narrow ? LossScaling{} : LossScaling::off();
+  }
+  if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
+    static_cast<void>(bound_to<Backend>(*own));
+  }
+  return options;
+}
+
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
+  options.optimizer = std::move(optimizer);
+  return options;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/check_types.hpp
+
+/// @file
+/// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
+/// with instead, so that such a sentence is the only error.
+
+// ---- tandem/comm/transport.hpp
+
+/// @file
+/// RankTransport: how the ranks of this process get their communicators, and end each other's
+/// waiting.
+
+namespace tandem {
+
+/// A transport for a number of ranks, which a template `Transport<Ranks>` names; a process makes
+/// one from its TransportOptions, and it outlives the ranks. `rank` is always the rank among those
+/// of all processes, `local` among those of this one.
+///
+/// first_rank(), local_ranks(): the ranks that live here are local_ranks() from first_rank() on;
+///           they agree with what the other processes say.
+/// device_of(local): which of the devices that this process sees is that rank's.
+/// communicator(rank): its end of the group of all ranks. Called by the rank's thread, all of them
+///           in one order.
+/// communicator(rank, group): its end of options.groups[group], which numbers its members anew; for
+///           members only. A strategy of one rank has no groups.
+/// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
+///           where they say nothing of it.
+/// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
+///           now or later. By any thread.
+/// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
+///           more when the device has come: throws if the wait is in vain. By the rank's thread.
+/// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
+///           which are doubles; what else a strategy asks of it is in
+///           engine/links/concepts.hpp.
+/// Cost:     progress() and poll() are called in every step, all others at the start or the end.
+template <class T>
+concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptions> &&
+    std::move_constructible<typename T::Communicator> &&
+    AllReduces<typename T::Communicator, double, Sum> &&
+    requires(T& transport, T const& same, int rank, std::string_view reason,
+             std::chrono::steady_clock::duration waited) {
+  { same.first_rank() } -> std::same_as<int>;
+  { same.local_ranks() } -> std::same_as<int>;
+  { same.device_of(rank) } -> std::same_as<int>;
+  { transport.communicator(rank) } -> std::same_as<typename T::Communicator>;
+  { transport.communicator(rank, rank) } -> std::same_as<typename T::Communicator>;
+  { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
+  transport.abort(rank, reason);
+  transport.poll(rank, waited);
+};
 
 }  // namespace tandem
 
@@ -47740,270 +49313,11 @@ using UsedWorkers =
 
 }  // namespace tandem::detail
 
-// ---- tandem/train/options/loader_options.hpp
-
-/// @file
-/// In which order a trainer reads a dataset, from its options.
-
-namespace tandem {
-
-/// How long the program's thread waits for its ranks and its data.
-inline StallLimit stall_limit(TrainerOptions const& options) {
-  return {.timeout = options.timeout, .on_stall = options.on_stall};
-}
-
-/// What is left of an epoch from sample @p first of its order on.
-inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                    std::int64_t first) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .epoch = epoch,
-          .shuffle = options.shuffle,
-          .drop_last = options.drop_last,
-          .first = first,
-          .threads = options.loader_threads,
-          .limit = stall_limit(options)};
-}
-
-/// The dataset's own order, without augmentation.
-inline LoaderOptions evaluation_order(TrainerOptions const& options) {
-  return {.batch = options.batch,
-          .shuffle = false,
-          .augment = false,
-          .threads = options.loader_threads,
-          .limit = stall_limit(options)};
-}
-
-/// The same for a network with Stateful layers: sample b of a batch goes on with sample b of the
-/// one before. An evaluation has as many samples at a time as the dataset has streams().
-/// @throws ContractError  the data is not in such an order, or in batches of several sizes
-template <class D>
-LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
-  expects(!order.shuffle,
-          "train(data) of a network with Stateful layers: sample b of a batch goes on where sample "
-          "b of the batch before has ended, so that the data must be read in its own order; give "
-          ".shuffle = false");
-  if constexpr (RandomDataset<D>) {
-    expects(!training,
-            "train(data) of a network with Stateful layers: this dataset's samples are drawn at "
-            "random, so that none goes on where another has ended; take ParallelStreams");
-  }
-  if constexpr (BucketedDataset<D>) {
-    expects(
-        data.buckets() <= 1,
-        "train(data) of a network with Stateful layers: batches in buckets of lengths are in no "
-        "order in which samples could go on; give a dataset of one bucket");
-  }
-  if constexpr (requires { data.streams(); }) {
-    expects(training ? data.streams() == order.batch : data.streams() <= order.batch,
-            "a network with Stateful layers takes a sample of each of a dataset's streams at a "
-            "time: give .batch = data.streams(); to evaluate() there may be fewer");
-    order.batch = data.streams();
-  }
-  expects(order.drop_last || data.size() <= order.batch || data.size() % order.batch == 0,
-          "a network with Stateful layers takes batches of one size: the dataset's must be a "
-          "multiple of .batch, as that of ParallelStreams is, or give .drop_last = true");
-  return order;
-}
-
-}  // namespace tandem
-
 // ---- tandem/train/options/refused_trainer.hpp
 
 /// @file
 /// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
 /// such a sentence is the only error.
-
-// ---- tandem/train/confusion.hpp
-
-/// @file
-/// Confusion: which class a classifier takes samples of each class for, and precision, recall and
-/// F1 of that.
-
-namespace tandem {
-
-/// Counts of (true class, predicted class), whole numbers. What is 0 / 0, as the precision of a
-/// class that was never predicted, is 0.
-class Confusion {
- public:
-  /// Classes at most.
-  static constexpr int most = 4096;
-
-  /// @throws ContractError  @p classes is not in [1, most]
-  explicit Confusion(int classes) : classes_{classes} {
-    expects(classes >= 1 && classes <= most, "Confusion: classes must be from 1 to 4096");
-    counts_.resize(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes));
-  }
-
-  /// @throws ContractError  one is no class
-  void add(int truth, int predicted, std::int64_t samples = 1) {
-    counts_[place(truth, predicted)] += samples;
-  }
-
-  [[nodiscard]] int classes() const { return classes_; }
-  /// Samples of class @p truth that were taken for @p predicted.
-  [[nodiscard]] std::int64_t operator()(int truth, int predicted) const {
-    return counts_[place(truth, predicted)];
-  }
-  /// Row by row: (classes, classes).
-  [[nodiscard]] std::span<std::int64_t const> counts() const { return counts_; }
-  [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }
-
-  /// Samples of a class, and samples that were taken for it.
-  [[nodiscard]] std::int64_t of(int label) const {
-    return sum([&](int other) { return (*this)(label, other); });
-  }
-  [[nodiscard]] std::int64_t predicted(int label) const {
-    return sum([&](int other) { return (*this)(other, label); });
-  }
-  [[nodiscard]] std::int64_t samples() const {
-    return sum([&](int label) { return of(label); });
-  }
-
-  /// Share of samples that were taken for what they are.
-  [[nodiscard]] double accuracy() const {
-    return share(sum([&](int label) { return (*this)(label, label); }), samples());
-  }
-  /// Of what was taken for the class, the share that is of it.
-  [[nodiscard]] double precision(int label) const {
-    return share((*this)(label, label), predicted(label));
-  }
-  /// Of the class, the share that was taken for it.
-  [[nodiscard]] double recall(int label) const { return share((*this)(label, label), of(label)); }
-  /// 2 / (1 / precision + 1 / recall).
-  [[nodiscard]] double f1(int label) const {
-    return share(2 * (*this)(label, label), of(label) + predicted(label));
-  }
-  /// Means over the classes that are there: those of a sample, or that a sample was taken for.
-  [[nodiscard]] double macro_precision() const {
-    return macro([&](int label) { return precision(label); });
-  }
-  [[nodiscard]] double macro_recall() const {
-    return macro([&](int label) { return recall(label); });
-  }
-  [[nodiscard]] double macro_f1() const {
-    return macro([&](int label) { return f1(label); });
-  }
-
-  /// The counts as text: a row a true class, a column a predicted one.
-  /// @param names  of the classes, strings; those that have none have their number
-  template <class Names = std::span<std::string_view const>>
-  [[nodiscard]] std::string table(Names const& names = {}) const {
-    std::size_t first = 4;  // "true"
-    std::size_t width = std::to_string(samples()).size();
-    for (int c = 0; c < classes_; ++c) {
-      first = std::max(first, name_of(names, c).size());
-      width = std::max(width, name_of(names, c).size());
-    }
-    std::string text = left("true", first) + " | predicted\n" + left("", first) + " |";
-    for (int c = 0; c < classes_; ++c) {
-      text += ' ' + right(name_of(names, c), width);
-    }
-    text += '\n';
-    for (int truth = 0; truth < classes_; ++truth) {
-      text += left(name_of(names, truth), first) + " |";
-      for (int c = 0; c < classes_; ++c) {
-        text += ' ' + right(std::to_string((*this)(truth, c)), width);
-      }
-      text += '\n';
-    }
-    return text;
-  }
-
-  /// A line a class with its precision, recall, F1 and samples; then the means, and the accuracy.
-  template <class Names = std::span<std::string_view const>>
-  [[nodiscard]] std::string report(Names const& names = {}) const {
-    std::size_t first = 8;  // "accuracy"
-    for (int c = 0; c < classes_; ++c) {
-      first = std::max(first, name_of(names, c).size());
-    }
-    auto const line = [&](std::string const& name, double a, double b, double c,
-                          std::int64_t count) {
-      char numbers[96];
-      std::snprintf(numbers, sizeof numbers, "  %9.4f  %9.4f  %9.4f  %9lld\n", a, b, c,
-                    static_cast<long long>(count));
-      return left(name, first) + numbers;
-    };
-    std::string text = left("", first) + "  precision     recall         F1    samples\n";
-    for (int c = 0; c < classes_; ++c) {
-      text += line(name_of(names, c), precision(c), recall(c), f1(c), of(c));
-    }
-    text += line("macro", macro_precision(), macro_recall(), macro_f1(), samples());
-    char number[32];
-    std::snprintf(number, sizeof number, "  %9.4f\n", accuracy());
-    return text + left("accuracy", first) + number;
-  }
-
-  friend bool operator==(Confusion const&, Confusion const&) = default;
-
- private:
-  [[nodiscard]] std::size_t place(int truth, int predicted) const {
-    expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
-            "Confusion: a class must be from 0 to classes() - 1");
-    return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
-           static_cast<std::size_t>(predicted);
-  }
-  template <class F>
-  [[nodiscard]] std::int64_t sum(F const& f) const {
-    std::int64_t all = 0;
-    for (int c = 0; c < classes_; ++c) {
-      all += f(c);
-    }
-    return all;
-  }
-  template <class F>
-  [[nodiscard]] double macro(F const& f) const {
-    double all = 0.0;
-    int there = 0;
-    for (int c = 0; c < classes_; ++c) {
-      if (of(c) + predicted(c) > 0) {
-        all += f(c);
-        ++there;
-      }
-    }
-    return there > 0 ? all / there : 0.0;
-  }
-  static double share(std::int64_t part, std::int64_t whole) {
-    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-  }
-  template <class Names>
-  static std::string name_of(Names const& names, int label) {
-    auto const at = static_cast<std::size_t>(label);
-    return at < names.size() ? std::string{names[at]} : std::to_string(label);
-  }
-  static std::string left(std::string const& text, std::size_t width) {
-    return text + std::string(width - std::min(width, text.size()), ' ');
-  }
-  static std::string right(std::string const& text, std::size_t width) {
-    return std::string(width - std::min(width, text.size()), ' ') + text;
-  }
-
-  int classes_;
-  std::vector<std::int64_t> counts_{};
-};
-
-namespace detail {
-
-/// Adds a sample to @p matrix by its outputs, the first of equals being what it is taken for.
-/// @throws ContractError  one is a NaN
-template <class T>
-void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::int64_t sample) {
-  std::size_t best = 0;
-  bool sound = true;
-  for (std::size_t c = 0; c < outputs.size(); ++c) {
-    best = outputs[c] > outputs[best] ? c : best;
-    sound = sound && outputs[c] == outputs[c];
-  }
-  if (!sound) {
-    throw ContractError{"confusion(data): the outputs of sample " + std::to_string(sample) +
-                        " have a NaN, so that it is taken for no class"};
-  }
-  matrix.add(truth, static_cast<int>(best));
-}
-
-}  // namespace detail
-
-}  // namespace tandem
 
 namespace tandem::detail {
 
@@ -48055,706 +49369,6 @@ struct RefusedTrainer {
 };
 
 }  // namespace tandem::detail
-
-// ---- tandem/train/predict/inference_program.hpp
-
-/// @file
-/// InferenceProgram: a network lowered for one device that never goes back, so that the engine's
-/// plan has no gradients, no optimizer states, and values for as long as they are read.
-
-namespace tandem {
-
-namespace detail {
-
-template <bool IsNetwork>
-struct PredictorArguments {
-  static constexpr bool value = true;
-  static_assert(IsNetwork,
-                "Predictor<Net, Backend>: the first is a network, such as struct Net : "
-                "Network<Image<3, 32, 32>, Sequential<...>> {}; the backend, Host or Cuda, comes "
-                "second, and there is no strategy");
-};
-
-template <bool IsSame>
-struct TakesFrom {
-  static constexpr bool value = true;
-  static_assert(IsSame,
-                "Predictor::take(trainer): the trainer's network has other parameters than this "
-                "one; give the Predictor the trainer's Net");
-};
-
-/// The loss of what has no targets.
-struct NoLoss {
-  using Target = std::int32_t;
-  static constexpr std::string_view name = "";
-  static constexpr int targets(Shape /*output*/) { return 1; }
-};
-
-/// Nothing of it is trained: its parameters have the same names, and its layers are the same types.
-template <class Net>
-struct InferenceNetwork : Network<typename Net::input, Frozen<typename Net::body>> {};
-
-template <class Net, class Backend>
-using InferenceProgram =
-    Program<InferenceNetwork<Net>, SingleDevice<>,
-            static_cast<int>(sizeof(typename Backend::Master)), rewrites_of<Backend>()>;
-
-/// A layer that gives losses asks for its own.
-template <class Net>
-using InferenceLoss =
-    std::conditional_t<unchecked_graph<Net>.output().criterion, DefaultLoss<Net>, NoLoss>;
-
-}  // namespace detail
-
-template <class Backend>
-  requires(!std::is_same_v<Backend, Null>)
-struct LossOp<detail::NoLoss, Backend> : detail::NoOp {
-  using detail::NoOp::NoOp;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/predict/model_weights.hpp
-
-/// @file
-/// One model's parameters for inference, out of a file that may have two, or averages, or out of a
-/// trainer.
-
-// ---- tandem/train/checkpoint/load_weights.hpp
-
-/// @file
-/// Parameters and statistics out of a safetensors file of whatever floats and names.
-
-// ---- tandem/train/checkpoint/load.hpp
-
-/// @file
-/// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
-/// taken nothing has changed.
-
-// ---- tandem/train/checkpoint/states.hpp
-
-/// @file
-/// The states of Stateful layers for a checkpoint: those of the whole batch, from all ranks and
-/// processes, and back.
-
-// ---- tandem/train/over_processes.hpp
-
-/// @file
-/// What each of several processes has a part of: whose outputs are its own, and sums over all.
-
-namespace tandem {
-
-/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
-template <class Workers, class F>
-void for_own_samples(Workers const& workers, int size, F const& f) {
-  int s = 0;
-  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
-    int const end = s + microbatch_size(size, m, workers.batching());
-    for (; s < end && workers.has_result(m); ++s) {
-      f(s);
-    }
-    s = end;
-  }
-}
-
-/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
-/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
-///
-/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
-template <class Workers, class T>
-void add_over_processes(Workers& workers, std::span<T> numbers) {
-  using RankType = typename Workers::RankType;
-  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
-    constexpr std::size_t most = std::size_t{1} << 20;
-    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
-      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
-      std::vector<double> sums(part.begin(), part.end());
-      workers.run(
-          [&](RankType& rank) {
-            std::vector<double> none(part.size());
-            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
-            rank.add_up(is_first ? std::span{sums} : std::span{none});
-          },
-          WorkKind::computes);
-      std::transform(sums.begin(), sums.end(), part.begin(),
-                     [](double sum) { return static_cast<T>(sum); });
-    }
-  }
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
-/// processes call it.
-template <class Program, class Workers>
-std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int samples,
-                                                       int processes) {
-  using RankType = typename Workers::RankType;
-  std::vector<NamedState<typename Workers::P>> all;
-  if constexpr (Program::stateful) {
-    if (samples == 0) {
-      return all;
-    }
-    all = named_states<typename Workers::P>(Program::network, samples);
-    for (int local = 0; local < workers.size(); ++local) {
-      workers.run_on(
-          local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
-    }
-    for (auto& tensor : all) {
-      if (processes > 1) {
-        add_over_processes(workers, std::span{tensor.value});  // each number is one process's
-      }
-    }
-  }
-  return all;
-}
-
-/// Gives the ranks those of a batch of @p samples samples; all others are 0.
-template <class Program, class Workers>
-void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
-  using RankType = typename Workers::RankType;
-  if constexpr (Program::stateful) {
-    workers.run([&](RankType& rank) {
-      rank.reset_states();
-      if (samples > 0) {
-        rank.put_states(samples, all);
-      }
-    });
-  }
-}
-
-namespace detail {
-
-inline constexpr char const* state_prefix = "state.";
-
-/// Those of a file, as @p wanted of no samples names them; none where it has none of them.
-/// @param most  samples
-/// @throws FileError  one is missing, is of another shape, or of more samples than @p most
-template <class P>
-TANDEM_COLD int read_states(Safetensors const& file, std::string const& path,
-                            std::vector<NamedState<P>>& wanted, int most) {
-  std::int64_t samples = 0;
-  for (NamedState<P> const& own : wanted) {
-    TensorView const* const found = file.find(own.name);
-    samples = found != nullptr && found->shape.size() == 2 ? found->shape[0] : samples;
-  }
-  for (NamedState<P>& own : wanted) {
-    TensorView const* const found = file.find(own.name);
-    if (samples == 0 && found == nullptr) {
-      continue;
-    }
-    std::vector<std::int64_t> const shape{samples, own.numbers};
-    if (found == nullptr || found->dtype != dtype_of<P> || found->shape != shape) {
-      throw FileError{path, "tensor '" + own.name + "' is missing or no (" +
-                                std::to_string(samples) + ", " + std::to_string(own.numbers) +
-                                ") of this trainer's precision; the file is of another network"};
-    }
-    if (samples > most) {
-      throw FileError{path, "it has the states of " + std::to_string(samples) +
-                                " samples a step, but TrainerOptions::batch is " +
-                                std::to_string(most) + "; train with that batch"};
-    }
-    auto const* const data = reinterpret_cast<P const*>(found->data.data());
-    own.value.assign(data, data + samples * own.numbers);
-  }
-  return static_cast<int>(samples);
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Memory and the file's tensor that it will hold, or the mean of two.
-struct CheckpointCopy {
-  std::byte* to = nullptr;
-  TensorView const* from = nullptr;
-  TensorView const* second = nullptr;  ///< of the mean; else null
-};
-
-/// What a load will do. All that can fail has been done when there is one.
-template <class T>
-struct LoadedCheckpoint {
-  Safetensors file;
-  std::vector<CheckpointCopy> copies;
-  TrainingPosition position{};
-  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of position.streams samples
-  std::vector<std::string> unused{};    ///< of load_weights(): tensors that nobody takes
-
-  /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
-  void take() const noexcept {
-    for (CheckpointCopy const& copy : copies) {
-      if (copy.second != nullptr) {
-        take_mean<T>(copy.to, *copy.from, *copy.second);
-      } else if (is_float(copy.from->dtype) && copy.from->dtype != dtype_of<T>) {
-        auto const size = static_cast<std::int64_t>(copy.from->data.size());
-        copy_numbers(copy.from->dtype, copy.from->data.data(), reinterpret_cast<T*>(copy.to), 1,
-                     size / dtype_bytes(copy.from->dtype), false);
-      } else if (!copy.from->data.empty()) {
-        std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
-      }
-    }
-  }
-};
-
-namespace detail {
-
-// The tensor of @p file that has the name, type and shape of @p wanted.
-template <class = void>
-TensorView const& matching(Safetensors const& file, std::string const& path,
-                           TensorView const& wanted) {
-  TensorView const* const found = file.find(wanted.name);
-  if (found == nullptr) {
-    throw FileError{path, "tensor '" + wanted.name +
-                              "' is missing; the file is of another network or optimizer"};
-  }
-  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
-    auto const text = [](TensorView const& t) {
-      std::string s{dtype_name(t.dtype)};
-      for (std::int64_t const extent : t.shape) {
-        s += " " + std::to_string(extent);
-      }
-      return s;
-    };
-    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
-                              "), but this trainer wants (" + text(wanted) + ")"};
-  }
-  return *found;
-}
-
-// Where @p wanted is in memory.
-inline std::byte* memory_of(TensorView const& wanted) {
-  return const_cast<std::byte*>(wanted.data.data());
-}
-
-/// @param counts  what 2^53 bounds
-template <class = void>
-void read_count(Safetensors const& file, std::string const& path, char const* name,
-                std::int64_t& value, bool counts) {
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
-  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
-  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
-  if (counts && (value < 0 || value > most)) {
-    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
-                              ", which is not between 0 and 2^53, so no training has come "
-                              "there; the file is corrupt"};
-  }
-}
-
-template <class = void>
-TrainingPosition read_position(Safetensors const& file, std::string const& path) {
-  TrainingPosition position;
-  for (PositionField const& field : position_fields) {
-    bool const counts = field.field != &TrainingPosition::seed;
-    read_count(file, path, field.name, position.*field.field, counts);
-  }
-  if (file.find(loss_scale_field) != nullptr) {
-    float& scale = position.scaling.scale;
-    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
-    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
-    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
-      throw FileError{path, std::string{loss_scale_field} +
-                                " is no finite number above 0; the file is corrupt"};
-    }
-    for (ScalingField const& field : scaling_fields) {
-      read_count(file, path, field.name, position.scaling.*field.field, true);
-    }
-  }
-  if (file.find(learning_rate_field) != nullptr) {
-    double& rate = position.learning_rate;
-    TensorView const own =
-        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
-    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
-    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
-      throw FileError{path, std::string{learning_rate_field} +
-                                " is no finite number of 0 or more; the file is corrupt"};
-    }
-  }
-  return position;
-}
-
-/// Whether a file has averages of weights.
-template <class = void>
-bool has_averages(Safetensors const& file) {
-  return std::ranges::any_of(file.tensors(),
-                             [](TensorView const& t) { return t.name.starts_with("average."); });
-}
-
-/// Every tensor of the file is a wanted one or a position.
-template <class = void>
-void check_all_known(Safetensors const& file, std::string const& path,
-                     std::vector<TensorView> const& wanted, auto const& states) {
-  for (TensorView const& tensor : file.tensors()) {
-    bool const known =
-        tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
-        std::ranges::any_of(scaling_fields,
-                            [&](ScalingField const& field) { return tensor.name == field.name; }) ||
-        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
-        std::ranges::any_of(states, [&](auto const& s) { return s.name == tensor.name; }) ||
-        std::ranges::any_of(position_fields,
-                            [&](PositionField const& field) { return tensor.name == field.name; });
-    if (!known) {
-      throw FileError{path, "tensor '" + printable(tensor.name) +
-                                "' is not of this network and optimizer; load_weights() reads the "
-                                "parameters alone"};
-    }
-  }
-}
-
-/// Averages begin where their weights do, whose copies are planned.
-template <class T>
-void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
-  for (NamedParameter<T> const& p : rank) {
-    if (!p.average.empty()) {
-      auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
-      CheckpointCopy copy = *std::ranges::find(loaded.copies, weight, &CheckpointCopy::to);
-      copy.to = reinterpret_cast<std::byte*>(p.average.data());
-      loaded.copies.push_back(copy);
-    }
-  }
-}
-
-}  // namespace detail
-
-/// Reads and checks a checkpoint for @p ranks, the parameters of every rank. Where they have
-/// averages and the file has none, these begin at its weights.
-/// @param whole   all parameters of the network, of both models if they may differ
-/// @param states  of Stateful layers, of no samples
-/// @param most    samples whose states are taken; where the file has none they are 0
-/// @throws FileError  the file is corrupt, lacks a tensor, has one too many, or one of another
-/// shape
-template <class T>
-LoadedCheckpoint<T> read_checkpoint(std::string const& path,
-                                    std::vector<NamedParameter<T>> const& whole,
-                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
-                                    std::vector<std::string> const& state_names,
-                                    std::string const& optimizer,
-                                    std::vector<NamedState<T>> states = {}, int most = 0) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
-  Safetensors const& file = loaded.file;
-  std::string const* const writer = file.find_metadata("optimizer");
-  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
-    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
-                              ", but this trainer has " + optimizer +
-                              "; load_weights() reads the parameters alone"};
-  }
-  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
-  std::vector<TensorView> wanted =
-      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
-  bool const mean = two && whole.back().copy == 0;
-  if (mean) {
-    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
-      wanted.push_back(tensor);
-    }
-  }
-  bool const averages = detail::has_averages(file);
-  std::vector<TensorView> const averaged = detail::average_tensors(whole);
-  if (averages && averaged.empty()) {
-    throw FileError{path,
-                    "it has averages of weights, but this trainer keeps none; give "
-                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
-  }
-  if (averages) {
-    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
-  }
-  for (TensorView const& tensor : wanted) {
-    static_cast<void>(detail::matching(file, path, tensor));
-  }
-  loaded.position = detail::read_position(file, path);
-  detail::check_all_known(file, path, wanted, states);
-  loaded.position.streams = detail::read_states(file, path, states, most);
-  loaded.states = std::move(states);
-  for (auto const& rank : ranks) {
-    std::vector<TensorView> const own =
-        detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
-    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
-        mean ? detail::checkpoint_tensors(as_second(rank), state_names) : std::vector<TensorView>{};
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
-                               mean ? file.find(second[i].name) : nullptr});
-    }
-    if (averages) {
-      for (TensorView const& tensor : detail::average_tensors(rank)) {
-        loaded.copies.push_back({detail::memory_of(tensor), file.find(tensor.name)});
-      }
-    } else {
-      detail::begin_averages(loaded, rank);
-    }
-  }
-  return loaded;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-template <class = void>  // compiled where it is called, not by every include
-std::string to_string(std::vector<std::int64_t> const& shape) {
-  std::string text;
-  for (std::int64_t const extent : shape) {
-    text += text.empty() ? "" : " ";
-    text += std::to_string(extent);
-  }
-  return "(" + text + ")";
-}
-
-/// A double that is finite is so as a T, too.
-template <class T>
-void check_range(TensorView const& tensor, std::string const& path) {
-  if (!std::is_same_v<T, float> || tensor.dtype != Dtype::F64) {
-    return;
-  }
-  for (std::size_t at = 0; at < tensor.data.size(); at += sizeof(double)) {
-    double number;
-    std::memcpy(&number, tensor.data.data() + at, sizeof number);
-    // half of the last place above the largest float is rounded to infinity
-    if (std::fabs(number) >= 0x1.ffffffp+127 &&
-        std::fabs(number) <= std::numeric_limits<double>::max()) {
-      throw FileError{path, "tensor '" + printable(tensor.name) + "' has " +
-                                std::to_string(number) + " at element " +
-                                std::to_string(at / sizeof number) +
-                                ", which no float holds; take a backend of Fp64"};
-    }
-  }
-}
-
-/// @p found can be taken for parameter @p p.
-template <class T>
-void check_fits(TensorView const& found, NamedParameter<T> const& p, std::string const& path) {
-  if (!is_float(found.dtype)) {
-    throw FileError{path, "tensor '" + printable(found.name) + "' is of " +
-                              std::string{dtype_name(found.dtype)} +
-                              ", but weights are of F16, BF16, F32 or F64"};
-  }
-  if (found.shape != extents(p.shape)) {
-    throw FileError{path, "tensor '" + printable(found.name) + "' is " + to_string(found.shape) +
-                              ", but this network wants " + to_string(extents(p.shape)) + " for '" +
-                              p.name + "'"};
-  }
-  check_range<T>(found, path);
-}
-
-/// A file may have a weight of its own where the network shares one, if both are equal.
-template <class = void>
-void check_shared(FileWeights& file, std::string const& path, GraphView network) {
-  for (int p = 0; p < network.parameters; ++p) {
-    if (network.parameter[p].shared < 0) {
-      continue;
-    }
-    TensorView const* const first = file.take(parameter_name(network, p));
-    TensorView const* const second = file.take(untied_name(network, p));
-    if (first != nullptr && second != nullptr &&
-        (second->dtype != first->dtype || second->shape != first->shape ||
-         !std::ranges::equal(second->data, first->data))) {
-      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
-                                "' differ, but this network has one weight for both; leave out "
-                                "its Shares<>, or make them equal in the file"};
-    }
-  }
-}
-
-/// The tensor of each of @p parameters, in their order.
-/// @throws FileError  some are missing, or one does not fit
-template <class T>
-std::vector<TensorView const*> take_all(FileWeights& file, std::string const& path,
-                                        std::vector<NamedParameter<T>> const& parameters) {
-  std::vector<TensorView const*> list;
-  std::vector<std::string> missing;
-  for (NamedParameter<T> const& p : parameters) {
-    list.push_back(file.take(p.name));
-    if (list.back() == nullptr && p.owner == p.index) {
-      missing.push_back(p.name);
-    }
-  }
-  if (!missing.empty()) {
-    file.fail_of(missing);
-  }
-  for (std::size_t p = 0; p < list.size(); ++p) {
-    check_fits(*list[p], parameters[p], path);
-  }
-  return list;
-}
-
-template <class T>
-CheckpointCopy copy_into(NamedParameter<T> const& p, TensorView const* from,
-                         TensorView const* second = nullptr) {
-  return {reinterpret_cast<std::byte*>(p.value.data()), from, second};
-}
-
-}  // namespace detail
-
-/// Reads and checks parameters and statistics for @p ranks, the parameters of every rank, whoever
-/// wrote the file; other tensors are listed. Numbers of fewer or more bits are converted, a double
-/// rounded to the nearest float, ties to even; averages of weights begin there.
-/// @param whole  the parameters of one model
-/// @param names  names(name_in_file) gives the network's
-/// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, a number
-///                    that T cannot hold, or two that differ where the network shares one
-template <class T, class Names>
-LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
-                                    std::vector<NamedParameter<T>> const& whole,
-                                    std::vector<std::vector<NamedParameter<T>>> const& ranks,
-                                    Names const& names) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
-  detail::FileWeights file{loaded.file, path, names};
-  std::vector<NamedParameter<T>> const model = without_prefix(whole);
-  std::vector<TensorView const*> const found = detail::take_all(file, path, model);
-  detail::check_shared(file, path, network);
-  for (auto const& rank : ranks) {
-    for (NamedParameter<T> const& own : rank) {
-      loaded.copies.push_back(detail::copy_into(own, found[static_cast<std::size_t>(own.index)]));
-    }
-    detail::begin_averages(loaded, rank);
-  }
-  loaded.unused = file.unused();
-  return loaded;
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-/// Of a file that has averages over steps, or a second model: what the choice says. @p to: the
-/// parameters that will hold it.
-template <class T, class Names>
-LoadedCheckpoint<T> read_model(std::string const& path, GraphView network,
-                               std::vector<NamedParameter<T>> const& to, WhichModel which,
-                               Names const& names) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
-  FileWeights file{loaded.file, path, names};
-  std::vector<TensorView const*> const first = take_all(file, path, to);
-  check_shared(file, path, network);
-  for (std::size_t p = 0; p < to.size(); ++p) {
-    TensorView const* const average = file.take("average." + to[p].name);
-    TensorView const* const second = file.take(std::string{second_model} + to[p].name);
-    for (TensorView const* const other : {average, second}) {
-      if (other != nullptr) {
-        check_fits(*other, to[p], path);
-      }
-    }
-    bool const takes_average = average != nullptr && which == WhichModel::average;
-    bool const takes_second = second != nullptr && which == WhichModel::second;
-    bool const takes_mean = second != nullptr && which == WhichModel::average && !takes_average;
-    loaded.copies.push_back(copy_into(to[p],
-                                      takes_average  ? average
-                                      : takes_second ? second
-                                                     : first[p],
-                                      takes_mean ? second : nullptr));
-  }
-  loaded.unused = file.unused();
-  return loaded;
-}
-
-/// The same of a trainer's parameters, of whatever precision.
-template <class T, class TrainerType>
-void copy_model(TrainerType const& trainer, std::vector<NamedParameter<T>> const& to,
-                WhichModel which) {
-  using P = typename TrainerType::T;
-  constexpr bool has_two = !TrainerType::ProgramType::averaging.ends_equal();
-  std::vector<NamedParameter<P>> const first = trainer.parameters(0);
-  bool const averages = trainer.options().average.on() && trainer.position().step > 0;
-  auto const take = [&](std::vector<NamedParameter<P>> const& from) {
-    for (std::size_t p = 0; p < to.size(); ++p) {
-      std::transform(from[p].value.begin(), from[p].value.end(), to[p].value.begin(),
-                     [](P number) { return static_cast<T>(number); });
-    }
-  };
-  if constexpr (has_two) {
-    std::vector<NamedParameter<P>> const second = trainer.parameters(0, 1);
-    if (which == WhichModel::average) {
-      take(MeanModel<P>{first, second}.parameters());
-    } else {
-      take(which == WhichModel::first ? first : second);
-    }
-  } else {
-    take(averages && which == WhichModel::average ? as_averages(first) : first);
-  }
-}
-
-}  // namespace tandem::detail
-
-// ---- tandem/train/predict/sequence_batches.hpp
-
-/// @file
-/// SequenceBatches: a caller's samples, of whatever number, cut into batches.
-
-namespace tandem::detail {
-
-/// @tparam Batch  StepBatch
-template <class Program, class Batch>
-class SequenceBatches {
- public:
-  using In = typename Batch::Input;
-
-  /// Refers to both.
-  /// @throws ContractError  they are not @p samples, or a length is out of range
-  SequenceBatches(std::span<In const> x, Sequences const& sequences, std::int64_t samples)
-      : all_{.x = x.data(), .lengths = pointer_to(sequences.lengths)}, samples_{samples} {
-    all_.time = rows(input, x.size(), sequences.time, sequences.lengths);
-    if (second.valid() || !sequences.second.empty()) {
-      all_.second = {
-          reinterpret_cast<In const*>(sequences.second.data()),
-          rows(second, sequences.second.size(), sequences.second_time, sequences.second_lengths),
-          pointer_to(sequences.second_lengths)};
-    }
-  }
-
-  [[nodiscard]] std::int64_t samples() const { return samples_; }
-
-  /// Samples from @p first on, at most @p most.
-  [[nodiscard]] Batch of(std::int64_t first, int most) const {
-    Batch some = all_;
-    some.size = static_cast<int>(std::min<std::int64_t>(most, samples_ - first));
-    some.x += first * input.elements(all_.time);
-    some.lengths += all_.lengths != nullptr ? first : 0;
-    if (all_.second.x != nullptr) {
-      some.second.x += first * second.elements(all_.second.time);
-      some.second.lengths += all_.second.lengths != nullptr ? first : 0;
-    }
-    return some;
-  }
-
- private:
-  static constexpr Shape input = Program::network.node[0].out;
-  static constexpr Shape second = input_shape<Program>(1);
-
-  // How many each sample has of an input.
-  [[nodiscard]] int rows(Shape const& shape, std::size_t numbers, int time,
-                         std::span<std::int32_t const> lengths) const {
-    expects(time >= 0 && (time == 0 || (shape.timed && time <= shape[0])),
-            "predict(x, sequences): .time must be at most the network's, and 0 for images");
-    int const all = time > 0 || !shape.timed ? time : shape[0];
-    expects(static_cast<std::int64_t>(numbers) == samples_ * shape.elements(all),
-            "predict(x): x must be whole samples, each of the network's input, and of two inputs "
-            "there must be as many");
-    expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples_,
-            "predict(x, sequences): .lengths must have one number a sample");
-    for (std::int32_t const length : lengths) {
-      expects(length >= 1 && length <= all,
-              "predict(x, sequences): each of .lengths must be in [1, time]");
-    }
-    return all;
-  }
-
-  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-    return list.empty() ? nullptr : list.data();
-  }
-
-  Batch all_;
-  std::int64_t samples_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/train/ranks/make_rank_options.hpp
-
-/// @file
-/// What the ranks of a trainer are made for, from its options.
 
 // ---- tandem/train/ranks/imported_table.hpp
 
@@ -49020,6 +49634,11 @@ TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
 
 }  // namespace tandem
 
+// ---- tandem/train/ranks/make_rank_options.hpp
+
+/// @file
+/// What the ranks of a trainer are made for, from its options.
+
 namespace tandem {
 
 /// @param table  outlives the ranks' construction
@@ -49041,6 +49660,51 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .debug = options.record == false,
           .cuda = options.cuda};
 }
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/stand_in.hpp
+
+/// @file
+/// StandIn: which of two models an evaluation computes with, or that it does with averages.
+
+namespace tandem {
+
+/// For as long as it lives both copies of each stage have the weights of one model, or the average;
+/// or the weights are their averages over the steps.
+template <class Workers>
+class [[nodiscard]] StandIn {
+ public:
+  using RankType = typename Workers::RankType;
+
+  /// @param workers  outlives this
+  /// @param needed   there are two models that may differ, or averages; else this does nothing
+  StandIn(Workers& workers, WhichModel which, bool needed) : workers_{workers}, needed_{needed} {
+    if (needed_) {
+      try {
+        workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
+      } catch (...) {
+        restore();
+        throw;
+      }
+    }
+  }
+  StandIn(StandIn const&) = delete;
+  StandIn& operator=(StandIn const&) = delete;
+  ~StandIn() {
+    if (needed_) {
+      restore();
+    }
+  }
+
+ private:
+  void restore() noexcept {
+    workers_.try_run([](RankType& rank) { rank.restore(); }, WorkKind::restores);
+  }
+
+  Workers& workers_;
+  bool needed_;
+};
 
 }  // namespace tandem
 
@@ -49134,6 +49798,1093 @@ struct StepBatches {
 };
 
 }  // namespace tandem
+
+namespace tandem {
+
+/// Trains Net under strategy S on Backend.
+///
+///   Trainer<Net, DataParallel<2>, Host> trainer{{.batch = 128}};
+///   for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+///   trainer.evaluate(data.test()).accuracy;
+///
+/// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
+/// movable (a trait may say otherwise: the move constructor is there for its sentence); does one
+/// thing at a time. Another strategy, same microbatches: same numbers.
+/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
+/// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
+/// The primary template is the error path.
+template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
+          class MetricType = DefaultMetric<LossType>,
+          template <int> class Transport = DefaultTransport<Backend>::template type>
+class Trainer : public detail::RefusedTrainer {
+  static_assert(detail::TrainerArguments<detail::IsNetwork<Net>, Strategy<S>, Loss<LossType>,
+                                         Metric<MetricType>>::value);
+
+ public:
+  using detail::RefusedTrainer::RefusedTrainer;
+};
+
+template <class Net, class S, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+  requires(detail::IsNetwork<Net>&& Strategy<S>&& Loss<LossType>&& Metric<MetricType>)
+class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
+  static_assert(detail::LossFits<Net, LossType>::value);
+  static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
+  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
+  static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
+  static_assert(detail::StatesRun<stateful, Backend>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Backend>;
+  static_assert(detail::BackendFits<Asked>::value);
+  using Used = detail::UsedBackend<Asked>;
+
+ public:
+  /// Of parameters and of the data that the caller passes.
+  using T = typename Used::Master;
+  using Target = typename LossType::Target;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
+  /// Of the network's input: T, or std::int32_t for Tokens.
+  using In = InputOf<ProgramType, Used>;
+  static_assert(detail::NamedTransportFits<Transport, Asked, ProgramType>::value);
+  using Workers = detail::UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
+  using RankType = typename Workers::RankType;
+  static constexpr auto const& graph = ProgramType::network;
+  static constexpr Shape input = graph.node[0].out;
+  static constexpr Shape output = graph.output().out;
+
+  /// Plans and allocates everything, and sets the initial parameters.
+  /// @throws ContractError  an option is out of range, or a parameter group matches nothing
+  explicit Trainer(TrainerOptions options = {})
+      : options_{checked<ProgramType>(bound<Used>(std::move(options)))},
+        table_{import_table<ProgramType>(options_.rows)},
+        workers_{make_rank_options<ProgramType>(options_, table_),
+                 {.timeout = options_.timeout, .world = options_.world},
+                 options_.on_stall} {
+    position_.seed = static_cast<std::int64_t>(options_.seed);
+    position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
+    for (auto const& rank : replicas().of_ranks()) {
+      for (NamedParameter<T> const& own : rank) {
+        initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
+        for (std::size_t s = 0; s < own.states.size(); ++s) {
+          std::ranges::fill(own.states[s], static_cast<T>(initial_state(options_.optimizer, s)));
+        }
+      }
+    }
+    replicas().upload();
+  }
+
+  /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
+  /// the one of the options: only its update is compiled.
+  /// @throws ContractError  likewise, or a setting of the optimizer is out of range
+  template <class O>
+  Trainer(TrainerOptions options, O const& optimizer)
+      : Trainer{with_optimizer(std::move(options), detail::optimizer_for<Used>(optimizer))} {}
+
+  Trainer(Trainer const&) = delete;
+  Trainer(Trainer&& other) : Trainer{other.options_} {
+    static_assert(sizeof(Trainer) == 0,
+                  "Trainer is not movable, since its ranks hold on to it: keep "
+                  "std::unique_ptr<Trainer<...>> in a container, or a std::list with emplace_back");
+  }
+  Trainer& operator=(Trainer const&) = delete;
+
+  /// One epoch over @p data. Each call trains, also where a second loop counts from 0 again: the
+  /// order of samples and position().epoch go by the epochs of the whole run.
+  ///
+  /// After load() the program asks for the same epochs again: those already trained return at once,
+  /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
+  /// that an exception has left, where it is run again.
+  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step. With
+  ///                        loss scaling a gradient that is not finite is no error, but a step
+  ///                        that is skipped, until the scale is as good as nothing
+  /// @throws ContractError  data does not fit the network, or its last batch the strategy
+  template <Dataset D>
+  EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
+    return train_epoch(data, epoch, progress, NoWatch{});
+  }
+
+  /// The same, and each of @p watchers is called after each step, on this thread, in their order:
+  ///
+  ///   trainer.train(data, epoch, Progress{}, [&](StepReport const& report) {
+  ///     return report.loss < 0.1 ? AfterStep::stop : AfterStep::go_on;  // or return nothing
+  ///   });
+  ///
+  /// A watcher may save(), evaluate(), predict() and set_learning_rate(), but not train; of several
+  /// processes each calls its own, and all must do the same. The next step is not prepared before
+  /// they have returned, which costs a GPU what it would have done meanwhile.
+  template <Dataset D, StepWatcher... Watchers>
+  EpochResult train(D const& data, Epoch epoch, Progress const& progress,
+                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    auto const watch = [&](StepReport const& report) {
+      bool stops = false;
+      ((stops = detail::stops(watchers, report) || stops), ...);
+      return stops;
+    };
+    return train_epoch(data, epoch, progress, watch);
+  }
+  template <Dataset D, StepWatcher... Watchers>
+  EpochResult train(D const& data, Epoch epoch,
+                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    return train(data, epoch, Progress::none(), watchers...);
+  }
+
+  /// The states of Stateful layers become 0: the next step's samples begin. train() does so by
+  /// itself where an epoch begins; without such layers this does nothing.
+  void reset_state() {
+    auto const call = one_call_.begin("reset_state()", OneCall::trains);
+    if constexpr (ProgramType::stateful) {
+      workers_.run([](RankType& rank) { rank.reset_states(); });
+      position_.streams = 0;
+    }
+  }
+
+  /// Loss and metrics on @p data, in its order and without random augmentation. States of Stateful
+  /// layers are carried from its beginning, where they are 0, to its end; those of training stay.
+  /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
+  ///               on, `average` evaluates the averages of the weights, `first` the weights
+  /// @throws ContractError  data does not fit the network, or is empty
+  template <Dataset D>
+  Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
+    auto const call = one_call_.begin("evaluate()");
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+    expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
+    Evaluation sum;
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType own = Batches::of(batch);
+      own.begins = batch.first == 0;
+      Batches::check(own);
+      add(sum, forward(own));
+    });
+    expects(sum.weight > 0.0,
+            "evaluate(data): no sample has a target that counts, so there is no mean over them");
+    return mean(sum);
+  }
+
+  /// Which class samples of each class of @p data are taken for, by the largest output, the first
+  /// of equals. Soft labels count for the largest share; an ignored label counts for nothing.
+  ///
+  ///   std::fputs(trainer.confusion(mnist.test()).table().c_str(), stdout);
+  ///
+  /// Whole numbers, the same under every strategy and on every process.
+  /// @throws ContractError  as evaluate(); or an output is a NaN
+  template <Dataset D>
+  Confusion confusion(D const& data, WhichModel which = WhichModel::average) {
+    constexpr bool labelled = is_classifier<LossType>;
+    static_assert(labelled,
+                  "confusion(data): the loss must be of one label a sample, as SoftmaxCrossEntropy "
+                  "and SoftCrossEntropy are");
+    static_assert(!labelled || output.elements() <= Confusion::most,
+                  "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
+                  "what you need from predict(data)");
+    auto const call = one_call_.begin("confusion()");
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+    Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
+    if constexpr (labelled) {
+      for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
+        Batches::check(Batches::of(batch));
+        add_samples<LossType>(matrix, workers_, batch, outputs);
+      });
+      if (options_.world.processes > 1) {
+        add_over_processes(workers_, matrix.counts());
+      }
+    }
+    return matrix;
+  }
+
+  /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
+  /// behind the end of a sequence. Of several processes each has all of them.
+  template <Dataset D>
+  std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(!is_of_criterion<LossType> || !Dataset<D>,
+                  "predict(data): this network's output are losses, made with the targets; take "
+                  "evaluate(data), or generate(trainer, prompt) for text");
+    auto const call = one_call_.begin("predict()");
+    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+    std::int64_t const each = output.elements();
+    auto outputs = zeros<float>(data.size() * each, "predict(data)");
+    for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
+      std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
+      for_own_samples(workers_, batch.size, [&](std::int64_t s) {
+        std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
+      });
+    });
+    if (options_.world.processes > 1) {
+      add_over_processes(workers_, std::span{outputs});
+    }
+    return outputs;
+  }
+
+  /// Writes on behind @p prompt, tokens in [0, V), with a language model: a network of Tokens that
+  /// ends with a Vocabulary. Keys and values are carried from token to token, so that each costs a
+  /// pass over one row. The same on every strategy but for rounding.
+  /// @throws ContractError  the prompt is empty, has a token out of range, or an option is
+  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
+                                     GenerateOptions const& generate_options = {},
+                                     WhichModel which = WhichModel::average) {
+    static_assert(detail::Generates<reads_and_writes_tokens,
+                                    detail::looks_back_only(Leaves<typename Net::body>{})>::value);
+    auto const call = one_call_.begin("generate()");
+    if constexpr (!reads_and_writes_tokens) {
+      return {};
+    } else {
+      check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+      return generate_tokens(
+          prompt, generate_options, input[0], graph.output().limit,
+          [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
+            forward({.x = tokens.data(),
+                     .size = 1,
+                     .time = static_cast<int>(tokens.size()),
+                     .position = position,
+                     .scores = logits.data()});
+            if (options_.world.processes > 1) {  // one has the sample, and all draw the same token
+              if (!workers_.has_result(0)) {
+                std::fill(logits.begin(), logits.end(), 0.0F);
+              }
+              add_over_processes(workers_, logits);
+            }
+          });
+    }
+  }
+
+  /// The likeliest texts by beam search, the best of each source first: its translations, of a
+  /// network on two inputs, and of a language model what follows behind it. What rows hand on is
+  /// carried from token to token; each open hypothesis is a sample of a batch.
+  /// @throws ContractError  a source is empty, too long or has a token out of range, or the beam is
+  ///                        wider than a device has memory for
+  std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {},
+                                              WhichModel which = WhichModel::average) {
+    static_assert(detail::Searches<Net, reads_and_writes_tokens, ProgramType>::value);
+    auto const call = one_call_.begin("search()");
+    if constexpr (!reads_and_writes_tokens) {
+      return {};
+    } else {
+      expects(options_.world.processes == 1,
+              "translate(data): of several processes each would see its own scores only; save the "
+              "weights, and translate with a Predictor");
+      for (auto const& source : task.sources) {
+        check_indices(source, 0, graph.node[0].limit, 0, "token");
+      }
+      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+      return detail::decode(
+          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
+          [&](detail::DecodeCall const& rows) { forward(detail::step_of<StepBatchType>(rows)); });
+    }
+  }
+
+  /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
+  /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
+  StepResult step(std::span<In const> x, std::span<Target const> targets,
+                  Sequences const& sequences = {}) {
+    auto const call = one_call_.begin("step()", OneCall::trains);
+    StepBatchType const batch = checked_batch(x, targets, sequences);
+    queue_step(batch);
+    return collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
+  }
+
+  /// One step like step(), and when each action and collective of every rank of this process began
+  /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
+  Trace trace_step(std::span<In const> x, std::span<Target const> targets,
+                   Sequences const& sequences = {}) {
+    check_traceable(ProgramType::asynchrony);
+    auto const call = one_call_.begin("trace_step()", OneCall::trains);
+    StepBatchType const batch = checked_batch(x, targets, sequences);
+    queue_step(batch, true);
+    collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
+    return workers_.traced();
+  }
+
+  /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
+  /// format. Of several processes the first writes; with Stateful layers all must call it, since
+  /// each has the states of its samples. Also after a rank has failed, unless in an
+  /// update.
+  /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
+  void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("save()");
+    auto const states =
+        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
+    if (!leads()) {
+      return;
+    }
+    save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
+                    optimizer_name(options_.optimizer), non_finite, states);
+  }
+
+  /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
+  /// strategy trains two, the mean of both; where weights are averaged, the averages.
+  /// @throws FileError  as save() does
+  void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("export_model()");
+    if (leads()) {
+      auto const own = [&](int copy) {
+        return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
+      };
+      save_parameters(path, MeanModel<T>{own(0), own(copies - 1)}.parameters(), non_finite);
+    }
+  }
+
+  /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
+  /// options are the same. On an error, of whichever process, nothing has changed.
+  void load(std::string const& path) {
+    auto const call = one_call_.begin("load()", OneCall::trains);
+    auto loaded = replicas().load(path, [&] {
+      return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
+                             state_names(options_.optimizer), optimizer_name(options_.optimizer),
+                             named_states<T>(graph, 0), options_.batch);
+    });
+    position_ = loaded.position;
+    take_states<ProgramType>(workers_, loaded.states, position_.streams);
+    options_.seed = static_cast<std::uint64_t>(position_.seed);
+    cursor_ = {};
+    take_loss_scale();
+    replicas().upload();
+  }
+
+  /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
+  /// BF16, F32 or F64; averages of weights are these weights, too.
+  /// @param names  where the file has other names: WeightNames, such as {.prefix = "module."}, or
+  ///               std::string(std::string_view), which gives the network's name
+  /// @returns the names of the file's other tensors, but for those of a checkpoint
+  /// @throws FileError  it lacks one, has one of another shape, a number too large, or two that
+  ///                    differ where this network shares one: nothing has changed
+  template <class Names = WeightNames>
+  std::vector<std::string> load_weights(std::string const& path, Names const& names = {}) {
+    auto const call = one_call_.begin("load_weights()", OneCall::trains);
+    auto loaded = replicas().load(path, [&] {
+      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks(), names);
+    });
+    replicas().upload();
+    return std::move(loaded.unused);
+  }
+
+  /// The parameters of replica number @p local of this process (all replicas have the same), in the
+  /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
+  /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
+  /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
+    auto const call = one_call_.begin("parameters()");
+    return replicas().of(local, copy);
+  }
+
+  /// Memory of one rank's tensors, as planned and allocated.
+  [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_.memory(rank); }
+
+  /// The learning rate that the next step takes, of parameters whose group does not scale it.
+  [[nodiscard]] double learning_rate() const { return learning_rate(position_.step); }
+
+  /// From the next step on @p rate stands in place of the optimizer's learning rate; schedule and
+  /// groups go on to scale it. Checkpoints keep it.
+  /// @throws ContractError  it is not a finite number of 0 or more
+  void set_learning_rate(double rate) {
+    expects(detail::is_rate(rate), "set_learning_rate(rate): give a finite number of 0 or more");
+    position_.learning_rate = rate;
+  }
+
+  [[nodiscard]] TrainingPosition const& position() const { return position_; }
+
+  /// Says where a loop of step()s stands, as checkpoints keep it: in which epoch, counted from 0,
+  /// and on how many samples of it has been trained. train() does so by itself.
+  /// @throws ContractError  one is negative
+  void set_position(std::int64_t epoch, std::int64_t samples = 0) {
+    expects(epoch >= 0 && samples >= 0, "set_position(epoch, samples): both are counted from 0");
+    position_.epoch = epoch;
+    position_.position = samples;
+    cursor_ = {};
+  }
+  [[nodiscard]] TrainerOptions const& options() const { return options_; }
+  [[nodiscard]] Workers& workers() { return workers_; }
+
+ private:
+  static constexpr int copies = ProgramType::map.copies;
+  static constexpr bool reads_and_writes_tokens =
+      is_of_criterion<LossType> && graph.node[0].limit > 0;
+  // Whether a checkpoint has two models.
+  static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
+
+  // Where the checkpoint had none, or this trainer scales no loss, training begins anew with it.
+  void take_loss_scale() {
+    if (!options_.loss_scaling->on() || !position_.scaling.on()) {
+      position_.scaling = {.scale = static_cast<float>(options_.loss_scaling->initial)};
+    }
+    workers_.run([&](RankType& rank) { rank.set_loss_scale(position_.scaling); });
+  }
+
+  // Whether there are averages of the weights by now.
+  [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
+
+  [[nodiscard]] double learning_rate(std::int64_t step) const {
+    return learning_rate_at(options_, step, position_.learning_rate);
+  }
+
+  // Whether this process is the one that prints and writes.
+  [[nodiscard]] bool leads() const { return options_.world.process == 0; }
+
+  using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
+  using StepBatchType = typename Batches::Type;
+
+  StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
+                              Sequences const& sequences) const {
+    return Batches::of(x, targets, sequences,
+                       check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
+                                                          workers_.batching()));
+  }
+
+  template <Dataset D, class Watch>
+  EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
+                          Watch const& watch) {
+    static_assert(TargetsFit<D, LossType>::value);
+    auto const call = one_call_.begin("train()", OneCall::trains);
+    check_dataset<ProgramType, LossType>(data);
+    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
+    return EpochLoop<Batches, Workers>{workers_, options_, position_, cursor_, queue_}.run(
+        data, epoch, progress, watch, call);
+  }
+
+  /// Queues one step; its result comes from collect_step(), in order.
+  void queue_step(StepBatchType const& batch, bool traced = false) {
+    Batches::check(batch);
+    queue_.push(workers_, options_, position_, batch, traced);
+  }
+  template <class BadSample>
+  StepResult collect_step(BadSample const& bad_sample) {
+    return Batches::named(queue_.pop(workers_, position_, bad_sample));
+  }
+
+  StepResult forward(StepBatchType const& batch) {
+    StepState const state{.seed = options_.seed, .step = position_.step};
+    return Batches::named(workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
+                                       WorkKind::computes));
+  }
+
+  template <Dataset D, class F>
+  void for_batches(D const& data, F const& f) {
+    static_assert(TargetsFit<D, LossType>::value);
+    check_dataset<ProgramType, LossType>(data);
+    LoaderOptions order = evaluation_order(options_);
+    if constexpr (ProgramType::stateful) {
+      order = in_streams(order, data, false);
+    }
+    Loader<D, In> loader{data, order};
+    for (Batch<In, Target> batch; loader.next(batch);) {
+      f(batch);
+    }
+  }
+
+  /// f(batch, outputs) of each batch, in evaluation mode and without targets.
+  template <Dataset D, class F>
+  void for_outputs(D const& data, F const& f) {
+    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * output.elements(),
+                           "the outputs of a batch");
+    for_batches(data, [&](Batch<In, Target> const& batch) {
+      StepBatchType own = Batches::of(batch);
+      Batches::check_input(own);
+      own.targets = nullptr;
+      own.begins = batch.first == 0;
+      own.outputs = memory.data();
+      forward(own);
+      f(batch, std::span<T const>{memory});
+    });
+  }
+
+  [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
+
+  TrainerOptions options_;
+  ImportedTable table_;
+  TrainingPosition position_;
+  EpochCursor cursor_;
+  mutable Workers workers_;
+  mutable OneCall one_call_;
+  StepQueue<Workers> queue_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Devices of each process: as the world says, one of several processes, else all that are there.
+template <class Backend>
+int devices_of(World const& world) {
+  if (world.devices > 0) {
+    return world.devices;
+  }
+  return world.processes > 1 ? 1 : DevicesThere<Backend>::of_this_process();
+}
+
+template <class Net, class S, class Backend, class LossType, class MetricType,
+          template <int> class Transport, class Work>
+void train_by(TrainerOptions options, Work& work) {
+  Trainer<Net, S, Backend, LossType, MetricType, Transport> trainer{std::move(options)};
+  work(trainer);
+}
+
+}  // namespace detail
+
+/// Trains Net on Backend by the first strategy of Plan that fits what is there, and returns what
+/// main() should: an ExitCode.
+///
+///   int main() {
+///     using Plan = td::Elastic<td::DataParallel<8, td::Reproducible<>>, td::DownTo<1>>;
+///     return td::run<Net, Plan, td::Host>({.batch = 256}, [](auto& trainer) {
+///       for (auto epoch : td::epochs(90)) trainer.train(data, epoch, td::Progress{});
+///     });
+///   }
+///
+/// `work(trainer)` is called in each process that trains, with a Trainer of that strategy: it is
+/// compiled for each. A process that is not needed returns `done` at once. Process 0 prints on
+/// standard error which strategy it is, of a Plan of several; and an error, unless it is another
+/// process's, whoever has it.
+/// Cost: each strategy of the Plan is compiled: some 1.5 s of g++ for each but the first.
+/// @tparam Plan  an Elastic, or a Strategy alone
+template <class Net, class Plan, class Backend, class LossType = DefaultLoss<Net>,
+          class MetricType = DefaultMetric<LossType>,
+          template <int> class Transport = DefaultTransport<Backend>::template type, class Work>
+int run(TrainerOptions options, Work&& work) try {
+  using Strategies = typename StrategiesOf<Plan>::type;
+  std::span<int const> const ranks{Strategies::ranks};
+  static constexpr bool is_elastic = Strategies::count > 1;  // one strategy has its own sentences
+  int const processes = options.world.processes;
+  int const devices = is_elastic ? detail::devices_of<Backend>(options.world) : ranks[0];
+  ElasticChoice const choice =
+      is_elastic ? choose_strategy(ranks, processes, devices) : ElasticChoice{0, processes};
+  bool const spare = options.world.process >= choice.processes;
+  options.world.processes = choice.processes;
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    auto const train = [&]<int At>(std::integral_constant<int, At>) {
+      using S = typename Strategies::template At<At>;
+      if (is_elastic && options.world.process == 0) {
+        std::fprintf(stderr, "%s\n",
+                     choice_text(ranks, processes, devices, choice, type_text<S>()).c_str());
+      }
+      if (!spare) {
+        detail::train_by<Net, S, Backend, LossType, MetricType, Transport>(options, work);
+      }
+    };
+    ((I == choice.index ? train(std::integral_constant<int, I>{}) : void()), ...);
+  }
+  (std::make_integer_sequence<int, Strategies::count>{});
+  return static_cast<int>(ExitCode::done);
+} catch (std::exception const& error) {
+  ExitCode const code = exit_code_of(error);
+  if (code == ExitCode::error || options.world.process == 0) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/event_log.hpp
+
+/// @file
+/// EventLog: a watcher of Trainer::train() that writes each step for TensorBoard.
+
+// ---- tandem/io/event_record.hpp
+
+/// @file
+/// The bytes of TensorBoard's event files: Event messages of scalars, each a TFRecord with sums.
+
+namespace tandem::detail {
+
+/// CRC-32C, the sum of Castagnoli's polynomial. Cost: 8 shifts a byte, of some hundred a step.
+template <class = void>
+[[nodiscard]] std::uint32_t crc32c(std::string_view bytes) {
+  std::uint32_t sum = 0xFFFFFFFFU;
+  for (char const byte : bytes) {
+    sum ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) {
+      sum = (sum >> 1) ^ (0x82F63B78U & (0U - (sum & 1U)));
+    }
+  }
+  return ~sum;
+}
+
+/// Appends the lowest @p size bytes of @p word, the lowest first.
+inline void add_bytes(std::string& to, std::uint64_t word, int size) {
+  for (int i = 0; i < size; ++i) {
+    to += static_cast<char>(word >> (8 * i) & 0xFFU);
+  }
+}
+
+/// Length, sum of the length, @p data, sum of the data. Sums are turned and moved, so that a record
+/// that holds records has others.
+template <class = void>
+[[nodiscard]] std::string tf_record(std::string_view data) {
+  auto const masked = [](std::string_view bytes) {
+    return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U;
+  };
+  std::string record;
+  add_bytes(record, data.size(), 8);
+  add_bytes(record, masked(record), 4);
+  record += data;
+  add_bytes(record, masked(data), 4);
+  return record;
+}
+
+/// A protocol buffer as it is written; fields are to come by ascending number, those that are 0 not
+/// at all.
+/// Source: protobuf.dev/programming-guides/encoding
+class ProtocolBuffer {
+ public:
+  ProtocolBuffer& integer(int field, std::int64_t value) {
+    return value == 0 ? *this : key(field, 0).varint(static_cast<std::uint64_t>(value));
+  }
+  ProtocolBuffer& number(int field, double value) {
+    add_bytes(key(field, 1).bytes_, std::bit_cast<std::uint64_t>(value), 8);
+    return *this;
+  }
+  ProtocolBuffer& number(int field, float value) {
+    add_bytes(key(field, 5).bytes_, std::bit_cast<std::uint32_t>(value), 4);
+    return *this;
+  }
+  /// A text, or a message within this one.
+  ProtocolBuffer& text(int field, std::string_view value) {
+    key(field, 2).varint(value.size()).bytes_ += value;
+    return *this;
+  }
+  [[nodiscard]] std::string const& bytes() const { return bytes_; }
+
+ private:
+  ProtocolBuffer& key(int field, int type) {
+    return varint(static_cast<std::uint64_t>(field * 8 + type));
+  }
+  ProtocolBuffer& varint(std::uint64_t value) {
+    for (; value >= 0x80U; value >>= 7) {
+      bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
+    }
+    bytes_ += static_cast<char>(value);
+    return *this;
+  }
+
+  std::string bytes_{};
+};
+
+/// The record that a file begins with. @param time  seconds since 1970
+template <class = void>
+[[nodiscard]] std::string first_event(double time) {
+  return tf_record(ProtocolBuffer{}.number(1, time).text(3, "brain.Event:2").bytes());
+}
+
+/// Adds a scalar, in float, to those of a step.
+template <class = void>
+void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value) {
+  scalars.text(1, ProtocolBuffer{}.text(1, name).number(2, static_cast<float>(value)).bytes());
+}
+
+/// The record of a step's scalars.
+template <class = void>
+[[nodiscard]] std::string scalar_event(double time, std::int64_t step,
+                                       ProtocolBuffer const& scalars) {
+  return tf_record(
+      ProtocolBuffer{}.number(1, time).integer(2, step).text(5, scalars.bytes()).bytes());
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+struct EventLogOptions {
+  std::int64_t every = 1;  ///< steps a record
+};
+
+/// EventLog log{"runs/a"};  // tensorboard --logdir runs
+/// for (auto epoch : epochs(10)) {
+///   trainer.train(data.train(), epoch, Progress{}, log);
+///   log.evaluation(trainer.position(), trainer.evaluate(data.test()));
+/// }
+///
+/// Each log is a file of its own in the folder of its run, which is made where it is missing; a run
+/// that goes on has another file in the same folder. Scalars by step: loss/train, accuracy/train
+/// and so on by the names of the metrics, learning_rate, gradient_norm (where
+/// TrainerOptions::clip_norm is), loss_scale (where the loss is scaled), samples_per_second (since
+/// the last record), loss/evaluation, accuracy/evaluation. Each record is handed to the system as
+/// it is written. Of several processes one should have a log.
+class EventLog {
+ public:
+  /// @throws FileError      the folder or the file cannot be made
+  /// @throws ContractError  the folder has no name, or `every` is less than 1
+  explicit EventLog(std::string folder, EventLogOptions const& options = {})
+      : path_{std::move(folder)}, every_{options.every} {
+    expects(!path_.empty(), "EventLog: give the name of a folder, such as \"runs/a\"");
+    expects(options.every >= 1, "EventLog: `every` must be 1 step or more");
+    make_folder();
+    open();
+    write(detail::first_event(now()));
+  }
+  EventLog(EventLog const&) = delete;
+  EventLog& operator=(EventLog const&) = delete;
+  ~EventLog() {
+    if (file_ != nullptr) {
+      std::fclose(file_);
+    }
+  }
+
+  /// @throws FileError  the record cannot be written
+  void operator()(StepReport const& report) {
+    if (report.seconds < last_) {  // train() began anew
+      since_ = 0.0;
+      samples_ = 0;
+    }
+    last_ = report.seconds;
+    samples_ += report.batch;
+    if (report.step % every_ != 0) {
+      return;
+    }
+    double const rate = static_cast<double>(samples_) / (report.seconds - since_);
+    since_ = report.seconds;
+    samples_ = 0;
+    detail::ProtocolBuffer scalars;
+    detail::add_scalar(scalars, "loss/train", report.loss);
+    add_metrics(scalars, report.metrics, "/train");
+    detail::add_scalar(scalars, "learning_rate", report.learning_rate);
+    if (report.loss_scale > 0.0) {
+      detail::add_scalar(scalars, "loss_scale", report.loss_scale);
+    }
+    if (report.gradient_norm != 0.0 && !report.skipped) {
+      detail::add_scalar(scalars, "gradient_norm", report.gradient_norm);
+    }
+    detail::add_scalar(scalars, "samples_per_second", rate);
+    write(detail::scalar_event(now(), report.step, scalars));
+  }
+
+  /// A record of an evaluation, at Trainer::position().
+  /// @throws FileError  the record cannot be written
+  template <class Position>
+  void evaluation(Position const& position, Evaluation const& result) {
+    detail::ProtocolBuffer scalars;
+    detail::add_scalar(scalars, "loss/evaluation", result.loss);
+    add_metrics(scalars, result.metrics, "/evaluation");
+    write(detail::scalar_event(now(), position.step, scalars));
+  }
+
+  /// Of the file.
+  [[nodiscard]] std::string const& path() const { return path_; }
+
+ private:
+  static double now() {
+    std::timespec time{};
+    static_cast<void>(std::timespec_get(&time, TIME_UTC));
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  // And those above it.
+  void make_folder() const {
+    for (std::size_t end = 0; end != std::string::npos;) {
+      end = path_.find('/', end + 1);
+      std::string const folder = path_.substr(0, end);
+      struct ::stat found {};
+      if (::mkdir(folder.c_str(), 0777) != 0) {
+        int const reason = errno;
+        if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
+          fail(reason == EEXIST ? ENOTDIR : reason);
+        }
+      }
+    }
+  }
+
+  // TensorBoard knows a file by the word tfevents, and reads those of a folder by their names.
+  void open() {
+    std::string const begin =
+        path_ + "/events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now())) + '.';
+    for (int i = 0; file_ == nullptr; ++i) {  // another log may have begun in the same second
+      path_ = begin + std::to_string(i);
+      file_ = std::fopen(path_.c_str(), "wxe");
+      if (file_ == nullptr && errno != EEXIST) {
+        fail(errno);
+      }
+    }
+  }
+
+  static void add_metrics(detail::ProtocolBuffer& scalars, MetricValues const& metrics,
+                          char const* of) {
+    for (auto const [name, value] : metrics) {
+      detail::add_scalar(scalars, std::string{name} + of, value);
+    }
+  }
+  void write(std::string const& record) {
+    if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() ||
+        std::fflush(file_) != 0) {
+      fail(errno);
+    }
+  }
+  [[noreturn]] void fail(int reason) const {
+    throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(reason)};
+  }
+
+  std::string path_;  // of the folder, then of the file
+  std::int64_t every_;
+  std::FILE* file_ = nullptr;
+  double last_ = 0.0;         // seconds of train() at the last step
+  double since_ = 0.0;        // and at the last record
+  std::int64_t samples_ = 0;  // since then
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/plateau.hpp
+
+/// @file
+/// Plateau: whether a figure has stopped to improve; for early stopping, and for learning rates
+/// that fall when it does.
+
+namespace tandem {
+
+struct PlateauOptions {
+  std::int64_t patience = 3;  ///< figures in a row that may be no better than the best before them
+  double least = 0.0;         ///< by how much one must be better to count as better
+  bool falls = true;          ///< better is less, as of a loss; false: better is more
+};
+
+/// Early stopping, once an epoch:
+///
+///   Plateau plateau{{.patience = 3}};
+///   for (auto epoch : epochs(100)) {
+///     trainer.train(data.train(), epoch);
+///     if (plateau(trainer.evaluate(data.test()).loss)) {
+///       break;  // or: trainer.set_learning_rate(rate *= 0.1);
+///     }
+///   }
+///
+/// Not a part of checkpoints: training that resumes begins to count anew.
+class Plateau {
+ public:
+  /// @throws ContractError  patience is negative, or `least` negative or not finite
+  explicit Plateau(PlateauOptions const& options = {}) : options_{options} {
+    expects(options.patience >= 0 && options.least >= 0.0 && is_finite(options.least),
+            "Plateau: patience must be 0 or more, and `least` finite and 0 or more");
+  }
+
+  /// Whether @p figure and more than `patience` before it were no better than the best; counts
+  /// anew where they were. A figure that is not a number is no better.
+  bool operator()(double figure) {
+    double const sign = options_.falls ? 1.0 : -1.0;
+    improved_ = is_finite(figure) && sign * figure < best_ - options_.least;
+    if (improved_) {
+      best_ = sign * figure;
+      waited_ = 0;
+    } else if (++waited_ > options_.patience) {
+      waited_ = 0;
+      return true;
+    }
+    return false;
+  }
+
+  /// Whether the last figure was the best; the moment to save() one.
+  [[nodiscard]] bool improved() const { return improved_; }
+  /// The best so far; infinite before the first.
+  [[nodiscard]] double best() const { return options_.falls ? best_ : -best_; }
+
+ private:
+  PlateauOptions options_;
+  double best_ = std::numeric_limits<double>::infinity();  // less is better
+  std::int64_t waited_ = 0;
+  bool improved_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/predict/predictor.hpp
+
+/// @file
+/// Predictor: a trained network put to use, without a Trainer, targets, gradients or optimizer.
+
+// ---- tandem/train/predict/inference_program.hpp
+
+/// @file
+/// InferenceProgram: a network lowered for one device that never goes back, so that the engine's
+/// plan has no gradients, no optimizer states, and values for as long as they are read.
+
+namespace tandem {
+
+namespace detail {
+
+template <bool IsNetwork>
+struct PredictorArguments {
+  static constexpr bool value = true;
+  static_assert(IsNetwork,
+                "Predictor<Net, Backend>: the first is a network, such as struct Net : "
+                "Network<Image<3, 32, 32>, Sequential<...>> {}; the backend, Host or Cuda, comes "
+                "second, and there is no strategy");
+};
+
+template <bool IsSame>
+struct TakesFrom {
+  static constexpr bool value = true;
+  static_assert(IsSame,
+                "Predictor::take(trainer): the trainer's network has other parameters than this "
+                "one; give the Predictor the trainer's Net");
+};
+
+/// The loss of what has no targets.
+struct NoLoss {
+  using Target = std::int32_t;
+  static constexpr std::string_view name = "";
+  static constexpr int targets(Shape /*output*/) { return 1; }
+};
+
+/// Nothing of it is trained: its parameters have the same names, and its layers are the same types.
+template <class Net>
+struct InferenceNetwork : Network<typename Net::input, Frozen<typename Net::body>> {};
+
+template <class Net, class Backend>
+using InferenceProgram =
+    Program<InferenceNetwork<Net>, SingleDevice<>,
+            static_cast<int>(sizeof(typename Backend::Master)), rewrites_of<Backend>()>;
+
+/// A layer that gives losses asks for its own.
+template <class Net>
+using InferenceLoss =
+    std::conditional_t<unchecked_graph<Net>.output().criterion, DefaultLoss<Net>, NoLoss>;
+
+}  // namespace detail
+
+template <class Backend>
+  requires(!std::is_same_v<Backend, Null>)
+struct LossOp<detail::NoLoss, Backend> : detail::NoOp {
+  using detail::NoOp::NoOp;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/predict/model_weights.hpp
+
+/// @file
+/// One model's parameters for inference, out of a file that may have two, or averages, or out of a
+/// trainer.
+
+namespace tandem::detail {
+
+/// Of a file that has averages over steps, or a second model: what the choice says. @p to: the
+/// parameters that will hold it.
+template <class T, class Names>
+LoadedCheckpoint<T> read_model(std::string const& path, GraphView network,
+                               std::vector<NamedParameter<T>> const& to, WhichModel which,
+                               Names const& names) {
+  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  FileWeights file{loaded.file, path, names};
+  std::vector<TensorView const*> const first = take_all(file, path, to);
+  check_shared(file, path, network);
+  for (std::size_t p = 0; p < to.size(); ++p) {
+    TensorView const* const average = file.take("average." + to[p].name);
+    TensorView const* const second = file.take(std::string{second_model} + to[p].name);
+    for (TensorView const* const other : {average, second}) {
+      if (other != nullptr) {
+        check_fits(*other, to[p], path);
+      }
+    }
+    bool const takes_average = average != nullptr && which == WhichModel::average;
+    bool const takes_second = second != nullptr && which == WhichModel::second;
+    bool const takes_mean = second != nullptr && which == WhichModel::average && !takes_average;
+    loaded.copies.push_back(copy_into(to[p],
+                                      takes_average  ? average
+                                      : takes_second ? second
+                                                     : first[p],
+                                      takes_mean ? second : nullptr));
+  }
+  loaded.unused = file.unused();
+  return loaded;
+}
+
+/// The same of a trainer's parameters, of whatever precision.
+template <class T, class TrainerType>
+void copy_model(TrainerType const& trainer, std::vector<NamedParameter<T>> const& to,
+                WhichModel which) {
+  using P = typename TrainerType::T;
+  constexpr bool has_two = !TrainerType::ProgramType::averaging.ends_equal();
+  std::vector<NamedParameter<P>> const first = trainer.parameters(0);
+  bool const averages = trainer.options().average.on() && trainer.position().step > 0;
+  auto const take = [&](std::vector<NamedParameter<P>> const& from) {
+    for (std::size_t p = 0; p < to.size(); ++p) {
+      std::transform(from[p].value.begin(), from[p].value.end(), to[p].value.begin(),
+                     [](P number) { return static_cast<T>(number); });
+    }
+  };
+  if constexpr (has_two) {
+    std::vector<NamedParameter<P>> const second = trainer.parameters(0, 1);
+    if (which == WhichModel::average) {
+      take(MeanModel<P>{first, second}.parameters());
+    } else {
+      take(which == WhichModel::first ? first : second);
+    }
+  } else {
+    take(averages && which == WhichModel::average ? as_averages(first) : first);
+  }
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/predict/sequence_batches.hpp
+
+/// @file
+/// SequenceBatches: a caller's samples, of whatever number, cut into batches.
+
+namespace tandem::detail {
+
+/// @tparam Batch  StepBatch
+template <class Program, class Batch>
+class SequenceBatches {
+ public:
+  using In = typename Batch::Input;
+
+  /// Refers to both.
+  /// @throws ContractError  they are not @p samples, or a length is out of range
+  SequenceBatches(std::span<In const> x, Sequences const& sequences, std::int64_t samples)
+      : all_{.x = x.data(), .lengths = pointer_to(sequences.lengths)}, samples_{samples} {
+    all_.time = rows(input, x.size(), sequences.time, sequences.lengths);
+    if (second.valid() || !sequences.second.empty()) {
+      all_.second = {
+          reinterpret_cast<In const*>(sequences.second.data()),
+          rows(second, sequences.second.size(), sequences.second_time, sequences.second_lengths),
+          pointer_to(sequences.second_lengths)};
+    }
+  }
+
+  [[nodiscard]] std::int64_t samples() const { return samples_; }
+
+  /// Samples from @p first on, at most @p most.
+  [[nodiscard]] Batch of(std::int64_t first, int most) const {
+    Batch some = all_;
+    some.size = static_cast<int>(std::min<std::int64_t>(most, samples_ - first));
+    some.x += first * input.elements(all_.time);
+    some.lengths += all_.lengths != nullptr ? first : 0;
+    if (all_.second.x != nullptr) {
+      some.second.x += first * second.elements(all_.second.time);
+      some.second.lengths += all_.second.lengths != nullptr ? first : 0;
+    }
+    return some;
+  }
+
+ private:
+  static constexpr Shape input = Program::network.node[0].out;
+  static constexpr Shape second = input_shape<Program>(1);
+
+  // How many each sample has of an input.
+  [[nodiscard]] int rows(Shape const& shape, std::size_t numbers, int time,
+                         std::span<std::int32_t const> lengths) const {
+    expects(time >= 0 && (time == 0 || (shape.timed && time <= shape[0])),
+            "predict(x, sequences): .time must be at most the network's, and 0 for images");
+    int const all = time > 0 || !shape.timed ? time : shape[0];
+    expects(static_cast<std::int64_t>(numbers) == samples_ * shape.elements(all),
+            "predict(x): x must be whole samples, each of the network's input, and of two inputs "
+            "there must be as many");
+    expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples_,
+            "predict(x, sequences): .lengths must have one number a sample");
+    for (std::int32_t const length : lengths) {
+      expects(length >= 1 && length <= all,
+              "predict(x, sequences): each of .lengths must be in [1, time]");
+    }
+    return all;
+  }
+
+  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+    return list.empty() ? nullptr : list.data();
+  }
+
+  Batch all_;
+  std::int64_t samples_;
+};
+
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -49862,1255 +51613,6 @@ class StepLog {
   std::string line_{};
   double before_ = 0.0;  // seconds of earlier calls of train()
   double last_ = 0.0;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/trainer.hpp
-
-/// @file
-/// Trainer: a network, a strategy and a backend put to work on data.
-
-// ---- tandem/train/bad_sample.hpp
-
-/// @file
-/// Which sample is to blame for a loss that is not finite: the one that has inf or nan in it.
-
-namespace tandem {
-
-/// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
-/// @param of  what the sample is counted in
-template <class In, class Target>
-std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
-                       char const* of) {
-  auto const text = [&](auto numbers, char const* what) -> std::string {
-    if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
-      auto const bad =
-          std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
-      if (bad != numbers.end()) {
-        return what + ("sample " + std::to_string(sample)) + " of the " + of +
-               " is inf or nan at element " + std::to_string(bad - numbers.begin());
-      }
-    }
-    return {};
-  };
-  std::string const input = text(x, "");
-  return input.empty() ? text(y, "the target of ") : input;
-}
-
-/// The same of the first of @p samples that is so.
-template <class In, class Target>
-std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
-  std::string found;
-  for (std::size_t s = 0; s < samples && found.empty(); ++s) {
-    auto const part = [&](auto all) {
-      return all.subspan(s * (all.size() / samples), all.size() / samples);
-    };
-    found = bad_sample(part(x), part(y), static_cast<std::int64_t>(s), "batch");
-  }
-  return found;
-}
-
-/// The same of the batch that a Loader of @p data begins with, whose samples are read once more,
-/// and named by their index in the dataset; "" where that fails.
-/// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
-template <Dataset D>
-std::string bad_sample_of(D const& data, LoaderOptions const& options) {
-  using In = DataInput<D>;
-  using Target = typename D::Target;
-  if constexpr (std::floating_point<In> || std::floating_point<Target>) {
-    try {
-      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-      epoch_order(data, options, order);
-      BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
-      BatchSlot<In, Target> one;
-      reader.allocate(one, 1);
-      one.size = 1;
-      std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
-      for (std::int64_t position = options.first; position < end; ++position) {
-        one.first = position;
-        reader.prepare(one, order);
-        reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
-        std::int64_t const index = order[static_cast<std::size_t>(position)];
-        auto const x = std::span<In const>{one.x}.first(
-            static_cast<std::size_t>(data.shape().elements(one.time)));
-        std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");
-        if (!found.empty()) {
-          return found;
-        }
-      }
-    } catch (std::exception const&) {  // the loss is the error to tell of
-    }
-  }
-  return {};
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/count_confusion.hpp
-
-/// @file
-/// How a trainer fills a Confusion: batch by batch, each process the samples whose outputs it has.
-
-namespace tandem {
-
-/// The class of a sample, of a label or of the largest share; -1 where the label is ignored.
-template <class LossType, class Target>
-int class_of_sample(std::span<Target const> targets) {
-  if constexpr (std::is_integral_v<Target>) {
-    return sample_counts<LossType>(targets[0]) ? static_cast<int>(targets[0]) : -1;
-  } else {
-    return static_cast<int>(std::max_element(targets.begin(), targets.end()) - targets.begin());
-  }
-}
-
-/// Adds the samples of a batch.
-/// @param outputs  (samples, classes), those of other processes left as they were
-/// @throws ContractError  one is a NaN
-template <class LossType, class Workers, class BatchType, class T>
-void add_samples(Confusion& matrix, Workers const& workers, BatchType const& batch,
-                 std::span<T const> outputs) {
-  using Target = typename LossType::Target;
-  auto const classes = static_cast<std::size_t>(matrix.classes());
-  std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
-  for_own_samples(workers, batch.size, [&](int s) {
-    auto const at = static_cast<std::size_t>(s);
-    int const truth = class_of_sample<LossType>(std::span{batch.y + at * targets, targets});
-    if (truth >= 0) {
-      detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
-    }
-  });
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/epoch_cursor.hpp
-
-/// @file
-/// EpochCursor: which epoch of the whole run a call of train(data, epoch) is.
-
-namespace tandem {
-
-/// Counts the epochs of a run in the order in which the program asks for them.
-///
-/// A caller counts within its loop, and a program may have several of them, or train on two
-/// datasets in turn: an epoch that does not come behind the last one begins a new loop, which is
-/// counted on from there. So every call trains; and as the count depends on nothing but the calls,
-/// a program that begins anew after load() finds out how far it had come.
-class EpochCursor {
- public:
-  /// The epoch of the run, from 0.
-  /// @throws ContractError  @p epoch is out of range
-  std::int64_t place(Epoch epoch) {
-    expects(epoch.index >= 0 && epoch.index < most,
-            "train(data, epoch): epoch must be 0 or more, and less than 2^32");
-    if (epoch.index < next_ && !at_work_) {
-      first_ += next_ - epoch.index;
-      next_ = epoch.index;
-    }
-    expects(first_ + epoch.index < most,
-            "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
-    return first_ + epoch.index;
-  }
-
-  /// Until done(), the loop may begin again: an error has come between.
-  void begin() { at_work_ = true; }
-  void done(Epoch epoch) {
-    next_ = epoch.index + 1;
-    at_work_ = false;
-  }
-  /// It ended early, as its caller wanted: whatever comes next goes on with it.
-  void stop(Epoch epoch) {
-    next_ = epoch.index;
-    at_work_ = false;
-  }
-  /// It was done before load(), or before the error.
-  void skip(Epoch epoch) { next_ = std::max(next_, epoch.index + 1); }
-
- private:
-  static constexpr std::int64_t most = std::int64_t{1} << 32;
-
-  std::int64_t first_ = 0;  // epoch of the run that is 0 in this loop
-  std::int64_t next_ = 0;   // of this loop, the first that is not done
-  bool at_work_ = false;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/epoch_loop.hpp
-
-/// @file
-/// EpochLoop: the steps of one call of Trainer::train().
-
-// ---- tandem/train/options/check_rates.hpp
-
-/// @file
-/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
-/// finite makes every parameter so, and the loss says it a step too late.
-
-namespace tandem {
-
-/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
-///                        of its range
-template <class = void>
-TANDEM_COLD void check_rates(TrainerOptions const& options) {
-  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
-  std::visit(
-      [](auto const& o) {
-        detail::check_rate(double{o.weight_decay}, "weight_decay");
-        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
-          detail::check_rate(double{o.momentum}, "momentum");
-          expects(!o.nesterov || o.momentum > 0.0F,
-                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
-                  "0, such as 0.9");
-        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
-          detail::check_beta(double{o.beta1}, "beta1");
-          detail::check_beta(double{o.beta2}, "beta2");
-          detail::check_rate(double{o.epsilon}, "epsilon");
-        }
-      },
-      options.optimizer);
-  detail::check_rate(options.clip_norm, "clip_norm");
-  detail::check_rate(options.clip_value, "clip_value");
-  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
-  for (ParameterGroup const& group : options.groups) {
-    std::string const of = " of group '" + group.pattern + "'";
-    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
-    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
-    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
-      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
-                          own->type->name + " has none; leave it out"};
-    }
-    detail::check_rate(group.clip_norm, "clip_norm" + of);
-    detail::check_rate(group.clip_value, "clip_value" + of);
-    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
-    if (group.below_axes < 0) {
-      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
-                          std::to_string(group.below_axes) +
-                          "; give 0 (of any number of axes) or more"};
-    }
-  }
-  detail::check_beta(options.average.decay, "average.decay");
-  expects(options.schedule.warm_up.steps >= 0,
-          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
-  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
-    detail::check_rate(decay->factor, "StepDecay::factor");
-  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
-    detail::check_rate(cosine->final, "Cosine::final");
-  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
-    detail::check_rate(polynomial->final, "Polynomial::final");
-  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
-    detail::check_rate(cycle->start, "OneCycle::start");
-    detail::check_rate(cycle->final, "OneCycle::final");
-  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
-    detail::check_rate(halvings->factor, "Halvings::factor");
-  }
-  static_cast<void>(
-      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
-}
-
-/// @throws ContractError  a number of loss scaling is out of its range
-template <class = void>
-TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
-  expects(scaling.initial == 0.0 ||
-              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
-          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
-  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
-          "LossScaling: growth must be 1 or more, such as 2");
-  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
-          "LossScaling: backoff must be between 0 and 1, such as 0.5");
-  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
-}
-
-/// The learning rate of step @p step, counted from 0.
-/// @param set  in place of the optimizer's, where 0 or more
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-template <class = void>
-double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
-  double const factor = options.schedule.factor(step);
-  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
-  bool good = detail::is_rate(rate);
-  for (ParameterGroup const& group : options.groups) {
-    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
-  }
-  if (!good) {
-    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
-                        detail::shown(rate) + ", of the schedule's factor " +
-                        detail::shown(factor) +
-                        ", and for some parameters no finite number of 0 or more; nothing has "
-                        "changed: give another schedule, or a smaller learning_rate_scale"};
-  }
-  return rate;
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/progress.hpp
-
-/// @file
-/// Progress: what training prints while it runs, on standard error.
-
-namespace tandem {
-
-/// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
-struct Progress {
-  bool silent = false;
-
-  static constexpr Progress none() { return {.silent = true}; }
-};
-
-/// Prints one epoch's progress; the caller says when a step is done.
-class ProgressLine {
- public:
-  ProgressLine(Progress const& progress, Epoch epoch, std::int64_t samples)
-      : silent_{progress.silent},
-        live_{!progress.silent && isatty(STDERR_FILENO) == 1},
-        epoch_{epoch},
-        samples_{samples},
-        last_{std::chrono::steady_clock::now() - std::chrono::seconds{1}} {}
-
-  /// So many samples have been trained on before.
-  void leave_out(std::int64_t samples) { samples_ -= samples; }
-
-  /// The epoch has been trained before.
-  void skip() const {
-    if (!silent_) {
-      print_epoch("");
-      std::fprintf(stderr, "  trained before\n");
-      std::fflush(stderr);
-    }
-  }
-
-  /// At most ten times a second, on a terminal only.
-  void step(EpochResult const& so_far) {
-    auto const now = std::chrono::steady_clock::now();
-    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
-      last_ = now;
-      print(so_far, "\r", "\033[K");
-    }
-  }
-
-  void finish(EpochResult const& result) {
-    if (!silent_) {
-      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
-    }
-  }
-
- private:
-  void print_epoch(char const* before) const {
-    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
-    if (epoch_.total > 0) {
-      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
-    }
-  }
-
-  void print(EpochResult const& r, char const* before, char const* after) const {
-    print_epoch(before);
-    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f", static_cast<long long>(r.samples),
-                 static_cast<long long>(samples_), r.loss);
-    for (auto const [name, value] : r.metrics) {
-      std::fprintf(stderr, "  %.*s %.4f", static_cast<int>(name.size()), name.data(), value);
-    }
-    std::fprintf(stderr, "  %.0f samples/s%s", r.samples_per_second(), after);
-    std::fflush(stderr);
-  }
-
-  bool silent_;
-  bool live_;
-  Epoch epoch_;
-  std::int64_t samples_;
-  std::chrono::steady_clock::time_point last_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/step_queue.hpp
-
-/// @file
-/// StepQueue: training steps that have been handed to the ranks and whose results are still to
-/// come.
-
-namespace tandem {
-
-/// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
-/// goes back to before the first that failed.
-template <class Workers>
-class StepQueue {
- public:
-  using RankType = typename Workers::RankType;
-  using Batch = typename RankType::Batch;
-  /// Steps that may wait: one more, and a device would have to keep a third batch.
-  static constexpr std::size_t most = Workers::steps_in_flight;
-
-  StepQueue() { before_.reserve(most); }
-
-  [[nodiscard]] bool empty() const { return before_.empty(); }
-  [[nodiscard]] bool full() const { return before_.size() == most; }
-
-  /// Queues one step on every rank. @pre !full()
-  /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
-  void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            Batch const& batch, bool traced = false) {
-    expects(
-        !Workers::stateful || position.streams == 0 || position.streams == batch.size,
-        "a step of a network with Stateful layers must have as many samples as the step before, "
-        "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
-    StepState const state{
-        .seed = options.seed,
-        .step = position.step,
-        .learning_rate = learning_rate_at(options, position.step, position.learning_rate),
-        .clip_norm = options.clip_norm};
-    workers.queue(state, batch, traced);
-    before_.push_back(position);
-    position.streams = Workers::stateful ? batch.size : 0;
-    ++position.step;
-  }
-
-  /// The result of the oldest step. @pre !empty()
-  /// @param bad_sample  bad_sample(): which sample of that step is to blame for its loss, or ""
-  /// @throws NonFiniteLoss  also where the loss scale is lost; then no step is queued any more, nor
-  ///                        has changed anything
-  template <class BadSample>
-  StepResult pop(Workers& workers, TrainingPosition& position, BadSample const& bad_sample) {
-    StepResult const result = workers.collect();
-    if (result.failed()) {
-      position = before_.front();
-      position.scaling = result.scaling;
-      before_.clear();
-      if (result.non_finite < 0) {
-        throw lost_loss_scale(position.step, result.loss_scale);
-      }
-      throw non_finite_loss(position.step, result.non_finite,
-                            workers.rank_of_loss(result.non_finite), bad_sample());
-    }
-    position.scaling = result.scaling;
-    before_.erase(before_.begin());
-    return result;
-  }
-
-  /// Collects what is still queued, for when another error is on its way already.
-  void drain(Workers& workers, TrainingPosition& position) noexcept {
-    try {
-      while (!empty()) {
-        pop(workers, position, [] { return std::string{}; });
-      }
-    } catch (...) {
-      before_.clear();
-    }
-  }
-
- private:
-  std::vector<TrainingPosition> before_;  // of before each step
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The watch of a loop that nobody watches: it may queue a step before the last one's result.
-struct NoWatch {};
-
-/// Made by a trainer for one call, of its own parts; it has checked data and epoch.
-/// @tparam Batches  StepBatches of the trainer
-template <class Batches, class Workers>
-class EpochLoop {
-  using In = typename Batches::In;
-  using Target = typename Batches::Target;
-
- public:
-  EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            EpochCursor& cursor, StepQueue<Workers>& queue)
-      : workers_{workers}, options_{options}, position_{position}, cursor_{cursor}, queue_{queue} {}
-
-  /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
-  /// @param call   lent to the watch
-  template <class D, class Watch>
-  TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
-                              Watch const& watch, OneCall::Scope const& call) {
-    std::int64_t const index = cursor_.place(epoch);
-    ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
-                      data.size()};
-    if (index < position_.epoch) {
-      cursor_.skip(epoch);
-      line.skip();
-      return {};
-    }
-    if (index > position_.epoch) {
-      position_.epoch = index;
-      position_.position = 0;
-    }
-    cursor_.begin();
-    begin_states(data);
-    line.leave_out(position_.position);
-    Loader<D, In> loader{data, order_of(data, index)};
-    EpochResult result;
-    auto const start = std::chrono::steady_clock::now();
-    StepResult last;
-    auto const collect = [&] {
-      last = Batches::named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
-        return bad_sample_of(data, training_order(options_, index, position_.position));
-      }));
-      add(result, last, start);
-      line.step(mean(result));
-    };
-    Drain const drain{*this};
-    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
-      if (queue_.full()) {
-        collect();
-      }
-      auto const own = Batches::of(batch);
-      Batches::check(own);
-      queue_.push(workers_, options_, position_, own);
-      position_.position = batch.first + batch.size;
-      if constexpr (!std::is_same_v<Watch, NoWatch>) {
-        double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
-        collect();
-        auto const others = call.lend();
-        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
-      }
-    }
-    while (!queue_.empty()) {
-      collect();
-    }
-    workers_.drain();
-    if (result.stopped) {
-      cursor_.stop(epoch);
-    } else {
-      position_.epoch = index + 1;
-      position_.position = 0;
-      cursor_.done(epoch);
-    }
-    line.finish(mean(result));
-    return mean(result);
-  }
-
- private:
-  // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
-  template <class D>
-  void begin_states([[maybe_unused]] D const& data) {
-    if constexpr (Workers::stateful) {
-      bool goes_on = position_.position > 0;
-      if constexpr (requires { D::epochs_go_on; }) {
-        goes_on = goes_on || D::epochs_go_on;
-      }
-      if (!goes_on) {
-        workers_.run([](auto& rank) { rank.reset_states(); });
-        position_.streams = 0;
-      }
-    }
-  }
-  template <class D>
-  LoaderOptions order_of(D const& data, std::int64_t index) const {
-    LoaderOptions const order = training_order(options_, index, position_.position);
-    if constexpr (Workers::stateful) {
-      return in_streams(order, data, true);
-    } else {
-      return order;
-    }
-  }
-
-  StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
-                       double seconds) const {
-    return {.step = position_.step,
-            .epoch = position_.epoch,
-            .samples = position_.position,
-            .epoch_samples = samples,
-            .batch = step.samples,
-            .loss = step.loss,
-            .metric = step.metric,
-            .metrics = step.metrics,
-            .gradient_norm = step.gradient_norm,
-            .learning_rate = rate,
-            .seconds = seconds,
-            .loss_scale = step.loss_scale,
-            .skipped = step.skipped};
-  }
-
-  /// However run() ends, no step stays queued.
-  struct Drain {
-    EpochLoop& loop;
-    ~Drain() { loop.queue_.drain(loop.workers_, loop.position_); }
-  };
-
-  Workers& workers_;
-  TrainerOptions const& options_;
-  TrainingPosition& position_;
-  EpochCursor& cursor_;
-  StepQueue<Workers>& queue_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/options/check_options.hpp
-
-/// @file
-/// checked(): TrainerOptions that are within their bounds.
-
-// ---- tandem/train/options/check_row_gradients.hpp
-
-/// @file
-/// What gradients of rows ask of a trainer's options.
-
-namespace tandem {
-
-/// Rows that a step does not touch are left alone: which a dense update must do, too.
-/// @throws ContractError  it would change them
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options) {
-  auto const averaged = averaged_parameters(network, options.groups, options.average);
-  for (int p = 0; p < network.parameters; ++p) {
-    GraphParameter const& own = network.parameter[p];
-    if (own.frozen || !own.parameter.touched.sparse()) {
-      continue;
-    }
-    auto const refuse = [&](std::string const& why) {
-      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
-                          "' is of the rows that a step touches (RowGradient), but " + why +
-                          " changes the other rows, too; take it out, or leave RowGradient out of "
-                          "the layer"};
-    };
-    int const g = group_of(network, p, options.groups);
-    ParameterGroup const group =
-        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
-    if (group.frozen) {
-      continue;
-    }
-    double const decay = std::visit(
-        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
-        options.optimizer);
-    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
-      if (sgd->states() > 0) {
-        refuse("the momentum of Sgd");
-      }
-    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
-      if (!any->type->keeps_untouched) {
-        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
-      }
-    } else {
-      refuse(optimizer_name(options.optimizer));
-    }
-    if (decay != 0.0) {
-      refuse("weight decay");
-    }
-    if (averaged[static_cast<std::size_t>(p)]) {
-      refuse("an average of the weights, whose average.pattern it matches,");
-    }
-  }
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
-/// group matches nothing
-template <class Program>
-TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
-  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-  expects(options.threads_per_device >= 0,
-          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
-          "TrainerOptions: loader_threads must be from 1 to 256");
-  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
-  expects(!clips || !Program::averaging.keeps_two(),
-          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
-          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(!clips || !Program::asynchrony.on(),
-          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
-          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
-          "take a synchronous schedule");
-  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
-  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
-  expects(!scales || !Program::averaging.keeps_two(),
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
-          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
-          "in place of Fp16, or take AverageGradients");
-  expects(!scales || !Program::asynchrony.on(),
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
-          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
-          "leave loss_scaling out, or take a synchronous schedule");
-  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
-  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
-          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
-  check_rates(options);
-  check_groups(Program::network, options.groups);
-  check_average(Program::network, options.groups, options.average);
-  expects(!options.average.on() || !Program::averaging.keeps_two(),
-          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
-          "each of two has its own; leave average out, or take AverageGradients");
-  expects(
-      !options.average.on() || !Program::asynchrony.on(),
-      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
-      "has weights of several steps at once; leave average out, or take a synchronous schedule");
-  check_asynchrony(Program::asynchrony, options);
-  if constexpr (Program::has_row_gradients) {
-    check_row_gradients(Program::network, options);
-  }
-  return options;
-}
-
-/// The same, with what depends on the backend.
-/// @throws ContractError  the optimizer was made for another backend
-template <class Backend>
-TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
-  if (!options.loss_scaling.has_value()) {
-    bool const narrow = std::is_same_v<typename Backend::Scalar, Float16>;
-    options.loss_scaling = narrow ? LossScaling{} : LossScaling::off();
-  }
-  if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
-    static_cast<void>(bound_to<Backend>(*own));
-  }
-  return options;
-}
-
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
-  options.optimizer = std::move(optimizer);
-  return options;
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/stand_in.hpp
-
-/// @file
-/// StandIn: which of two models an evaluation computes with, or that it does with averages.
-
-namespace tandem {
-
-/// For as long as it lives both copies of each stage have the weights of one model, or the average;
-/// or the weights are their averages over the steps.
-template <class Workers>
-class [[nodiscard]] StandIn {
- public:
-  using RankType = typename Workers::RankType;
-
-  /// @param workers  outlives this
-  /// @param needed   there are two models that may differ, or averages; else this does nothing
-  StandIn(Workers& workers, WhichModel which, bool needed) : workers_{workers}, needed_{needed} {
-    if (needed_) {
-      try {
-        workers_.run([&](RankType& rank) { rank.stand_in(which); }, WorkKind::computes);
-      } catch (...) {
-        restore();
-        throw;
-      }
-    }
-  }
-  StandIn(StandIn const&) = delete;
-  StandIn& operator=(StandIn const&) = delete;
-  ~StandIn() {
-    if (needed_) {
-      restore();
-    }
-  }
-
- private:
-  void restore() noexcept {
-    workers_.try_run([](RankType& rank) { rank.restore(); }, WorkKind::restores);
-  }
-
-  Workers& workers_;
-  bool needed_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Trains Net under strategy S on Backend.
-///
-///   Trainer<Net, DataParallel<2>, Host> trainer{{.batch = 128}};
-///   for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
-///   trainer.evaluate(data.test()).accuracy;
-///
-/// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
-/// movable (a trait may say otherwise: the move constructor is there for its sentence); does one
-/// thing at a time. Another strategy, same microbatches: same numbers.
-/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
-/// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
-/// The primary template is the error path.
-template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
-          class MetricType = DefaultMetric<LossType>,
-          template <int> class Transport = DefaultTransport<Backend>::template type>
-class Trainer : public detail::RefusedTrainer {
-  static_assert(detail::TrainerArguments<detail::IsNetwork<Net>, Strategy<S>, Loss<LossType>,
-                                         Metric<MetricType>>::value);
-
- public:
-  using detail::RefusedTrainer::RefusedTrainer;
-};
-
-template <class Net, class S, class Backend, class LossType, class MetricType,
-          template <int> class Transport>
-  requires(detail::IsNetwork<Net>&& Strategy<S>&& Loss<LossType>&& Metric<MetricType>)
-class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
-  static_assert(detail::LossFits<Net, LossType>::value);
-  static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
-  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
-  static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
-  static_assert(detail::StatesRun<stateful, Backend>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Backend>;
-  static_assert(detail::BackendFits<Asked>::value);
-  using Used = detail::UsedBackend<Asked>;
-
- public:
-  /// Of parameters and of the data that the caller passes.
-  using T = typename Used::Master;
-  using Target = typename LossType::Target;
-  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
-  /// Of the network's input: T, or std::int32_t for Tokens.
-  using In = InputOf<ProgramType, Used>;
-  static_assert(detail::NamedTransportFits<Transport, Asked, ProgramType>::value);
-  using Workers = detail::UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
-  using RankType = typename Workers::RankType;
-  static constexpr auto const& graph = ProgramType::network;
-  static constexpr Shape input = graph.node[0].out;
-  static constexpr Shape output = graph.output().out;
-
-  /// Plans and allocates everything, and sets the initial parameters.
-  /// @throws ContractError  an option is out of range, or a parameter group matches nothing
-  explicit Trainer(TrainerOptions options = {})
-      : options_{checked<ProgramType>(bound<Used>(std::move(options)))},
-        table_{import_table<ProgramType>(options_.rows)},
-        workers_{make_rank_options<ProgramType>(options_, table_),
-                 {.timeout = options_.timeout, .world = options_.world},
-                 options_.on_stall} {
-    position_.seed = static_cast<std::int64_t>(options_.seed);
-    position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
-    for (auto const& rank : replicas().of_ranks()) {
-      for (NamedParameter<T> const& own : rank) {
-        initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
-        for (std::size_t s = 0; s < own.states.size(); ++s) {
-          std::ranges::fill(own.states[s], static_cast<T>(initial_state(options_.optimizer, s)));
-        }
-      }
-    }
-    replicas().upload();
-  }
-
-  /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
-  /// the one of the options: only its update is compiled.
-  /// @throws ContractError  likewise, or a setting of the optimizer is out of range
-  template <class O>
-  Trainer(TrainerOptions options, O const& optimizer)
-      : Trainer{with_optimizer(std::move(options), detail::optimizer_for<Used>(optimizer))} {}
-
-  Trainer(Trainer const&) = delete;
-  Trainer(Trainer&& other) : Trainer{other.options_} {
-    static_assert(sizeof(Trainer) == 0,
-                  "Trainer is not movable, since its ranks hold on to it: keep "
-                  "std::unique_ptr<Trainer<...>> in a container, or a std::list with emplace_back");
-  }
-  Trainer& operator=(Trainer const&) = delete;
-
-  /// One epoch over @p data. Each call trains, also where a second loop counts from 0 again: the
-  /// order of samples and position().epoch go by the epochs of the whole run.
-  ///
-  /// After load() the program asks for the same epochs again: those already trained return at once,
-  /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
-  /// that an exception has left, where it is run again.
-  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step. With
-  ///                        loss scaling a gradient that is not finite is no error, but a step
-  ///                        that is skipped, until the scale is as good as nothing
-  /// @throws ContractError  data does not fit the network, or its last batch the strategy
-  template <Dataset D>
-  EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
-    return train_epoch(data, epoch, progress, NoWatch{});
-  }
-
-  /// The same, and each of @p watchers is called after each step, on this thread, in their order:
-  ///
-  ///   trainer.train(data, epoch, Progress{}, [&](StepReport const& report) {
-  ///     return report.loss < 0.1 ? AfterStep::stop : AfterStep::go_on;  // or return nothing
-  ///   });
-  ///
-  /// A watcher may save(), evaluate(), predict() and set_learning_rate(), but not train; of several
-  /// processes each calls its own, and all must do the same. The next step is not prepared before
-  /// they have returned, which costs a GPU what it would have done meanwhile.
-  template <Dataset D, StepWatcher... Watchers>
-  EpochResult train(D const& data, Epoch epoch, Progress const& progress,
-                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
-    auto const watch = [&](StepReport const& report) {
-      bool stops = false;
-      ((stops = detail::stops(watchers, report) || stops), ...);
-      return stops;
-    };
-    return train_epoch(data, epoch, progress, watch);
-  }
-  template <Dataset D, StepWatcher... Watchers>
-  EpochResult train(D const& data, Epoch epoch,
-                    Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
-    return train(data, epoch, Progress::none(), watchers...);
-  }
-
-  /// The states of Stateful layers become 0: the next step's samples begin. train() does so by
-  /// itself where an epoch begins; without such layers this does nothing.
-  void reset_state() {
-    auto const call = one_call_.begin("reset_state()", OneCall::trains);
-    if constexpr (ProgramType::stateful) {
-      workers_.run([](RankType& rank) { rank.reset_states(); });
-      position_.streams = 0;
-    }
-  }
-
-  /// Loss and metrics on @p data, in its order and without random augmentation. States of Stateful
-  /// layers are carried from its beginning, where they are 0, to its end; those of training stay.
-  /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
-  ///               on, `average` evaluates the averages of the weights, `first` the weights
-  /// @throws ContractError  data does not fit the network, or is empty
-  template <Dataset D>
-  Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
-    auto const call = one_call_.begin("evaluate()");
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-    expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
-    Evaluation sum;
-    for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType own = Batches::of(batch);
-      own.begins = batch.first == 0;
-      Batches::check(own);
-      add(sum, forward(own));
-    });
-    expects(sum.weight > 0.0,
-            "evaluate(data): no sample has a target that counts, so there is no mean over them");
-    return mean(sum);
-  }
-
-  /// Which class samples of each class of @p data are taken for, by the largest output, the first
-  /// of equals. Soft labels count for the largest share; an ignored label counts for nothing.
-  ///
-  ///   std::fputs(trainer.confusion(mnist.test()).table().c_str(), stdout);
-  ///
-  /// Whole numbers, the same under every strategy and on every process.
-  /// @throws ContractError  as evaluate(); or an output is a NaN
-  template <Dataset D>
-  Confusion confusion(D const& data, WhichModel which = WhichModel::average) {
-    constexpr bool labelled = is_classifier<LossType>;
-    static_assert(labelled,
-                  "confusion(data): the loss must be of one label a sample, as SoftmaxCrossEntropy "
-                  "and SoftCrossEntropy are");
-    static_assert(!labelled || output.elements() <= Confusion::most,
-                  "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
-                  "what you need from predict(data)");
-    auto const call = one_call_.begin("confusion()");
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-    Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
-    if constexpr (labelled) {
-      for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
-        Batches::check(Batches::of(batch));
-        add_samples<LossType>(matrix, workers_, batch, outputs);
-      });
-      if (options_.world.processes > 1) {
-        add_over_processes(workers_, matrix.counts());
-      }
-    }
-    return matrix;
-  }
-
-  /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
-  /// behind the end of a sequence. Of several processes each has all of them.
-  template <Dataset D>
-  std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
-    static_assert(!is_of_criterion<LossType> || !Dataset<D>,
-                  "predict(data): this network's output are losses, made with the targets; take "
-                  "evaluate(data), or generate(trainer, prompt) for text");
-    auto const call = one_call_.begin("predict()");
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-    std::int64_t const each = output.elements();
-    auto outputs = zeros<float>(data.size() * each, "predict(data)");
-    for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
-      std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
-      for_own_samples(workers_, batch.size, [&](std::int64_t s) {
-        std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
-      });
-    });
-    if (options_.world.processes > 1) {
-      add_over_processes(workers_, std::span{outputs});
-    }
-    return outputs;
-  }
-
-  /// Writes on behind @p prompt, tokens in [0, V), with a language model: a network of Tokens that
-  /// ends with a Vocabulary. Keys and values are carried from token to token, so that each costs a
-  /// pass over one row. The same on every strategy but for rounding.
-  /// @throws ContractError  the prompt is empty, has a token out of range, or an option is
-  std::vector<std::int32_t> generate(std::span<std::int32_t const> prompt,
-                                     GenerateOptions const& generate_options = {},
-                                     WhichModel which = WhichModel::average) {
-    static_assert(detail::Generates<reads_and_writes_tokens,
-                                    detail::looks_back_only(Leaves<typename Net::body>{})>::value);
-    auto const call = one_call_.begin("generate()");
-    if constexpr (!reads_and_writes_tokens) {
-      return {};
-    } else {
-      check_indices(prompt, 0, graph.node[0].limit, 0, "token");
-      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-      return generate_tokens(
-          prompt, generate_options, input[0], graph.output().limit,
-          [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
-            forward({.x = tokens.data(),
-                     .size = 1,
-                     .time = static_cast<int>(tokens.size()),
-                     .position = position,
-                     .scores = logits.data()});
-            if (options_.world.processes > 1) {  // one has the sample, and all draw the same token
-              if (!workers_.has_result(0)) {
-                std::fill(logits.begin(), logits.end(), 0.0F);
-              }
-              add_over_processes(workers_, logits);
-            }
-          });
-    }
-  }
-
-  /// The likeliest texts by beam search, the best of each source first: its translations, of a
-  /// network on two inputs, and of a language model what follows behind it. What rows hand on is
-  /// carried from token to token; each open hypothesis is a sample of a batch.
-  /// @throws ContractError  a source is empty, too long or has a token out of range, or the beam is
-  ///                        wider than a device has memory for
-  std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {},
-                                              WhichModel which = WhichModel::average) {
-    static_assert(detail::Searches<Net, reads_and_writes_tokens, ProgramType>::value);
-    auto const call = one_call_.begin("search()");
-    if constexpr (!reads_and_writes_tokens) {
-      return {};
-    } else {
-      expects(options_.world.processes == 1,
-              "translate(data): of several processes each would see its own scores only; save the "
-              "weights, and translate with a Predictor");
-      for (auto const& source : task.sources) {
-        check_indices(source, 0, graph.node[0].limit, 0, "token");
-      }
-      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-      return detail::decode(
-          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
-          [&](detail::DecodeCall const& rows) { forward(detail::step_of<StepBatchType>(rows)); });
-    }
-  }
-
-  /// One step on the caller's own batch. Shapes: x (B, input); targets (B, targets a sample), for
-  /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
-  StepResult step(std::span<In const> x, std::span<Target const> targets,
-                  Sequences const& sequences = {}) {
-    auto const call = one_call_.begin("step()", OneCall::trains);
-    StepBatchType const batch = checked_batch(x, targets, sequences);
-    queue_step(batch);
-    return collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
-  }
-
-  /// One step like step(), and when each action and collective of every rank of this process began
-  /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
-  Trace trace_step(std::span<In const> x, std::span<Target const> targets,
-                   Sequences const& sequences = {}) {
-    check_traceable(ProgramType::asynchrony);
-    auto const call = one_call_.begin("trace_step()", OneCall::trains);
-    StepBatchType const batch = checked_batch(x, targets, sequences);
-    queue_step(batch, true);
-    collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
-    return workers_.traced();
-  }
-
-  /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
-  /// format. Of several processes the first writes; with Stateful layers all must call it, since
-  /// each has the states of its samples. Also after a rank has failed, unless in an
-  /// update.
-  /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
-  void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
-    auto const call = one_call_.begin("save()");
-    auto const states =
-        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
-    if (!leads()) {
-      return;
-    }
-    save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
-                    optimizer_name(options_.optimizer), non_finite, states);
-  }
-
-  /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
-  /// strategy trains two, the mean of both; where weights are averaged, the averages.
-  /// @throws FileError  as save() does
-  void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
-    auto const call = one_call_.begin("export_model()");
-    if (leads()) {
-      auto const own = [&](int copy) {
-        return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
-      };
-      save_parameters(path, MeanModel<T>{own(0), own(copies - 1)}.parameters(), non_finite);
-    }
-  }
-
-  /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
-  /// options are the same. On an error, of whichever process, nothing has changed.
-  void load(std::string const& path) {
-    auto const call = one_call_.begin("load()", OneCall::trains);
-    auto loaded = replicas().load(path, [&] {
-      return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
-                             state_names(options_.optimizer), optimizer_name(options_.optimizer),
-                             named_states<T>(graph, 0), options_.batch);
-    });
-    position_ = loaded.position;
-    take_states<ProgramType>(workers_, loaded.states, position_.streams);
-    options_.seed = static_cast<std::uint64_t>(position_.seed);
-    cursor_ = {};
-    take_loss_scale();
-    replicas().upload();
-  }
-
-  /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
-  /// BF16, F32 or F64; averages of weights are these weights, too.
-  /// @param names  where the file has other names: WeightNames, such as {.prefix = "module."}, or
-  ///               std::string(std::string_view), which gives the network's name
-  /// @returns the names of the file's other tensors, but for those of a checkpoint
-  /// @throws FileError  it lacks one, has one of another shape, a number too large, or two that
-  ///                    differ where this network shares one: nothing has changed
-  template <class Names = WeightNames>
-  std::vector<std::string> load_weights(std::string const& path, Names const& names = {}) {
-    auto const call = one_call_.begin("load_weights()", OneCall::trains);
-    auto loaded = replicas().load(path, [&] {
-      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks(), names);
-    });
-    replicas().upload();
-    return std::move(loaded.unused);
-  }
-
-  /// The parameters of replica number @p local of this process (all replicas have the same), in the
-  /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
-  /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
-  /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
-    auto const call = one_call_.begin("parameters()");
-    return replicas().of(local, copy);
-  }
-
-  /// Memory of one rank's tensors, as planned and allocated.
-  [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_.memory(rank); }
-
-  /// The learning rate that the next step takes, of parameters whose group does not scale it.
-  [[nodiscard]] double learning_rate() const { return learning_rate(position_.step); }
-
-  /// From the next step on @p rate stands in place of the optimizer's learning rate; schedule and
-  /// groups go on to scale it. Checkpoints keep it.
-  /// @throws ContractError  it is not a finite number of 0 or more
-  void set_learning_rate(double rate) {
-    expects(detail::is_rate(rate), "set_learning_rate(rate): give a finite number of 0 or more");
-    position_.learning_rate = rate;
-  }
-
-  [[nodiscard]] TrainingPosition const& position() const { return position_; }
-
-  /// Says where a loop of step()s stands, as checkpoints keep it: in which epoch, counted from 0,
-  /// and on how many samples of it has been trained. train() does so by itself.
-  /// @throws ContractError  one is negative
-  void set_position(std::int64_t epoch, std::int64_t samples = 0) {
-    expects(epoch >= 0 && samples >= 0, "set_position(epoch, samples): both are counted from 0");
-    position_.epoch = epoch;
-    position_.position = samples;
-    cursor_ = {};
-  }
-  [[nodiscard]] TrainerOptions const& options() const { return options_; }
-  [[nodiscard]] Workers& workers() { return workers_; }
-
- private:
-  static constexpr int copies = ProgramType::map.copies;
-  static constexpr bool reads_and_writes_tokens =
-      is_of_criterion<LossType> && graph.node[0].limit > 0;
-  // Whether a checkpoint has two models.
-  static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
-
-  // Where the checkpoint had none, or this trainer scales no loss, training begins anew with it.
-  void take_loss_scale() {
-    if (!options_.loss_scaling->on() || !position_.scaling.on()) {
-      position_.scaling = {.scale = static_cast<float>(options_.loss_scaling->initial)};
-    }
-    workers_.run([&](RankType& rank) { rank.set_loss_scale(position_.scaling); });
-  }
-
-  // Whether there are averages of the weights by now.
-  [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
-
-  [[nodiscard]] double learning_rate(std::int64_t step) const {
-    return learning_rate_at(options_, step, position_.learning_rate);
-  }
-
-  // Whether this process is the one that prints and writes.
-  [[nodiscard]] bool leads() const { return options_.world.process == 0; }
-
-  using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
-  using StepBatchType = typename Batches::Type;
-
-  StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
-                              Sequences const& sequences) const {
-    return Batches::of(x, targets, sequences,
-                       check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
-                                                          workers_.batching()));
-  }
-
-  template <Dataset D, class Watch>
-  EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
-                          Watch const& watch) {
-    static_assert(TargetsFit<D, LossType>::value);
-    auto const call = one_call_.begin("train()", OneCall::trains);
-    check_dataset<ProgramType, LossType>(data);
-    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    return EpochLoop<Batches, Workers>{workers_, options_, position_, cursor_, queue_}.run(
-        data, epoch, progress, watch, call);
-  }
-
-  /// Queues one step; its result comes from collect_step(), in order.
-  void queue_step(StepBatchType const& batch, bool traced = false) {
-    Batches::check(batch);
-    queue_.push(workers_, options_, position_, batch, traced);
-  }
-  template <class BadSample>
-  StepResult collect_step(BadSample const& bad_sample) {
-    return Batches::named(queue_.pop(workers_, position_, bad_sample));
-  }
-
-  StepResult forward(StepBatchType const& batch) {
-    StepState const state{.seed = options_.seed, .step = position_.step};
-    return Batches::named(workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
-                                       WorkKind::computes));
-  }
-
-  template <Dataset D, class F>
-  void for_batches(D const& data, F const& f) {
-    static_assert(TargetsFit<D, LossType>::value);
-    check_dataset<ProgramType, LossType>(data);
-    LoaderOptions order = evaluation_order(options_);
-    if constexpr (ProgramType::stateful) {
-      order = in_streams(order, data, false);
-    }
-    Loader<D, In> loader{data, order};
-    for (Batch<In, Target> batch; loader.next(batch);) {
-      f(batch);
-    }
-  }
-
-  /// f(batch, outputs) of each batch, in evaluation mode and without targets.
-  template <Dataset D, class F>
-  void for_outputs(D const& data, F const& f) {
-    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * output.elements(),
-                           "the outputs of a batch");
-    for_batches(data, [&](Batch<In, Target> const& batch) {
-      StepBatchType own = Batches::of(batch);
-      Batches::check_input(own);
-      own.targets = nullptr;
-      own.begins = batch.first == 0;
-      own.outputs = memory.data();
-      forward(own);
-      f(batch, std::span<T const>{memory});
-    });
-  }
-
-  [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
-
-  TrainerOptions options_;
-  ImportedTable table_;
-  TrainingPosition position_;
-  EpochCursor cursor_;
-  mutable Workers workers_;
-  mutable OneCall one_call_;
-  StepQueue<Workers> queue_;
 };
 
 }  // namespace tandem

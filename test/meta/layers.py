@@ -49,7 +49,7 @@ OPTIONAL = r"(^|/)(cuda|cublaslt|cudnn|nccl|mpi|onednn|testing)(/|\.hpp$|_)"
 FORBIDDEN = [
     (r"(?<![\w.>:])(?:(?:std)?::)?(?:exit|quick_exit|_Exit)\s*\(", "exit", r"core/stall"),
     (r"\bstd::abort\b|(?<!\w)::abort\b", "abort", ""),
-    (r"(?<!\w)v?f?printf\s*\(|(?<!\w)(?:puts|fputs|putchar)\s*\(", "printf", r"train/progress|runtime/cuda/error"),
+    (r"(?<!\w)v?f?printf\s*\(|(?<!\w)(?:puts|fputs|putchar)\s*\(", "printf", r"train/progress|train/elastic/run|runtime/cuda/error"),
     (r"\bstd::(?:cout|cerr|clog)\b|#\s*include\s*<iostream>", "iostream", ""),
     (r"\bgetenv\s*\(", "getenv", r"train/ranks/(launch|world)|runtime/cuda/environment"),
     (r"\bcudaDeviceSynchronize\b", "cudaDeviceSynchronize", ""),

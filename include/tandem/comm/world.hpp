@@ -45,6 +45,10 @@ struct World {
   /// This process among those on its machine: which of the machine's devices are its own.
   int local_process = 0;
 
+  /// Ranks that each process has devices for, which an Elastic goes by (train/elastic/run.hpp).
+  /// 0: one of several processes; else all CPUs that it may use, or all GPUs that it sees.
+  int devices = 0;
+
   Rendezvous rendezvous{};
 };
 

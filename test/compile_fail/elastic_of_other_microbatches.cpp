@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Elastic<Strategies...>: all must cut the batch into the same microbatches, and
+#include <tandem/strategy/elastic/elastic.hpp>
+#include <tandem/strategy/program.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+using Plan = Elastic<DataParallel<4>, DataParallel<2>>;
+#else
+using Plan = Elastic<DataParallel<4>, DataParallel<2, Microbatches<2>>>;
+#endif
+
+int main() { return Plan::count > 0 ? 0 : 1; }
