@@ -50384,20 +50384,87 @@ int run(TrainerOptions options, Work&& work) try {
 /// @file
 /// The bytes of TensorBoard's event files: Event messages of scalars, each a TFRecord with sums.
 
-namespace tandem::detail {
+// ---- tandem/core/crc32c.hpp
 
-/// CRC-32C, the sum of Castagnoli's polynomial. Cost: 8 shifts a byte, of some hundred a step.
-template <class = void>
-[[nodiscard]] std::uint32_t crc32c(std::string_view bytes) {
-  std::uint32_t sum = 0xFFFFFFFFU;
-  for (char const byte : bytes) {
-    sum ^= static_cast<unsigned char>(byte);
+/// @file
+/// Crc32c: the 32-bit sum of Castagnoli's polynomial, which file formats and disks use.
+///
+/// Finds each change of up to 32 neighbouring bits; of other damage one in 2^32 is missed.
+/// Source: RFC 3720, appendix B.4; eight bytes at once by Kounavis, Berry, "A systematic approach
+///         to building high performance, software-based, CRC generators", ISCC 2005.
+
+namespace tandem {
+
+namespace detail {
+
+struct Crc32cTables {
+  std::array<std::array<std::uint32_t, 256>, 8> of{};  ///< of a byte with so many zeros behind it
+};
+
+constexpr Crc32cTables crc32c_tables() {
+  Crc32cTables tables;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t sum = byte;
     for (int bit = 0; bit < 8; ++bit) {
       sum = (sum >> 1) ^ (0x82F63B78U & (0U - (sum & 1U)));
     }
+    tables.of[0][byte] = sum;
   }
-  return ~sum;
+  for (std::size_t zeros = 1; zeros < 8; ++zeros) {
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      std::uint32_t const before = tables.of[zeros - 1][byte];
+      tables.of[zeros][byte] = (before >> 8) ^ tables.of[0][before & 0xFFU];
+    }
+  }
+  return tables;
 }
+
+template <class = void>  // made where it is used, not by every include
+inline constexpr Crc32cTables crc32c_table = crc32c_tables();
+
+}  // namespace detail
+
+/// Takes bytes piece by piece; how they are cut does not matter.
+class Crc32c {
+ public:
+  /// Appends @p bytes.
+  template <class = void>  // compiled where it is called, not by every include
+  void add(std::span<std::byte const> bytes) noexcept {
+    auto const& table = detail::crc32c_table<>.of;
+    std::uint32_t sum = sum_;
+    std::byte const* at = bytes.data();
+    std::size_t left = bytes.size();
+    auto const byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(at[i]); };
+    for (; left >= 8; left -= 8, at += 8) {
+      std::uint32_t const low = sum ^ (byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24);
+      sum = table[7][low & 0xFFU] ^ table[6][low >> 8 & 0xFFU] ^ table[5][low >> 16 & 0xFFU] ^
+            table[4][low >> 24] ^ table[3][byte(4)] ^ table[2][byte(5)] ^ table[1][byte(6)] ^
+            table[0][byte(7)];
+    }
+    for (; left > 0; --left, ++at) {
+      sum = (sum >> 8) ^ table[0][(sum ^ byte(0)) & 0xFFU];
+    }
+    sum_ = sum;
+  }
+
+  /// The sum of all bytes so far; more may follow.
+  [[nodiscard]] std::uint32_t digest() const noexcept { return ~sum_; }
+
+ private:
+  std::uint32_t sum_ = 0xFFFFFFFFU;
+};
+
+/// Of @p bytes alone.
+template <class = void>
+[[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
+  Crc32c sum;
+  sum.add(bytes);
+  return sum.digest();
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
 
 /// Appends the lowest @p size bytes of @p word, the lowest first.
 inline void add_bytes(std::string& to, std::uint64_t word, int size) {
@@ -50411,7 +50478,7 @@ inline void add_bytes(std::string& to, std::uint64_t word, int size) {
 template <class = void>
 [[nodiscard]] std::string tf_record(std::string_view data) {
   auto const masked = [](std::string_view bytes) {
-    return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U;
+    return std::rotr(crc32c(std::as_bytes(std::span{bytes})), 15) + 0xA282EAD8U;
   };
   std::string record;
   add_bytes(record, data.size(), 8);

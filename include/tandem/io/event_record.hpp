@@ -6,23 +6,13 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
-namespace tandem::detail {
+#include <tandem/core/crc32c.hpp>
 
-/// CRC-32C, the sum of Castagnoli's polynomial. Cost: 8 shifts a byte, of some hundred a step.
-template <class = void>
-[[nodiscard]] std::uint32_t crc32c(std::string_view bytes) {
-  std::uint32_t sum = 0xFFFFFFFFU;
-  for (char const byte : bytes) {
-    sum ^= static_cast<unsigned char>(byte);
-    for (int bit = 0; bit < 8; ++bit) {
-      sum = (sum >> 1) ^ (0x82F63B78U & (0U - (sum & 1U)));
-    }
-  }
-  return ~sum;
-}
+namespace tandem::detail {
 
 /// Appends the lowest @p size bytes of @p word, the lowest first.
 inline void add_bytes(std::string& to, std::uint64_t word, int size) {
@@ -36,7 +26,7 @@ inline void add_bytes(std::string& to, std::uint64_t word, int size) {
 template <class = void>
 [[nodiscard]] std::string tf_record(std::string_view data) {
   auto const masked = [](std::string_view bytes) {
-    return std::rotr(crc32c(bytes), 15) + 0xA282EAD8U;
+    return std::rotr(crc32c(std::as_bytes(std::span{bytes})), 15) + 0xA282EAD8U;
   };
   std::string record;
   add_bytes(record, data.size(), 8);
