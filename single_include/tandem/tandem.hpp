@@ -8,6 +8,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <condition_variable>
@@ -42480,6 +42481,16 @@ class JsonReader {
     return value;
   }
 
+  /// Passes over a string or such an integer.
+  void scalar() {
+    skip_blanks();
+    if (peek() == '"') {
+      static_cast<void>(string());
+    } else {
+      static_cast<void>(natural());
+    }
+  }
+
   /// Checks that only blanks are left.
   void end() {
     skip_blanks();
@@ -42698,11 +42709,53 @@ class Safetensors {
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static Safetensors read(std::string const& path) {
     detail::FileBytes file = detail::read_whole_file(path);
-    Safetensors parsed = parse(file.span(), path);
+    Safetensors parsed = parse_checked(file.span(), path);
+    parsed.owned_.push_back(std::move(file.bytes));
+    return parsed;
+  }
+
+  /// Likewise of bytes that have been read, as parse().
+  template <class = void>
+  [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
+                                                 std::string const& path) {
+    Safetensors parsed = parse(bytes, path);
     check_checksums(
         parsed.metadata_, [&](std::string const& name) { return parsed.find(name); }, path);
-    parsed.owned_ = std::move(file.bytes);
     return parsed;
+  }
+
+  /// Parses @p file, which the result owns; checksums are not looked at.
+  /// @throws FileError  as parse() does
+  template <class = void>
+  [[nodiscard]] static Safetensors parse(detail::FileBytes file, std::string const& path) {
+    Safetensors parsed = parse(file.span(), path);
+    parsed.owned_.push_back(std::move(file.bytes));
+    return parsed;
+  }
+
+  /// The tensors of all @p parts, in their order, and the metadata of the first, but for checksums.
+  /// @param path  names them in errors
+  /// @throws FileError  there are no parts, or a tensor is in two of them
+  template <class = void>
+  [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts, std::string const& path) {
+    if (parts.empty()) {
+      throw FileError{path, "there is no file of tensors"};
+    }
+    Safetensors all{path, std::move(parts[0].metadata_)};
+    std::erase_if(all.metadata_, [](auto const& m) { return detail::is_checksum_key(m.first); });
+    std::vector<std::string_view> names;
+    for (Safetensors& part : parts) {
+      std::move(part.tensors_.begin(), part.tensors_.end(), std::back_inserter(all.tensors_));
+      std::move(part.owned_.begin(), part.owned_.end(), std::back_inserter(all.owned_));
+    }
+    for (TensorView const& tensor : all.tensors_) {
+      names.push_back(tensor.name);
+    }
+    if (auto const name = detail::find_duplicate(names)) {
+      throw FileError{path, "the tensor " + detail::json_quoted(*name) + " is in two files"};
+    }
+    all.sort_names();
+    return all;
   }
 
   /// Parses @p bytes, which must outlive the result; @p path names them in errors.
@@ -42842,10 +42895,1067 @@ class Safetensors {
   SafetensorsMetadata metadata_;
   std::vector<TensorView> tensors_;
   std::vector<std::size_t> by_name_;
-  std::unique_ptr<std::byte[]> owned_;  // null after parse(): then the caller owns the bytes
+  std::vector<std::unique_ptr<std::byte[]>> owned_;  // none where the caller owns the bytes
 };
 
 }  // namespace tandem
+
+// ---- tandem/train/checkpoint/folder/write.hpp
+
+/// @file
+/// Writes a checkpoint as a folder, which appears whole or not at all.
+///
+/// In step-000420.tmp/: the tensors' files, then the index, then tandem.json, each flushed to the
+/// disk; the folder is flushed, renamed to step-000420/, and the folder that it is in flushed. What
+/// dies before the rename leaves the checkpoints that were there, and a .tmp that nobody reads.
+
+// ---- tandem/io/synced_file.hpp
+
+/// @file
+/// SyncedFile: a file written from front to back, flushed to the disk, and summed on the way; and
+/// the folders that such files lie in.
+///
+/// For files of a folder that gets its name when all of them are whole: one alone is an AtomicFile.
+
+// ---- tandem/core/crc32c.hpp
+
+/// @file
+/// Crc32c: the 32-bit sum of Castagnoli's polynomial, which file formats and disks use.
+///
+/// Finds each change of up to 32 neighbouring bits; of other damage one in 2^32 is missed.
+/// Source: RFC 3720, appendix B.4; eight bytes at once by Kounavis, Berry, "A systematic approach
+///         to building high performance, software-based, CRC generators", ISCC 2005.
+
+namespace tandem {
+
+namespace detail {
+
+struct Crc32cTables {
+  std::array<std::array<std::uint32_t, 256>, 8> of{};  ///< of a byte with so many zeros behind it
+};
+
+constexpr Crc32cTables crc32c_tables() {
+  Crc32cTables tables;
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t sum = byte;
+    for (int bit = 0; bit < 8; ++bit) {
+      sum = (sum >> 1) ^ (0x82F63B78U & (0U - (sum & 1U)));
+    }
+    tables.of[0][byte] = sum;
+  }
+  for (std::size_t zeros = 1; zeros < 8; ++zeros) {
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      std::uint32_t const before = tables.of[zeros - 1][byte];
+      tables.of[zeros][byte] = (before >> 8) ^ tables.of[0][before & 0xFFU];
+    }
+  }
+  return tables;
+}
+
+template <class = void>  // made where it is used, not by every include
+inline constexpr Crc32cTables crc32c_table = crc32c_tables();
+
+}  // namespace detail
+
+/// Takes bytes piece by piece; how they are cut does not matter.
+class Crc32c {
+ public:
+  /// Appends @p bytes.
+  template <class = void>  // compiled where it is called, not by every include
+  void add(std::span<std::byte const> bytes) noexcept {
+    auto const& table = detail::crc32c_table<>.of;
+    std::uint32_t sum = sum_;
+    std::byte const* at = bytes.data();
+    std::size_t left = bytes.size();
+    auto const byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(at[i]); };
+    for (; left >= 8; left -= 8, at += 8) {
+      std::uint32_t const low = sum ^ (byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24);
+      sum = table[7][low & 0xFFU] ^ table[6][low >> 8 & 0xFFU] ^ table[5][low >> 16 & 0xFFU] ^
+            table[4][low >> 24] ^ table[3][byte(4)] ^ table[2][byte(5)] ^ table[1][byte(6)] ^
+            table[0][byte(7)];
+    }
+    for (; left > 0; --left, ++at) {
+      sum = (sum >> 8) ^ table[0][(sum ^ byte(0)) & 0xFFU];
+    }
+    sum_ = sum;
+  }
+
+  /// The sum of all bytes so far; more may follow.
+  [[nodiscard]] std::uint32_t digest() const noexcept { return ~sum_; }
+
+ private:
+  std::uint32_t sum_ = 0xFFFFFFFFU;
+};
+
+/// Of @p bytes alone.
+template <class = void>
+[[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
+  Crc32c sum;
+  sum.add(bytes);
+  return sum.digest();
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// A file of a folder: what is to be found there.
+struct FileSum {
+  std::string name;  ///< without the folder
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32c = 0;
+  bool operator==(FileSum const&) const = default;
+};
+
+/// Replaces what is there. What was written when it is destroyed without a finish() stays there.
+class [[nodiscard]] SyncedFile {
+ public:
+  /// @throws FileError  it cannot be created
+  template <class = void>  // compiled where it is called, not by every include
+  SyncedFile(std::string const& folder, std::string name)
+      : path_{folder + "/" + name}, sum_{.name = std::move(name)} {
+    do {
+      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    } while (descriptor_ < 0 && errno == EINTR);
+    if (descriptor_ < 0) {
+      fail("cannot create the file", errno);
+    }
+  }
+  SyncedFile(SyncedFile const&) = delete;
+  SyncedFile& operator=(SyncedFile const&) = delete;
+  ~SyncedFile() { close(); }
+
+  /// Appends @p bytes, in pieces that are summed while they are in the cache.
+  /// @throws FileError  the disk is full or broken, or the file larger than this process may write
+  template <class = void>
+  void write(std::span<std::byte const> bytes) {
+    constexpr std::size_t piece = std::size_t{1} << 18;
+    sum_.bytes += bytes.size();
+    if (sum_.bytes > file_size_limit()) {
+      fail("cannot write a file that is larger than one may be here (ulimit -f)", EFBIG);
+    }
+    while (!bytes.empty()) {
+      auto const some = bytes.first(std::min(piece, bytes.size()));
+      crc_.add(some);
+      if (int const error = write_all(descriptor_, some); error != 0) {
+        fail("cannot write the file", error);
+      }
+      bytes = bytes.subspan(some.size());
+    }
+  }
+
+  /// Flushes it to the disk.
+  /// @throws FileError  it cannot be
+  template <class = void>
+  FileSum finish() {
+    if (::fsync(descriptor_) != 0) {
+      fail("cannot flush the file to the disk", errno);
+    }
+    close();
+    sum_.crc32c = crc_.digest();
+    return sum_;
+  }
+
+ private:
+  template <class = void>
+  [[noreturn]] void fail(char const* what, int error) const {
+    throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error)};
+  }
+  void close() noexcept {
+    if (descriptor_ >= 0) {
+      static_cast<void>(::close(std::exchange(descriptor_, -1)));
+    }
+  }
+
+  std::string path_;
+  FileSum sum_;
+  Crc32c crc_;
+  int descriptor_ = -1;
+};
+
+/// A file of this text.
+template <class = void>
+FileSum write_synced(std::string const& folder, std::string name, std::string_view text) {
+  SyncedFile file{folder, std::move(name)};
+  file.write(std::as_bytes(std::span{text}));
+  return file.finish();
+}
+
+/// Makes the folder, and those that it is in, where they are not there; each survives a power
+/// failure when this returns.
+/// @throws FileError  one cannot be made or flushed
+template <class = void>
+void make_folders(std::string const& path) {
+  for (std::size_t end = 0; end != path.npos;) {
+    end = path.find('/', end + 1);
+    std::string const folder = path.substr(0, end);
+    bool const made = ::mkdir(folder.c_str(), 0777) == 0;
+    int error = made ? 0 : errno;
+    if (made) {
+      std::string const parent = folder_part(folder);
+      error = sync_folder(parent.empty() ? "." : parent.c_str());
+    }
+    struct ::stat status {};
+    bool const there = ::stat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+    if (!there || (made && error != 0)) {
+      throw FileError{
+          path, "cannot make this folder: " +
+                    std::generic_category().message(there || error != EEXIST ? error : ENOTDIR)};
+    }
+  }
+}
+
+/// The names in a folder, sorted; none where it cannot be read.
+template <class = void>
+[[nodiscard]] std::vector<std::string> names_in(std::string const& folder) {
+  struct Close {
+    void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
+  };
+  std::vector<std::string> names;
+  std::unique_ptr<::DIR, Close> const entries{::opendir(folder.c_str())};
+  while (::dirent const* const entry = entries ? ::readdir(entries.get()) : nullptr) {
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") {
+      names.push_back(std::move(name));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Removes a folder and the files in it; a folder within it stays, and so does it then.
+template <class = void>
+void remove_folder(std::string const& folder) noexcept {
+  try {
+    for (std::string const& name : names_in(folder)) {
+      static_cast<void>(::unlink((folder + "/" + name).c_str()));
+    }
+    static_cast<void>(::rmdir(folder.c_str()));
+  } catch (...) {  // no memory: it stays
+  }
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/checkpoint/folder/index.hpp
+
+/// @file
+/// model.safetensors.index.json: which file has which of the network's tensors, as Hugging Face's
+/// tools write and read it.
+///
+///   {"metadata": {"total_size": 123},
+///    "weight_map": {"0.weight": "model-00001-of-00002.safetensors"}}
+
+// ---- tandem/train/checkpoint/folder/manifest.hpp
+
+/// @file
+/// tandem.json, the last file of a checkpoint's folder to be written: where training stood, and
+/// the size and CRC-32C of every other file.
+///
+/// Its own CRC-32C is its last line, of all that stands before that line.
+
+// ---- tandem/train/checkpoint/folder/names.hpp
+
+/// @file
+/// What a folder of checkpoints has: step-000420/ is one, step-000420.tmp/ is none yet, or no more.
+///
+/// A checkpoint is complete when its name has no .tmp behind it and tandem.json is in it. There is
+/// no link to the newest one, which could point at what is not there: it is found by looking.
+
+namespace tandem::detail {
+
+inline constexpr std::string_view checkpoint_prefix = "step-";
+inline constexpr std::string_view temporary_suffix = ".tmp";
+inline constexpr char const* manifest_name = "tandem.json";
+inline constexpr char const* index_name = "model.safetensors.index.json";
+
+/// "step-000420": six digits, or as many as there are.
+template <class = void>  // compiled where it is called, not by every include
+std::string checkpoint_name(std::int64_t step) {
+  std::string const digits = std::to_string(step);
+  std::string name{checkpoint_prefix};
+  name.append(digits.size() < 6 ? 6 - digits.size() : 0, '0');
+  return name + digits;
+}
+
+/// The step of a name that checkpoint_name() gives; of any other nothing.
+template <class = void>
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(checkpoint_prefix)) {
+    return {};
+  }
+  std::string_view const digits = name.substr(checkpoint_prefix.size());
+  constexpr std::size_t most = 16;  // of 2^53
+  if (digits.size() < 6 || digits.size() > most ||
+      digits.find_first_not_of("0123456789") != digits.npos) {
+    return {};
+  }
+  std::int64_t step = 0;
+  for (char const digit : digits) {
+    step = 10 * step + (digit - '0');
+  }
+  return checkpoint_name(step) == name ? std::optional{step} : std::nullopt;
+}
+
+/// Of a folder's path, "/" behind it or not.
+inline std::string in_folder(std::string const& folder, std::string_view name) {
+  std::string path = folder;
+  path += folder.ends_with('/') ? "" : "/";
+  return path += name;
+}
+
+inline bool is_file(std::string const& path) {
+  struct ::stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+inline bool is_folder(std::string const& path) {
+  struct ::stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/// The steps of the complete checkpoints in a folder, the newest last; none where there is no such
+/// folder.
+template <class = void>
+std::vector<std::int64_t> complete_checkpoints(std::string const& folder) {
+  std::vector<std::int64_t> steps;
+  for (std::string const& name : names_in(folder)) {
+    auto const step = step_of(name);
+    if (step && is_file(in_folder(in_folder(folder, name), manifest_name))) {
+      steps.push_back(*step);
+    }
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+/// Removes what of checkpoints before @p step was not finished, or was about to be removed.
+template <class = void>
+void remove_unfinished(std::string const& folder, std::int64_t step) noexcept {
+  try {
+    for (std::string const& name : names_in(folder)) {
+      std::string_view stem = name;
+      while (stem.ends_with(temporary_suffix)) {
+        stem.remove_suffix(temporary_suffix.size());
+      }
+      auto const of = step_of(stem);
+      if (of && *of < step && stem != name) {
+        remove_folder(in_folder(folder, name));
+      }
+    }
+  } catch (...) {  // no memory: they stay
+  }
+}
+
+/// Removes the oldest complete checkpoints but for @p keep, never that of @p step. What is to go
+/// loses its name first, so that half of one is none.
+template <class = void>
+void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexcept {
+  try {
+    std::vector<std::int64_t> steps = complete_checkpoints(folder);
+    std::erase(steps, step);
+    for (std::size_t i = 0; i + static_cast<std::size_t>(keep) < steps.size() + 1; ++i) {
+      std::string const path = in_folder(folder, checkpoint_name(steps[i]));
+      std::string const gone = path + std::string{temporary_suffix};
+      if (std::rename(path.c_str(), gone.c_str()) == 0 && sync_folder(folder.c_str()) == 0) {
+        remove_folder(gone);
+      }
+    }
+  } catch (...) {  // no memory: they stay
+  }
+}
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+/// What tandem.json says. Steps and samples are there for people and scripts: what is loaded is in
+/// the tensors, as in a checkpoint of one file.
+struct CheckpointManifest {
+  std::int64_t step = 0;
+  std::int64_t epoch = 0;
+  std::int64_t position = 0;
+  std::uint64_t seed = 0;
+  std::string optimizer{};
+  int processes = 1;  ///< that wrote
+  std::vector<FileSum> files{};
+};
+
+/// Eight hexadecimal digits.
+inline std::string hex_of_sum(std::uint32_t sum) {
+  std::string text(8, '0');
+  for (std::size_t digit = text.size(); digit-- > 0; sum >>= 4) {
+    text[digit] = "0123456789abcdef"[sum & 0xFU];
+  }
+  return text;
+}
+
+/// The number of exactly eight such digits.
+inline std::optional<std::uint32_t> sum_of_hex(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::uint32_t sum = 0;
+  for (char const c : text) {
+    std::size_t const digit = digits.find(c);
+    if (digit == digits.npos) {
+      return {};
+    }
+    sum = sum << 4 | static_cast<std::uint32_t>(digit);
+  }
+  return text.size() == 8 ? std::optional{sum} : std::nullopt;
+}
+
+/// What stands behind the text that it is the sum of.
+template <class = void>  // compiled where it is called, not by every include
+std::string manifest_end(std::string_view text) {
+  return ",\n  \"crc32c\": \"" + hex_of_sum(crc32c(std::as_bytes(std::span{text}))) + "\"\n}\n";
+}
+
+template <class = void>
+std::string write_manifest(CheckpointManifest const& manifest) {
+  std::string text = "{\n  \"format\": \"tandem\",\n  \"version\": 1";
+  auto const number = [&](char const* key, std::int64_t value) {
+    text += ",\n  \"" + std::string{key} + "\": " + std::to_string(value);
+  };
+  number("step", manifest.step);
+  number("epoch", manifest.epoch);
+  number("position", manifest.position);
+  text += ",\n  \"seed\": \"" + std::to_string(manifest.seed) + "\"";  // 64 bits: no JSON number
+  text += ",\n  \"optimizer\": ";
+  append_json_string(text, manifest.optimizer);
+  number("processes", manifest.processes);
+  text += ",\n  \"files\": {";
+  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
+    FileSum const& file = manifest.files[i];
+    text += i > 0 ? ",\n    " : "\n    ";
+    append_json_string(text, file.name);
+    text += ": {\"bytes\": " + std::to_string(file.bytes) + ", \"crc32c\": \"" +
+            hex_of_sum(file.crc32c) + "\"}";
+  }
+  text += "\n  }";
+  return text + manifest_end(text);
+}
+
+/// Reads {"bytes": …, "crc32c": "…"}, in any order.
+template <class = void>
+FileSum read_file_sum(JsonReader& json, std::string name) {
+  std::optional<std::int64_t> bytes;
+  std::optional<std::uint32_t> sum;
+  json.object([&](std::string const& field) {
+    if (field == "bytes" && !bytes) {
+      bytes = json.natural();
+    } else if (field == "crc32c" && !sum) {
+      sum = sum_of_hex(json.string());
+      if (!sum) {
+        json.fail("a \"crc32c\" must be eight hexadecimal digits");
+      }
+    } else {
+      json.fail("the field " + json_quoted(field) + " of a file is unknown, or there twice");
+    }
+  });
+  if (!bytes || !sum) {
+    json.fail("a file must have \"bytes\" and \"crc32c\"");
+  }
+  return {.name = std::move(name), .bytes = static_cast<std::uint64_t>(*bytes), .crc32c = *sum};
+}
+
+/// A file in the folder itself: the text is not trusted.
+inline bool is_name_in_folder(std::string_view name) {
+  return name.find('/') == name.npos && name.find('\0') == name.npos &&
+         (name.ends_with(".safetensors") || name == index_name);
+}
+
+/// Reads what write_manifest() wrote; keys may stand in any order, and none be left out or added.
+/// @param path  names the file in errors
+/// @throws FileError  for any other text, also where only a bit has changed
+template <class = void>
+CheckpointManifest read_manifest(std::string_view text, std::string const& path) {
+  std::size_t const end_size = manifest_end("").size();
+  std::size_t const size = text.size() < end_size ? 0 : text.size() - end_size;
+  if (text.substr(size) != manifest_end(text.substr(0, size))) {
+    throw FileError{path,
+                    "it does not end with the checksum of what stands before, so it is damaged or "
+                    "was edited; take another checkpoint, or another copy of this one"};
+  }
+  CheckpointManifest manifest;
+  JsonReader json{text, path, 0, "the file"};
+  std::vector<std::string> keys;
+  auto const counted = [&](std::int64_t& value) {
+    value = json.natural();
+    if (value > std::int64_t{1} << 53) {
+      json.fail("a count is beyond 2^53");
+    }
+  };
+  json.object([&](std::string key) {
+    keys.push_back(key);
+    if (key == "format") {
+      if (json.string() != "tandem") {
+        json.fail("\"format\" must be \"tandem\"");
+      }
+    } else if (key == "version") {
+      if (json.natural() != 1) {
+        json.fail("\"version\" must be 1: a later tandem wrote this checkpoint");
+      }
+    } else if (key == "step") {
+      counted(manifest.step);
+    } else if (key == "epoch") {
+      counted(manifest.epoch);
+    } else if (key == "position") {
+      counted(manifest.position);
+    } else if (key == "seed") {
+      std::string const digits = json.string();
+      auto const [last, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), manifest.seed);
+      if (error != std::errc{} || last != digits.data() + digits.size()) {
+        json.fail("\"seed\" must be a number below 2^64 in quotes");
+      }
+    } else if (key == "optimizer") {
+      manifest.optimizer = json.string();
+    } else if (key == "processes") {
+      std::int64_t const processes = json.natural();
+      if (processes < 1 || processes > 1 << 20) {
+        json.fail("\"processes\" must be from 1 to 2^20");
+      }
+      manifest.processes = static_cast<int>(processes);
+    } else if (key == "files") {
+      json.object([&](std::string name) {
+        if (!is_name_in_folder(name)) {
+          json.fail("the name " + json_quoted(name) + " is none of a checkpoint's file");
+        }
+        manifest.files.push_back(read_file_sum(json, std::move(name)));
+      });
+    } else if (key == "crc32c") {
+      static_cast<void>(json.string());
+    } else {
+      json.fail("the key " + json_quoted(key) + " is unknown");
+    }
+  });
+  json.end();
+  std::vector<std::string_view> names{keys.begin(), keys.end()};
+  constexpr std::size_t all_keys = 10;
+  if (names.size() != all_keys || find_duplicate(names)) {
+    json.fail("a key is missing, or there twice");
+  }
+  names.clear();
+  for (FileSum const& file : manifest.files) {
+    names.push_back(file.name);
+  }
+  if (find_duplicate(names)) {
+    json.fail("a file is there twice");
+  }
+  return manifest;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+/// A tensor and the file that has it.
+struct IndexEntry {
+  std::string tensor;
+  std::string file;
+  bool operator==(IndexEntry const&) const = default;
+};
+
+/// @param bytes  of all tensors' data
+template <class = void>  // compiled where it is called, not by every include
+std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t bytes) {
+  std::string text =
+      "{\n  \"metadata\": {\"total_size\": " + std::to_string(bytes) + "},\n  \"weight_map\": {";
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    text += i > 0 ? ",\n    " : "\n    ";
+    append_json_string(text, entries[i].tensor);
+    text += ": ";
+    append_json_string(text, entries[i].file);
+  }
+  return text + "\n  }\n}\n";
+}
+
+/// Reads what any such tool wrote, so long as its metadata are counts and texts.
+/// @param path  names the file in errors
+/// @throws FileError  it is anything else
+template <class = void>
+std::vector<IndexEntry> read_index(std::string_view text, std::string const& path) {
+  std::vector<IndexEntry> entries;
+  JsonReader json{text, path, 0, "the file"};
+  json.object([&](std::string const& key) {
+    if (key == "metadata") {
+      json.object([&](std::string const&) { json.scalar(); });
+    } else if (key == "weight_map") {
+      json.object([&](std::string tensor) {
+        std::string file = json.string();
+        if (!is_name_in_folder(file)) {
+          json.fail("the name " + json_quoted(file) + " is none of a file beside it");
+        }
+        entries.push_back({std::move(tensor), std::move(file)});
+      });
+    } else {
+      json.fail("the key " + json_quoted(key) + " is unknown");
+    }
+  });
+  json.end();
+  if (entries.empty()) {
+    json.fail("there is no tensor in a \"weight_map\"");
+  }
+  return entries;
+}
+
+/// The names of the files, each once.
+template <class = void>
+std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
+  std::vector<std::string> files;
+  for (IndexEntry const& entry : entries) {
+    files.push_back(entry.file);
+  }
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  return files;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/checkpoint/folder/shares.hpp
+
+/// @file
+/// CheckpointShares: which process writes which tensor of a checkpoint's folder, and into which
+/// file. All processes work it out alike, from the tensors and their own number alone.
+
+// ---- tandem/train/checkpoint/weight_names.hpp
+
+/// @file
+/// WeightNames: how a file names tensors that the network calls otherwise; and FileWeights, a file
+/// read by such names.
+
+// ---- tandem/core/printable.hpp
+
+/// @file
+/// printable(): what may stand in a message of text that came from outside.
+
+namespace tandem::detail {
+
+/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
+/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
+template <class = void>  // compiled where it is called, not by every include
+std::string printable(std::string_view text, std::size_t most = 256) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string shown;
+  for (char const c : text.substr(0, most)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte >= 32 && byte < 127) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
+    }
+  }
+  return text.size() > most ? shown + "..." : shown;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// A name in a file, or the parts that it begins with, and what the network has in its place.
+struct Rename {
+  std::string from;
+  std::string to;
+};
+
+/// trainer.load_weights(path, {.prefix = "module.", .rename = {{"fc", "8"}}});
+///
+/// A callable std::string(std::string_view name_in_file) does in its place: it gives the network's
+/// name, or "" for a tensor that is not to be looked at.
+struct WeightNames {
+  /// What stands before the names in the file; a tensor without it keeps its name.
+  std::string prefix{};
+  /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
+  std::vector<Rename> rename{};
+
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] std::string operator()(std::string_view name) const {
+    name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
+    for (Rename const& rule : rename) {
+      std::size_t const size = rule.from.size();
+      if (name.starts_with(rule.from) &&
+          (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
+        return rule.to + std::string{name.substr(size)};
+      }
+    }
+    return std::string{name};
+  }
+};
+
+namespace detail {
+
+/// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
+/// Cost: the product of their lengths.
+template <class = void>
+std::size_t letters_between(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      std::size_t const exchanged = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({exchanged, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
+                                                      "second."};
+
+/// The tensors of a file under the names of a network.
+class FileWeights {
+ public:
+  /// @param file   outlives this
+  /// @param names  names(name_in_file), as WeightNames
+  /// @throws FileError  two tensors have one name
+  template <class Names>
+  FileWeights(Safetensors const& file, std::string const& path, Names const& names) : path_{path} {
+    for (TensorView const& tensor : file.tensors()) {
+      std::string name = names(std::string_view{tensor.name});
+      if (!name.empty()) {
+        entries_.push_back({std::move(name), &tensor});
+      }
+    }
+    std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
+      return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
+    });
+    for (std::size_t i = 1; i < entries_.size(); ++i) {
+      if (entries_[i].name == entries_[i - 1].name) {
+        throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
+                                   printable(entries_[i].tensor->name) + "' are both '" +
+                                   printable(entries_[i].name) +
+                                   "' by the prefix and the renames that were given; leave one out "
+                                   "by a name of \"\", or rename it otherwise"};
+      }
+    }
+  }
+
+  /// Of this name of the network's, or null; and it is used.
+  template <class = void>
+  TensorView const* take(std::string_view name) {
+    auto const at = std::lower_bound(
+        entries_.begin(), entries_.end(), name,
+        [](Entry const& entry, std::string_view n) { return std::string_view{entry.name} < n; });
+    if (at == entries_.end() || at->name != name) {
+      return nullptr;
+    }
+    at->used = true;
+    return at->tensor;
+  }
+
+  /// Names in the file of those that were not taken, in the order of the network's names, but for
+  /// what else a checkpoint has: optimizer states, position, averages, a second model.
+  template <class = void>
+  [[nodiscard]] std::vector<std::string> unused() const {
+    std::vector<std::string> list;
+    for (Entry const& entry : entries_) {
+      bool const known =
+          std::any_of(std::begin(beside_weights), std::end(beside_weights),
+                      [&](std::string_view start) { return entry.name.starts_with(start); });
+      if (!entry.used && !known) {
+        list.push_back(entry.tensor->name);
+      }
+    }
+    return list;
+  }
+
+  /// @param missing  names of the network's, one or more
+  template <class = void>
+  [[noreturn]] void fail_of(std::vector<std::string> const& missing) const {
+    bool const one = missing.size() == 1;
+    std::string text =
+        (one ? "tensor " : "tensors ") + list_of(missing) + (one ? " is missing" : " are missing");
+    std::vector<std::string> const others = unused();
+    if (others.empty()) {
+      throw FileError{path_, text + ", and nothing else is in the file: it is of another network"};
+    }
+    std::string const near = nearest(missing.front(), others);
+    std::string const before = prefix_of(near, missing.front());
+    text += "; the file has " + list_of(others) + " besides, of which '" + printable(near) +
+            "' is nearest to '" + missing.front() + "': ";
+    text += before.empty() ? "give load_weights(path, {.rename = {{in the file, in the network}}}) "
+                             "if that is it, else the file is of another network"
+                           : "give load_weights(path, {.prefix = \"" + printable(before) + "\"})";
+    throw FileError{path_, text};
+  }
+
+ private:
+  struct Entry {
+    std::string name;  // the network's
+    TensorView const* tensor;
+    bool used = false;
+  };
+
+  template <class = void>
+  static std::string list_of(std::vector<std::string> const& names) {
+    constexpr std::size_t most = 3;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+      text += (i == 0 ? "'" : ", '") + printable(names[i]) + "'";
+    }
+    return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
+                               : text;
+  }
+  // What stands before @p wanted in @p name, which ends with it behind a dot; else "".
+  template <class = void>
+  static std::string prefix_of(std::string_view name, std::string_view wanted) {
+    bool const ends = name.size() > wanted.size() && name.ends_with(wanted) &&
+                      name[name.size() - wanted.size() - 1] == '.';
+    return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
+  }
+  template <class = void>
+  static std::string nearest(std::string_view wanted, std::vector<std::string> const& names) {
+    std::size_t least = 0;
+    std::string const* best = nullptr;
+    for (std::string const& name : names) {
+      std::size_t const letters =
+          prefix_of(name, wanted).empty() ? 1 + letters_between(name, wanted) : 0;
+      if (best == nullptr || letters < least) {
+        best = &name;
+        least = letters;
+      }
+    }
+    return *best;
+  }
+
+  std::string path_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// Whether a checkpoint's tensor is a parameter or a statistic of the network.
+template <class = void>  // compiled where it is called, not by every include
+bool is_weight(std::string_view tensor) {
+  return std::none_of(std::begin(beside_weights), std::end(beside_weights),
+                      [&](std::string_view start) { return tensor.starts_with(start); });
+}
+
+/// The process of each of these sizes: the largest first, each to the one that has least, of equals
+/// to the first. None has more than the mean and the largest size.
+template <class = void>
+std::vector<int> deal(std::span<std::int64_t const> bytes, int processes) {
+  std::vector<std::size_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
+  std::vector<std::int64_t> load(static_cast<std::size_t>(processes));
+  std::vector<int> owner(bytes.size());
+  for (std::size_t const i : order) {
+    auto const least = std::min_element(load.begin(), load.end());
+    *least += bytes[i];
+    owner[i] = static_cast<int>(least - load.begin());
+  }
+  return owner;
+}
+
+/// Whole tensors, of the network in model-00001-of-0000N.safetensors and so on, all others in
+/// optimizer-…: as many files as there are processes that have one.
+class CheckpointShares {
+ public:
+  template <class = void>
+  CheckpointShares(std::span<TensorView const> tensors, int processes)
+      : owner_{deal(sizes_of(tensors), processes)} {
+    std::array<std::vector<int>, 2> writers;  // of others, and of the network's
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      writers[is_weight(tensors[i].name) ? 1 : 0].push_back(owner_[i]);
+    }
+    for (std::vector<int>& list : writers) {
+      std::sort(list.begin(), list.end());
+      list.erase(std::unique(list.begin(), list.end()), list.end());
+    }
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      bool const weight = is_weight(tensors[i].name);
+      std::vector<int> const& list = writers[weight ? 1 : 0];
+      auto const at = std::lower_bound(list.begin(), list.end(), owner_[i]) - list.begin();
+      file_.push_back((weight ? "model-" : "optimizer-") + five_digits(at + 1) + "-of-" +
+                      five_digits(std::ssize(list)) + ".safetensors");
+    }
+  }
+
+  [[nodiscard]] int owner(std::size_t tensor) const { return owner_[tensor]; }
+  [[nodiscard]] std::string const& file(std::size_t tensor) const { return file_[tensor]; }
+
+ private:
+  template <class = void>
+  static std::vector<std::int64_t> sizes_of(std::span<TensorView const> tensors) {
+    std::vector<std::int64_t> sizes;
+    for (TensorView const& tensor : tensors) {
+      sizes.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
+    }
+    return sizes;
+  }
+  static std::string five_digits(std::ptrdiff_t number) {
+    std::string const digits = std::to_string(number);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  }
+
+  std::vector<int> owner_;
+  std::vector<std::string> file_;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+/// What is to be written.
+struct CheckpointContents {
+  std::vector<TensorView> tensors{};  ///< all, in the same order in all processes
+  SafetensorsMetadata metadata{};     ///< of each file
+  CheckpointManifest about{};         ///< but for the files
+};
+
+/// One file of these tensors.
+template <class = void>  // compiled where it is called, not by every include
+FileSum write_tensor_file(std::string const& folder, std::string const& name,
+                          std::vector<TensorView> const& tensors,
+                          SafetensorsMetadata const& metadata) {
+  std::vector<TensorSpec> specs;
+  for (TensorView const& tensor : tensors) {
+    specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  SyncedFile file{folder, name};
+  std::string const header = write_safetensors_header(specs, with_checksums(tensors, metadata));
+  file.write(std::as_bytes(std::span{header}));
+  for (TensorView const& tensor : tensors) {
+    file.write(tensor.data);
+  }
+  return file.finish();
+}
+
+/// The files of one process, in the order of their names.
+template <class = void>
+std::vector<FileSum> write_share(std::string const& folder, CheckpointContents const& contents,
+                                 CheckpointShares const& shares, int process) {
+  std::vector<std::pair<std::string, std::vector<TensorView>>> files;
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    if (shares.owner(i) == process) {
+      auto at = std::find_if(files.begin(), files.end(),
+                             [&](auto const& file) { return file.first == shares.file(i); });
+      if (at == files.end()) {
+        at = files.insert(at, {shares.file(i), {}});
+      }
+      at->second.push_back(contents.tensors[i]);
+    }
+  }
+  std::vector<FileSum> sums;
+  for (auto const& [name, tensors] : files) {
+    sums.push_back(write_tensor_file(folder, name, tensors, contents.metadata));
+  }
+  return sums;
+}
+
+/// The index of the network's tensors.
+template <class = void>
+FileSum write_index_file(std::string const& folder, CheckpointContents const& contents,
+                         CheckpointShares const& shares) {
+  std::vector<IndexEntry> entries;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    TensorView const& tensor = contents.tensors[i];
+    if (is_weight(tensor.name)) {
+      entries.push_back({tensor.name, shares.file(i)});
+      bytes += *tensor_bytes(tensor.dtype, tensor.shape);
+    }
+  }
+  return write_synced(folder, index_name, write_index(entries, bytes));
+}
+
+/// Gives a folder another name; what has that name goes.
+/// @returns 0, or the errno of the call that failed
+template <class = void>
+int take_name(std::string const& from, std::string const& to) {
+  if (!is_folder(to)) {
+    return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+  }
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
+    return 0;
+  }
+  if (errno != EINVAL && errno != ENOSYS) {
+    return errno;
+  }
+  std::string const aside = from + std::string{temporary_suffix};  // a network disk cannot exchange
+  if (std::rename(to.c_str(), aside.c_str()) != 0 || std::rename(from.c_str(), to.c_str()) != 0) {
+    return errno;
+  }
+  remove_folder(aside);
+  return 0;
+}
+
+/// Behind all shares: index and tandem.json are written, and the folder gets its name.
+template <class = void>
+void finish_folder(std::string const& folder, CheckpointContents const& contents,
+                   CheckpointShares const& shares, std::vector<FileSum> files) {
+  std::string const path = in_folder(folder, checkpoint_name(contents.about.step));
+  std::string const own = path + std::string{temporary_suffix};
+  for (std::string const& name : names_in(own)) {  // of an earlier run
+    if (std::none_of(files.begin(), files.end(), [&](auto const& f) { return f.name == name; })) {
+      static_cast<void>(::unlink(in_folder(own, name).c_str()));
+    }
+  }
+  files.push_back(write_index_file(own, contents, shares));
+  CheckpointManifest manifest = contents.about;
+  manifest.files = std::move(files);
+  write_synced(own, manifest_name, write_manifest(manifest));
+  auto const must = [&](int error, char const* what) {
+    if (error != 0) {
+      throw FileError{path, std::string{what} + ": " + std::generic_category().message(error)};
+    }
+  };
+  must(sync_folder(own.c_str()), "cannot flush the folder to the disk");
+  must(take_name(own, path), "cannot give the folder this name");
+  must(sync_folder(folder.c_str()),
+       "it is in place, but the folder that it is in cannot be flushed, so that a power failure "
+       "may take it away");
+  remove_folder(own);  // of the checkpoint that had the name, if any
+}
+
+/// What has failed, and what is left.
+template <class = void>
+[[noreturn]] void fail_to_write(std::string const& folder, std::int64_t step,
+                                std::string const& problem) {
+  auto const complete = complete_checkpoints(folder);
+  throw FileError{in_folder(folder, checkpoint_name(step)),
+                  "this checkpoint was not written: " + problem +
+                      (complete.empty() ? "; there is no other in the folder"
+                                        : "; the newest that is complete is " +
+                                              checkpoint_name(complete.back()))};
+}
+
+/// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
+/// replaced.
+/// @returns its path
+/// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
+///                    checkpoints are as they were
+template <class = void>
+std::string write_checkpoint_folder(std::string const& folder, CheckpointContents const& contents,
+                                    NonFinite non_finite = NonFinite::refused) {
+  std::string path = in_folder(folder, checkpoint_name(contents.about.step));
+  std::string const own = path + std::string{temporary_suffix};
+  if (non_finite == NonFinite::refused) {
+    check_finite(path, contents.tensors);
+  }
+  try {
+    make_folders(own);
+    CheckpointShares const shares{contents.tensors, 1};
+    finish_folder(folder, contents, shares, write_share(own, contents, shares, 0));
+  } catch (FileError const& error) {
+    remove_folder(own);  // which may have filled the disk
+    fail_to_write(folder, contents.about.step, error.what());
+  }
+  remove_unfinished(folder, contents.about.step);
+  return path;
+}
+
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -42940,6 +44050,49 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 
 }  // namespace detail
 
+namespace detail {
+
+/// All tensors of a checkpoint. Those of the position are views of @p position, which outlives
+/// them.
+template <class T>
+std::vector<TensorView> all_checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
+                                               std::vector<std::string> const& state_names,
+                                               TrainingPosition& position,
+                                               std::vector<NamedState<T>> const& states) {
+  auto const once = each_once(parameters);
+  std::vector<TensorView> tensors = checkpoint_tensors(once, state_names);
+  for (TensorView const& tensor : average_tensors(once)) {
+    tensors.push_back(tensor);
+  }
+  for (NamedState<T> const& state : states) {
+    tensors.push_back(view_of(state.name, {2, {position.streams, state.numbers}},
+                              std::span<T const>{state.value}));
+  }
+  for (PositionField const& field : position_fields) {
+    tensors.push_back(
+        view_of(field.name, vector_shape(1), std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  if (position.has_learning_rate()) {
+    tensors.push_back(view_of(learning_rate_field, vector_shape(1),
+                              std::span<double>{&position.learning_rate, 1}));
+  }
+  if (position.scaling.on()) {
+    tensors.push_back(
+        view_of(loss_scale_field, vector_shape(1), std::span<float>{&position.scaling.scale, 1}));
+    for (ScalingField const& field : scaling_fields) {
+      tensors.push_back(view_of(field.name, vector_shape(1),
+                                std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
+    }
+  }
+  return tensors;
+}
+
+inline SafetensorsMetadata checkpoint_metadata(std::string const& optimizer) {
+  return {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}};
+}
+
+}  // namespace detail
+
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
 /// @throws FileError  anything fails, or a number is inf or nan and refused; the old file is
 /// untouched
@@ -42948,38 +44101,34 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
                      std::vector<std::string> const& state_names, TrainingPosition position,
                      std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
                      std::vector<NamedState<T>> const& states = {}) {
-  auto const once = detail::each_once(parameters);
-  std::vector<TensorView> tensors = detail::checkpoint_tensors(once, state_names);
-  for (TensorView const& tensor : detail::average_tensors(once)) {
-    tensors.push_back(tensor);
-  }
-  for (NamedState<T> const& state : states) {
-    tensors.push_back(detail::view_of(state.name, {2, {position.streams, state.numbers}},
-                                      std::span<T const>{state.value}));
-  }
-  for (detail::PositionField const& field : detail::position_fields) {
-    tensors.push_back(detail::view_of(field.name, vector_shape(1),
-                                      std::span<std::int64_t>{&(position.*field.field), 1}));
-  }
-  if (position.has_learning_rate()) {
-    tensors.push_back(detail::view_of(detail::learning_rate_field, vector_shape(1),
-                                      std::span<double>{&position.learning_rate, 1}));
-  }
-  if (position.scaling.on()) {
-    tensors.push_back(detail::view_of(detail::loss_scale_field, vector_shape(1),
-                                      std::span<float>{&position.scaling.scale, 1}));
-    for (detail::ScalingField const& field : detail::scaling_fields) {
-      tensors.push_back(
-          detail::view_of(field.name, vector_shape(1),
-                          std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
-    }
-  }
+  auto const tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states);
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }
-  write_safetensors(
-      path, tensors,
-      with_checksums(tensors, {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}}));
+  write_safetensors(path, tensors, with_checksums(tensors, detail::checkpoint_metadata(optimizer)));
+}
+
+/// Writes it into @p folder, as a folder; which gives one of that step its name only when the new
+/// one is whole and synced.
+/// @returns its path
+/// @throws FileError  anything fails, or a number is inf or nan and refused; complete checkpoints
+///                    are untouched
+template <class T>
+std::string save_in_folder(std::string const& folder,
+                           std::vector<NamedParameter<T>> const& parameters,
+                           std::vector<std::string> const& state_names, TrainingPosition position,
+                           std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
+                           std::vector<NamedState<T>> const& states = {}) {
+  return detail::write_checkpoint_folder(
+      folder,
+      {.tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states),
+       .metadata = detail::checkpoint_metadata(optimizer),
+       .about = {.step = position.step,
+                 .epoch = position.epoch,
+                 .position = position.position,
+                 .seed = static_cast<std::uint64_t>(position.seed),
+                 .optimizer = optimizer}},
+      non_finite);
 }
 
 /// Writes parameters and statistics alone; a file of that name is replaced only when the new one is
@@ -43302,28 +44451,111 @@ void export_gpt2(TrainerType const& trainer, std::string const& path,
 /// @file
 /// load_gpt2: the weights of a GPT out of a safetensors file with GPT-2's names.
 
-// ---- tandem/core/printable.hpp
+// ---- tandem/train/checkpoint/folder/read.hpp
 
 /// @file
-/// printable(): what may stand in a message of text that came from outside.
+/// Tensors of a checkpoint or of a model: one safetensors file, or a folder of them.
 
 namespace tandem::detail {
 
-/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
-/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
+/// The text of a small file.
 template <class = void>  // compiled where it is called, not by every include
-std::string printable(std::string_view text, std::size_t most = 256) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string shown;
-  for (char const c : text.substr(0, most)) {
-    auto const byte = static_cast<unsigned char>(c);
-    if (byte >= 32 && byte < 127) {
-      shown += c;
+std::string read_small_text(std::string const& path) {
+  FileBytes const file = read_whole_file(path);
+  return {reinterpret_cast<char const*>(file.bytes.get()), file.size};
+}
+
+/// A file of a checkpoint, which must be what tandem.json says.
+template <class = void>
+FileBytes read_summed(std::string const& folder, FileSum const& noted) {
+  std::string const path = in_folder(folder, noted.name);
+  FileBytes file = read_whole_file(path);
+  if (file.size != noted.bytes) {
+    throw FileError{path, "it has " + std::to_string(file.size) + " bytes, but " +
+                              std::to_string(noted.bytes) +
+                              " were written; take another copy of "
+                              "the checkpoint, or an earlier one"};
+  }
+  if (std::uint32_t const now = crc32c(file.span()); now != noted.crc32c) {
+    static_cast<void>(
+        Safetensors::parse_checked(file.span(), path));  // names the tensor, if it can
+    throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
+                              ", but it was written with " + hex_of_sum(noted.crc32c) +
+                              "; take another copy of the checkpoint, or an earlier one"};
+  }
+  return file;
+}
+
+/// A folder that was written by tandem.
+template <class = void>
+Safetensors read_checkpoint_folder(std::string const& folder) {
+  std::string const about = in_folder(folder, manifest_name);
+  CheckpointManifest const manifest = read_manifest(read_small_text(about), about);
+  std::vector<Safetensors> parts;
+  std::vector<IndexEntry> index;
+  for (FileSum const& noted : manifest.files) {
+    FileBytes file = read_summed(folder, noted);
+    std::string const path = in_folder(folder, noted.name);
+    if (noted.name == index_name) {
+      index = read_index({reinterpret_cast<char const*>(file.bytes.get()), file.size}, path);
     } else {
-      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
+      parts.push_back(Safetensors::parse(std::move(file), path));
     }
   }
-  return text.size() > most ? shown + "..." : shown;
+  Safetensors all = Safetensors::join(std::move(parts), folder);
+  TensorView const* const step = all.find("tandem.step");
+  if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
+    std::int64_t value;
+    std::memcpy(&value, step->data.data(), sizeof value);
+    if (value != manifest.step) {
+      throw FileError{folder, "the tensors are of step " + std::to_string(value) +
+                                  ", but tandem.json of step " + std::to_string(manifest.step) +
+                                  "; files of two checkpoints were mixed"};
+    }
+  }
+  for (IndexEntry const& entry : index) {
+    static_cast<void>(all.at(entry.tensor));
+  }
+  return all;
+}
+
+/// A folder of a model as Hugging Face's tools write it: an index and its files.
+template <class = void>
+Safetensors read_indexed_folder(std::string const& folder) {
+  std::string const path = in_folder(folder, index_name);
+  std::vector<IndexEntry> const index = read_index(read_small_text(path), path);
+  std::vector<Safetensors> parts;
+  for (std::string const& name : files_of(index)) {
+    parts.push_back(Safetensors::read(in_folder(folder, name)));
+  }
+  Safetensors all = Safetensors::join(std::move(parts), folder);
+  for (IndexEntry const& entry : index) {
+    static_cast<void>(all.at(entry.tensor));
+  }
+  return all;
+}
+
+/// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
+/// model's with an index.
+/// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
+///                    is none of these
+template <class = void>
+Safetensors read_tensors(std::string const& path) {
+  if (!is_folder(path)) {
+    return Safetensors::read(path);
+  }
+  if (is_file(in_folder(path, manifest_name))) {
+    return read_checkpoint_folder(path);
+  }
+  if (is_file(in_folder(path, index_name))) {
+    return read_indexed_folder(path);
+  }
+  std::vector<std::int64_t> const steps = complete_checkpoints(path);
+  throw FileError{path, steps.empty() ? std::string{"this is a folder without tandem.json or "} +
+                                            index_name + ", so it is no complete checkpoint"
+                                      : "this is a folder of checkpoints; give one of them, of "
+                                        "which the newest is '" +
+                                            in_folder(path, checkpoint_name(steps.back())) + "'"};
 }
 
 }  // namespace tandem::detail
@@ -43599,7 +44831,7 @@ class Gpt2File {
   /// @throws FileError  the file is corrupt, no GPT-2, or one of another size
   template <class = void>  // compiled where it is called, not by every include
   Gpt2File(std::string const& path, GraphView graph)
-      : path_{path}, file_{Safetensors::read(path)}, prefix_{find_prefix()} {
+      : path_{path}, file_{read_tensors(path)}, prefix_{find_prefix()} {
     std::vector<Gpt2Tensor> const names = gpt2_tensors(graph);
     check_blocks(gpt2_blocks(graph));
     for (std::size_t p = 0; p < names.size(); ++p) {
@@ -44582,7 +45814,7 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
                                     std::vector<std::string> const& state_names,
                                     std::string const& optimizer,
                                     std::vector<NamedState<T>> states = {}, int most = 0) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
   Safetensors const& file = loaded.file;
   std::string const* const writer = file.find_metadata("optimizer");
   if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
@@ -44642,192 +45874,6 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
 
 /// @file
 /// Parameters and statistics out of a safetensors file of whatever floats and names.
-
-// ---- tandem/train/checkpoint/weight_names.hpp
-
-/// @file
-/// WeightNames: how a file names tensors that the network calls otherwise; and FileWeights, a file
-/// read by such names.
-
-namespace tandem {
-
-/// A name in a file, or the parts that it begins with, and what the network has in its place.
-struct Rename {
-  std::string from;
-  std::string to;
-};
-
-/// trainer.load_weights(path, {.prefix = "module.", .rename = {{"fc", "8"}}});
-///
-/// A callable std::string(std::string_view name_in_file) does in its place: it gives the network's
-/// name, or "" for a tensor that is not to be looked at.
-struct WeightNames {
-  /// What stands before the names in the file; a tensor without it keeps its name.
-  std::string prefix{};
-  /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
-  std::vector<Rename> rename{};
-
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string operator()(std::string_view name) const {
-    name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
-    for (Rename const& rule : rename) {
-      std::size_t const size = rule.from.size();
-      if (name.starts_with(rule.from) &&
-          (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
-        return rule.to + std::string{name.substr(size)};
-      }
-    }
-    return std::string{name};
-  }
-};
-
-namespace detail {
-
-/// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
-/// Cost: the product of their lengths.
-template <class = void>
-std::size_t letters_between(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) {
-    row[j] = j;
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      std::size_t const exchanged = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({exchanged, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
-                                                      "second."};
-
-/// The tensors of a file under the names of a network.
-class FileWeights {
- public:
-  /// @param file   outlives this
-  /// @param names  names(name_in_file), as WeightNames
-  /// @throws FileError  two tensors have one name
-  template <class Names>
-  FileWeights(Safetensors const& file, std::string const& path, Names const& names) : path_{path} {
-    for (TensorView const& tensor : file.tensors()) {
-      std::string name = names(std::string_view{tensor.name});
-      if (!name.empty()) {
-        entries_.push_back({std::move(name), &tensor});
-      }
-    }
-    std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
-      return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
-    });
-    for (std::size_t i = 1; i < entries_.size(); ++i) {
-      if (entries_[i].name == entries_[i - 1].name) {
-        throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
-                                   printable(entries_[i].tensor->name) + "' are both '" +
-                                   printable(entries_[i].name) +
-                                   "' by the prefix and the renames that were given; leave one out "
-                                   "by a name of \"\", or rename it otherwise"};
-      }
-    }
-  }
-
-  /// Of this name of the network's, or null; and it is used.
-  template <class = void>
-  TensorView const* take(std::string_view name) {
-    auto const at = std::lower_bound(
-        entries_.begin(), entries_.end(), name,
-        [](Entry const& entry, std::string_view n) { return std::string_view{entry.name} < n; });
-    if (at == entries_.end() || at->name != name) {
-      return nullptr;
-    }
-    at->used = true;
-    return at->tensor;
-  }
-
-  /// Names in the file of those that were not taken, in the order of the network's names, but for
-  /// what else a checkpoint has: optimizer states, position, averages, a second model.
-  template <class = void>
-  [[nodiscard]] std::vector<std::string> unused() const {
-    std::vector<std::string> list;
-    for (Entry const& entry : entries_) {
-      bool const known =
-          std::any_of(std::begin(beside_weights), std::end(beside_weights),
-                      [&](std::string_view start) { return entry.name.starts_with(start); });
-      if (!entry.used && !known) {
-        list.push_back(entry.tensor->name);
-      }
-    }
-    return list;
-  }
-
-  /// @param missing  names of the network's, one or more
-  template <class = void>
-  [[noreturn]] void fail_of(std::vector<std::string> const& missing) const {
-    bool const one = missing.size() == 1;
-    std::string text =
-        (one ? "tensor " : "tensors ") + list_of(missing) + (one ? " is missing" : " are missing");
-    std::vector<std::string> const others = unused();
-    if (others.empty()) {
-      throw FileError{path_, text + ", and nothing else is in the file: it is of another network"};
-    }
-    std::string const near = nearest(missing.front(), others);
-    std::string const before = prefix_of(near, missing.front());
-    text += "; the file has " + list_of(others) + " besides, of which '" + printable(near) +
-            "' is nearest to '" + missing.front() + "': ";
-    text += before.empty() ? "give load_weights(path, {.rename = {{in the file, in the network}}}) "
-                             "if that is it, else the file is of another network"
-                           : "give load_weights(path, {.prefix = \"" + printable(before) + "\"})";
-    throw FileError{path_, text};
-  }
-
- private:
-  struct Entry {
-    std::string name;  // the network's
-    TensorView const* tensor;
-    bool used = false;
-  };
-
-  template <class = void>
-  static std::string list_of(std::vector<std::string> const& names) {
-    constexpr std::size_t most = 3;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
-      text += (i == 0 ? "'" : ", '") + printable(names[i]) + "'";
-    }
-    return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
-                               : text;
-  }
-  // What stands before @p wanted in @p name, which ends with it behind a dot; else "".
-  template <class = void>
-  static std::string prefix_of(std::string_view name, std::string_view wanted) {
-    bool const ends = name.size() > wanted.size() && name.ends_with(wanted) &&
-                      name[name.size() - wanted.size() - 1] == '.';
-    return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
-  }
-  template <class = void>
-  static std::string nearest(std::string_view wanted, std::vector<std::string> const& names) {
-    std::size_t least = 0;
-    std::string const* best = nullptr;
-    for (std::string const& name : names) {
-      std::size_t const letters =
-          prefix_of(name, wanted).empty() ? 1 + letters_between(name, wanted) : 0;
-      if (best == nullptr || letters < least) {
-        best = &name;
-        least = letters;
-      }
-    }
-    return *best;
-  }
-
-  std::string path_;
-  std::vector<Entry> entries_;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -44940,7 +45986,7 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks,
                                     Names const& names) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
   detail::FileWeights file{loaded.file, path, names};
   std::vector<NamedParameter<T>> const model = without_prefix(whole);
   std::vector<TensorView const*> const found = detail::take_all(file, path, model);
@@ -50109,6 +51155,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                     optimizer_name(options_.optimizer), non_finite, states);
   }
 
+  /// Writes a checkpoint as a folder, `<folder>/step-000420`, which appears whole or not at all;
+  /// one of this step is replaced, no other touched. Otherwise as save().
+  /// @returns its path, in every process
+  /// @throws FileError  as save() does
+  std::string save_in(std::string const& folder, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("save_in()");
+    auto const states =
+        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
+    if (!leads()) {
+      return detail::in_folder(folder, detail::checkpoint_name(position_.step));
+    }
+    return save_in_folder(folder, replicas().whole(), state_names(options_.optimizer), position_,
+                          optimizer_name(options_.optimizer), non_finite, states);
+  }
+
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
   /// strategy trains two, the mean of both; where weights are averaged, the averages.
   /// @throws FileError  as save() does
@@ -50122,8 +51183,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     }
   }
 
-  /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
-  /// options are the same. On an error, of whichever process, nothing has changed.
+  /// Continues where a checkpoint, a file or a folder, stopped, whatever strategy wrote it; resumes
+  /// exactly if the options are the same. On an error, of whichever process, nothing has changed.
   void load(std::string const& path) {
     auto const call = one_call_.begin("load()", OneCall::trains);
     auto loaded = replicas().load(path, [&] {
@@ -50383,86 +51444,6 @@ int run(TrainerOptions options, Work&& work) try {
 
 /// @file
 /// The bytes of TensorBoard's event files: Event messages of scalars, each a TFRecord with sums.
-
-// ---- tandem/core/crc32c.hpp
-
-/// @file
-/// Crc32c: the 32-bit sum of Castagnoli's polynomial, which file formats and disks use.
-///
-/// Finds each change of up to 32 neighbouring bits; of other damage one in 2^32 is missed.
-/// Source: RFC 3720, appendix B.4; eight bytes at once by Kounavis, Berry, "A systematic approach
-///         to building high performance, software-based, CRC generators", ISCC 2005.
-
-namespace tandem {
-
-namespace detail {
-
-struct Crc32cTables {
-  std::array<std::array<std::uint32_t, 256>, 8> of{};  ///< of a byte with so many zeros behind it
-};
-
-constexpr Crc32cTables crc32c_tables() {
-  Crc32cTables tables;
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t sum = byte;
-    for (int bit = 0; bit < 8; ++bit) {
-      sum = (sum >> 1) ^ (0x82F63B78U & (0U - (sum & 1U)));
-    }
-    tables.of[0][byte] = sum;
-  }
-  for (std::size_t zeros = 1; zeros < 8; ++zeros) {
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-      std::uint32_t const before = tables.of[zeros - 1][byte];
-      tables.of[zeros][byte] = (before >> 8) ^ tables.of[0][before & 0xFFU];
-    }
-  }
-  return tables;
-}
-
-template <class = void>  // made where it is used, not by every include
-inline constexpr Crc32cTables crc32c_table = crc32c_tables();
-
-}  // namespace detail
-
-/// Takes bytes piece by piece; how they are cut does not matter.
-class Crc32c {
- public:
-  /// Appends @p bytes.
-  template <class = void>  // compiled where it is called, not by every include
-  void add(std::span<std::byte const> bytes) noexcept {
-    auto const& table = detail::crc32c_table<>.of;
-    std::uint32_t sum = sum_;
-    std::byte const* at = bytes.data();
-    std::size_t left = bytes.size();
-    auto const byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(at[i]); };
-    for (; left >= 8; left -= 8, at += 8) {
-      std::uint32_t const low = sum ^ (byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24);
-      sum = table[7][low & 0xFFU] ^ table[6][low >> 8 & 0xFFU] ^ table[5][low >> 16 & 0xFFU] ^
-            table[4][low >> 24] ^ table[3][byte(4)] ^ table[2][byte(5)] ^ table[1][byte(6)] ^
-            table[0][byte(7)];
-    }
-    for (; left > 0; --left, ++at) {
-      sum = (sum >> 8) ^ table[0][(sum ^ byte(0)) & 0xFFU];
-    }
-    sum_ = sum;
-  }
-
-  /// The sum of all bytes so far; more may follow.
-  [[nodiscard]] std::uint32_t digest() const noexcept { return ~sum_; }
-
- private:
-  std::uint32_t sum_ = 0xFFFFFFFFU;
-};
-
-/// Of @p bytes alone.
-template <class = void>
-[[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
-  Crc32c sum;
-  sum.add(bytes);
-  return sum.digest();
-}
-
-}  // namespace tandem
 
 namespace tandem::detail {
 
@@ -50827,7 +51808,7 @@ template <class T, class Names>
 LoadedCheckpoint<T> read_model(std::string const& path, GraphView network,
                                std::vector<NamedParameter<T>> const& to, WhichModel which,
                                Names const& names) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  LoadedCheckpoint<T> loaded{.file = read_tensors(path), .copies = {}};
   FileWeights file{loaded.file, path, names};
   std::vector<TensorView const*> const first = take_all(file, path, to);
   check_shared(file, path, network);

@@ -363,6 +363,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                     optimizer_name(options_.optimizer), non_finite, states);
   }
 
+  /// Writes a checkpoint as a folder, `<folder>/step-000420`, which appears whole or not at all;
+  /// one of this step is replaced, no other touched. Otherwise as save().
+  /// @returns its path, in every process
+  /// @throws FileError  as save() does
+  std::string save_in(std::string const& folder, NonFinite non_finite = NonFinite::refused) const {
+    auto const call = one_call_.begin("save_in()");
+    auto const states =
+        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
+    if (!leads()) {
+      return detail::in_folder(folder, detail::checkpoint_name(position_.step));
+    }
+    return save_in_folder(folder, replicas().whole(), state_names(options_.optimizer), position_,
+                          optimizer_name(options_.optimizer), non_finite, states);
+  }
+
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
   /// strategy trains two, the mean of both; where weights are averaged, the averages.
   /// @throws FileError  as save() does
@@ -376,8 +391,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     }
   }
 
-  /// Continues where a checkpoint stopped, whatever strategy wrote it; resumes exactly if the
-  /// options are the same. On an error, of whichever process, nothing has changed.
+  /// Continues where a checkpoint, a file or a folder, stopped, whatever strategy wrote it; resumes
+  /// exactly if the options are the same. On an error, of whichever process, nothing has changed.
   void load(std::string const& path) {
     auto const call = one_call_.begin("load()", OneCall::trains);
     auto loaded = replicas().load(path, [&] {

@@ -113,6 +113,16 @@ class JsonReader {
     return value;
   }
 
+  /// Passes over a string or such an integer.
+  void scalar() {
+    skip_blanks();
+    if (peek() == '"') {
+      static_cast<void>(string());
+    } else {
+      static_cast<void>(natural());
+    }
+  }
+
   /// Checks that only blanks are left.
   void end() {
     skip_blanks();

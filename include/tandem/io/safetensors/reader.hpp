@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,11 +40,53 @@ class Safetensors {
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static Safetensors read(std::string const& path) {
     detail::FileBytes file = detail::read_whole_file(path);
-    Safetensors parsed = parse(file.span(), path);
+    Safetensors parsed = parse_checked(file.span(), path);
+    parsed.owned_.push_back(std::move(file.bytes));
+    return parsed;
+  }
+
+  /// Likewise of bytes that have been read, as parse().
+  template <class = void>
+  [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
+                                                 std::string const& path) {
+    Safetensors parsed = parse(bytes, path);
     check_checksums(
         parsed.metadata_, [&](std::string const& name) { return parsed.find(name); }, path);
-    parsed.owned_ = std::move(file.bytes);
     return parsed;
+  }
+
+  /// Parses @p file, which the result owns; checksums are not looked at.
+  /// @throws FileError  as parse() does
+  template <class = void>
+  [[nodiscard]] static Safetensors parse(detail::FileBytes file, std::string const& path) {
+    Safetensors parsed = parse(file.span(), path);
+    parsed.owned_.push_back(std::move(file.bytes));
+    return parsed;
+  }
+
+  /// The tensors of all @p parts, in their order, and the metadata of the first, but for checksums.
+  /// @param path  names them in errors
+  /// @throws FileError  there are no parts, or a tensor is in two of them
+  template <class = void>
+  [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts, std::string const& path) {
+    if (parts.empty()) {
+      throw FileError{path, "there is no file of tensors"};
+    }
+    Safetensors all{path, std::move(parts[0].metadata_)};
+    std::erase_if(all.metadata_, [](auto const& m) { return detail::is_checksum_key(m.first); });
+    std::vector<std::string_view> names;
+    for (Safetensors& part : parts) {
+      std::move(part.tensors_.begin(), part.tensors_.end(), std::back_inserter(all.tensors_));
+      std::move(part.owned_.begin(), part.owned_.end(), std::back_inserter(all.owned_));
+    }
+    for (TensorView const& tensor : all.tensors_) {
+      names.push_back(tensor.name);
+    }
+    if (auto const name = detail::find_duplicate(names)) {
+      throw FileError{path, "the tensor " + detail::json_quoted(*name) + " is in two files"};
+    }
+    all.sort_names();
+    return all;
   }
 
   /// Parses @p bytes, which must outlive the result; @p path names them in errors.
@@ -183,7 +226,7 @@ class Safetensors {
   SafetensorsMetadata metadata_;
   std::vector<TensorView> tensors_;
   std::vector<std::size_t> by_name_;
-  std::unique_ptr<std::byte[]> owned_;  // null after parse(): then the caller owns the bytes
+  std::vector<std::unique_ptr<std::byte[]>> owned_;  // none where the caller owns the bytes
 };
 
 }  // namespace tandem

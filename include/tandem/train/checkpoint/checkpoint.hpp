@@ -26,6 +26,7 @@
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/check_finite.hpp>
+#include <tandem/train/checkpoint/folder/write.hpp>
 
 namespace tandem {
 
@@ -120,6 +121,49 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 
 }  // namespace detail
 
+namespace detail {
+
+/// All tensors of a checkpoint. Those of the position are views of @p position, which outlives
+/// them.
+template <class T>
+std::vector<TensorView> all_checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
+                                               std::vector<std::string> const& state_names,
+                                               TrainingPosition& position,
+                                               std::vector<NamedState<T>> const& states) {
+  auto const once = each_once(parameters);
+  std::vector<TensorView> tensors = checkpoint_tensors(once, state_names);
+  for (TensorView const& tensor : average_tensors(once)) {
+    tensors.push_back(tensor);
+  }
+  for (NamedState<T> const& state : states) {
+    tensors.push_back(view_of(state.name, {2, {position.streams, state.numbers}},
+                              std::span<T const>{state.value}));
+  }
+  for (PositionField const& field : position_fields) {
+    tensors.push_back(
+        view_of(field.name, vector_shape(1), std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  if (position.has_learning_rate()) {
+    tensors.push_back(view_of(learning_rate_field, vector_shape(1),
+                              std::span<double>{&position.learning_rate, 1}));
+  }
+  if (position.scaling.on()) {
+    tensors.push_back(
+        view_of(loss_scale_field, vector_shape(1), std::span<float>{&position.scaling.scale, 1}));
+    for (ScalingField const& field : scaling_fields) {
+      tensors.push_back(view_of(field.name, vector_shape(1),
+                                std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
+    }
+  }
+  return tensors;
+}
+
+inline SafetensorsMetadata checkpoint_metadata(std::string const& optimizer) {
+  return {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}};
+}
+
+}  // namespace detail
+
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
 /// @throws FileError  anything fails, or a number is inf or nan and refused; the old file is
 /// untouched
@@ -128,38 +172,34 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
                      std::vector<std::string> const& state_names, TrainingPosition position,
                      std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
                      std::vector<NamedState<T>> const& states = {}) {
-  auto const once = detail::each_once(parameters);
-  std::vector<TensorView> tensors = detail::checkpoint_tensors(once, state_names);
-  for (TensorView const& tensor : detail::average_tensors(once)) {
-    tensors.push_back(tensor);
-  }
-  for (NamedState<T> const& state : states) {
-    tensors.push_back(detail::view_of(state.name, {2, {position.streams, state.numbers}},
-                                      std::span<T const>{state.value}));
-  }
-  for (detail::PositionField const& field : detail::position_fields) {
-    tensors.push_back(detail::view_of(field.name, vector_shape(1),
-                                      std::span<std::int64_t>{&(position.*field.field), 1}));
-  }
-  if (position.has_learning_rate()) {
-    tensors.push_back(detail::view_of(detail::learning_rate_field, vector_shape(1),
-                                      std::span<double>{&position.learning_rate, 1}));
-  }
-  if (position.scaling.on()) {
-    tensors.push_back(detail::view_of(detail::loss_scale_field, vector_shape(1),
-                                      std::span<float>{&position.scaling.scale, 1}));
-    for (detail::ScalingField const& field : detail::scaling_fields) {
-      tensors.push_back(
-          detail::view_of(field.name, vector_shape(1),
-                          std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
-    }
-  }
+  auto const tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states);
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }
-  write_safetensors(
-      path, tensors,
-      with_checksums(tensors, {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}}));
+  write_safetensors(path, tensors, with_checksums(tensors, detail::checkpoint_metadata(optimizer)));
+}
+
+/// Writes it into @p folder, as a folder; which gives one of that step its name only when the new
+/// one is whole and synced.
+/// @returns its path
+/// @throws FileError  anything fails, or a number is inf or nan and refused; complete checkpoints
+///                    are untouched
+template <class T>
+std::string save_in_folder(std::string const& folder,
+                           std::vector<NamedParameter<T>> const& parameters,
+                           std::vector<std::string> const& state_names, TrainingPosition position,
+                           std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
+                           std::vector<NamedState<T>> const& states = {}) {
+  return detail::write_checkpoint_folder(
+      folder,
+      {.tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states),
+       .metadata = detail::checkpoint_metadata(optimizer),
+       .about = {.step = position.step,
+                 .epoch = position.epoch,
+                 .position = position.position,
+                 .seed = static_cast<std::uint64_t>(position.seed),
+                 .optimizer = optimizer}},
+      non_finite);
 }
 
 /// Writes parameters and statistics alone; a file of that name is replaced only when the new one is

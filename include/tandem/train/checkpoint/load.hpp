@@ -21,6 +21,7 @@
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/io/safetensors/numbers.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/checkpoint/folder/read.hpp>
 #include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 
@@ -191,7 +192,7 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
                                     std::vector<std::string> const& state_names,
                                     std::string const& optimizer,
                                     std::vector<NamedState<T>> states = {}, int most = 0) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
   Safetensors const& file = loaded.file;
   std::string const* const writer = file.find_metadata("optimizer");
   if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names

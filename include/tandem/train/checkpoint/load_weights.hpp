@@ -18,6 +18,7 @@
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/io/safetensors/all.hpp>
+#include <tandem/train/checkpoint/folder/read.hpp>
 #include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/checkpoint/weight_names.hpp>
@@ -133,7 +134,7 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks,
                                     Names const& names) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
   detail::FileWeights file{loaded.file, path, names};
   std::vector<NamedParameter<T>> const model = without_prefix(whole);
   std::vector<TensorView const*> const found = detail::take_all(file, path, model);

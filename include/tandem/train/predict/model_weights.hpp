@@ -14,6 +14,7 @@
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/train/checkpoint/folder/read.hpp>
 #include <tandem/train/checkpoint/load_weights.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 
@@ -25,7 +26,7 @@ template <class T, class Names>
 LoadedCheckpoint<T> read_model(std::string const& path, GraphView network,
                                std::vector<NamedParameter<T>> const& to, WhichModel which,
                                Names const& names) {
-  LoadedCheckpoint<T> loaded{.file = Safetensors::read(path), .copies = {}};
+  LoadedCheckpoint<T> loaded{.file = read_tensors(path), .copies = {}};
   FileWeights file{loaded.file, path, names};
   std::vector<TensorView const*> const first = take_all(file, path, to);
   check_shared(file, path, network);

@@ -18,6 +18,7 @@
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/io/safetensors/numbers.hpp>
 #include <tandem/io/safetensors/reader.hpp>
+#include <tandem/train/checkpoint/folder/read.hpp>
 #include <tandem/train/checkpoint/gpt2/names.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
 
@@ -31,7 +32,7 @@ class Gpt2File {
   /// @throws FileError  the file is corrupt, no GPT-2, or one of another size
   template <class = void>  // compiled where it is called, not by every include
   Gpt2File(std::string const& path, GraphView graph)
-      : path_{path}, file_{Safetensors::read(path)}, prefix_{find_prefix()} {
+      : path_{path}, file_{read_tensors(path)}, prefix_{find_prefix()} {
     std::vector<Gpt2Tensor> const names = gpt2_tensors(graph);
     check_blocks(gpt2_blocks(graph));
     for (std::size_t p = 0; p < names.size(); ++p) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Tensors of a checkpoint or of a model: one safetensors file, or a folder of them.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/io/safetensors/all.hpp>
+#include <tandem/train/checkpoint/folder/index.hpp>
+#include <tandem/train/checkpoint/folder/manifest.hpp>
+#include <tandem/train/checkpoint/folder/names.hpp>
+
+namespace tandem::detail {
+
+/// The text of a small file.
+template <class = void>  // compiled where it is called, not by every include
+std::string read_small_text(std::string const& path) {
+  FileBytes const file = read_whole_file(path);
+  return {reinterpret_cast<char const*>(file.bytes.get()), file.size};
+}
+
+/// A file of a checkpoint, which must be what tandem.json says.
+template <class = void>
+FileBytes read_summed(std::string const& folder, FileSum const& noted) {
+  std::string const path = in_folder(folder, noted.name);
+  FileBytes file = read_whole_file(path);
+  if (file.size != noted.bytes) {
+    throw FileError{path, "it has " + std::to_string(file.size) + " bytes, but " +
+                              std::to_string(noted.bytes) +
+                              " were written; take another copy of "
+                              "the checkpoint, or an earlier one"};
+  }
+  if (std::uint32_t const now = crc32c(file.span()); now != noted.crc32c) {
+    static_cast<void>(
+        Safetensors::parse_checked(file.span(), path));  // names the tensor, if it can
+    throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
+                              ", but it was written with " + hex_of_sum(noted.crc32c) +
+                              "; take another copy of the checkpoint, or an earlier one"};
+  }
+  return file;
+}
+
+/// A folder that was written by tandem.
+template <class = void>
+Safetensors read_checkpoint_folder(std::string const& folder) {
+  std::string const about = in_folder(folder, manifest_name);
+  CheckpointManifest const manifest = read_manifest(read_small_text(about), about);
+  std::vector<Safetensors> parts;
+  std::vector<IndexEntry> index;
+  for (FileSum const& noted : manifest.files) {
+    FileBytes file = read_summed(folder, noted);
+    std::string const path = in_folder(folder, noted.name);
+    if (noted.name == index_name) {
+      index = read_index({reinterpret_cast<char const*>(file.bytes.get()), file.size}, path);
+    } else {
+      parts.push_back(Safetensors::parse(std::move(file), path));
+    }
+  }
+  Safetensors all = Safetensors::join(std::move(parts), folder);
+  TensorView const* const step = all.find("tandem.step");
+  if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
+    std::int64_t value;
+    std::memcpy(&value, step->data.data(), sizeof value);
+    if (value != manifest.step) {
+      throw FileError{folder, "the tensors are of step " + std::to_string(value) +
+                                  ", but tandem.json of step " + std::to_string(manifest.step) +
+                                  "; files of two checkpoints were mixed"};
+    }
+  }
+  for (IndexEntry const& entry : index) {
+    static_cast<void>(all.at(entry.tensor));
+  }
+  return all;
+}
+
+/// A folder of a model as Hugging Face's tools write it: an index and its files.
+template <class = void>
+Safetensors read_indexed_folder(std::string const& folder) {
+  std::string const path = in_folder(folder, index_name);
+  std::vector<IndexEntry> const index = read_index(read_small_text(path), path);
+  std::vector<Safetensors> parts;
+  for (std::string const& name : files_of(index)) {
+    parts.push_back(Safetensors::read(in_folder(folder, name)));
+  }
+  Safetensors all = Safetensors::join(std::move(parts), folder);
+  for (IndexEntry const& entry : index) {
+    static_cast<void>(all.at(entry.tensor));
+  }
+  return all;
+}
+
+/// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
+/// model's with an index.
+/// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
+///                    is none of these
+template <class = void>
+Safetensors read_tensors(std::string const& path) {
+  if (!is_folder(path)) {
+    return Safetensors::read(path);
+  }
+  if (is_file(in_folder(path, manifest_name))) {
+    return read_checkpoint_folder(path);
+  }
+  if (is_file(in_folder(path, index_name))) {
+    return read_indexed_folder(path);
+  }
+  std::vector<std::int64_t> const steps = complete_checkpoints(path);
+  throw FileError{path, steps.empty() ? std::string{"this is a folder without tandem.json or "} +
+                                            index_name + ", so it is no complete checkpoint"
+                                      : "this is a folder of checkpoints; give one of them, of "
+                                        "which the newest is '" +
+                                            in_folder(path, checkpoint_name(steps.back())) + "'"};
+}
+
+}  // namespace tandem::detail

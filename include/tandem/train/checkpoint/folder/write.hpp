@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Writes a checkpoint as a folder, which appears whole or not at all.
+///
+/// In step-000420.tmp/: the tensors' files, then the index, then tandem.json, each flushed to the
+/// disk; the folder is flushed, renamed to step-000420/, and the folder that it is in flushed. What
+/// dies before the rename leaves the checkpoints that were there, and a .tmp that nobody reads.
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/safetensors/all.hpp>
+#include <tandem/io/synced_file.hpp>
+#include <tandem/train/checkpoint/check_finite.hpp>
+#include <tandem/train/checkpoint/folder/index.hpp>
+#include <tandem/train/checkpoint/folder/manifest.hpp>
+#include <tandem/train/checkpoint/folder/names.hpp>
+#include <tandem/train/checkpoint/folder/shares.hpp>
+
+namespace tandem::detail {
+
+/// What is to be written.
+struct CheckpointContents {
+  std::vector<TensorView> tensors{};  ///< all, in the same order in all processes
+  SafetensorsMetadata metadata{};     ///< of each file
+  CheckpointManifest about{};         ///< but for the files
+};
+
+/// One file of these tensors.
+template <class = void>  // compiled where it is called, not by every include
+FileSum write_tensor_file(std::string const& folder, std::string const& name,
+                          std::vector<TensorView> const& tensors,
+                          SafetensorsMetadata const& metadata) {
+  std::vector<TensorSpec> specs;
+  for (TensorView const& tensor : tensors) {
+    specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+  }
+  SyncedFile file{folder, name};
+  std::string const header = write_safetensors_header(specs, with_checksums(tensors, metadata));
+  file.write(std::as_bytes(std::span{header}));
+  for (TensorView const& tensor : tensors) {
+    file.write(tensor.data);
+  }
+  return file.finish();
+}
+
+/// The files of one process, in the order of their names.
+template <class = void>
+std::vector<FileSum> write_share(std::string const& folder, CheckpointContents const& contents,
+                                 CheckpointShares const& shares, int process) {
+  std::vector<std::pair<std::string, std::vector<TensorView>>> files;
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    if (shares.owner(i) == process) {
+      auto at = std::find_if(files.begin(), files.end(),
+                             [&](auto const& file) { return file.first == shares.file(i); });
+      if (at == files.end()) {
+        at = files.insert(at, {shares.file(i), {}});
+      }
+      at->second.push_back(contents.tensors[i]);
+    }
+  }
+  std::vector<FileSum> sums;
+  for (auto const& [name, tensors] : files) {
+    sums.push_back(write_tensor_file(folder, name, tensors, contents.metadata));
+  }
+  return sums;
+}
+
+/// The index of the network's tensors.
+template <class = void>
+FileSum write_index_file(std::string const& folder, CheckpointContents const& contents,
+                         CheckpointShares const& shares) {
+  std::vector<IndexEntry> entries;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    TensorView const& tensor = contents.tensors[i];
+    if (is_weight(tensor.name)) {
+      entries.push_back({tensor.name, shares.file(i)});
+      bytes += *tensor_bytes(tensor.dtype, tensor.shape);
+    }
+  }
+  return write_synced(folder, index_name, write_index(entries, bytes));
+}
+
+/// Gives a folder another name; what has that name goes.
+/// @returns 0, or the errno of the call that failed
+template <class = void>
+int take_name(std::string const& from, std::string const& to) {
+  if (!is_folder(to)) {
+    return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+  }
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
+    return 0;
+  }
+  if (errno != EINVAL && errno != ENOSYS) {
+    return errno;
+  }
+  std::string const aside = from + std::string{temporary_suffix};  // a network disk cannot exchange
+  if (std::rename(to.c_str(), aside.c_str()) != 0 || std::rename(from.c_str(), to.c_str()) != 0) {
+    return errno;
+  }
+  remove_folder(aside);
+  return 0;
+}
+
+/// Behind all shares: index and tandem.json are written, and the folder gets its name.
+template <class = void>
+void finish_folder(std::string const& folder, CheckpointContents const& contents,
+                   CheckpointShares const& shares, std::vector<FileSum> files) {
+  std::string const path = in_folder(folder, checkpoint_name(contents.about.step));
+  std::string const own = path + std::string{temporary_suffix};
+  for (std::string const& name : names_in(own)) {  // of an earlier run
+    if (std::none_of(files.begin(), files.end(), [&](auto const& f) { return f.name == name; })) {
+      static_cast<void>(::unlink(in_folder(own, name).c_str()));
+    }
+  }
+  files.push_back(write_index_file(own, contents, shares));
+  CheckpointManifest manifest = contents.about;
+  manifest.files = std::move(files);
+  write_synced(own, manifest_name, write_manifest(manifest));
+  auto const must = [&](int error, char const* what) {
+    if (error != 0) {
+      throw FileError{path, std::string{what} + ": " + std::generic_category().message(error)};
+    }
+  };
+  must(sync_folder(own.c_str()), "cannot flush the folder to the disk");
+  must(take_name(own, path), "cannot give the folder this name");
+  must(sync_folder(folder.c_str()),
+       "it is in place, but the folder that it is in cannot be flushed, so that a power failure "
+       "may take it away");
+  remove_folder(own);  // of the checkpoint that had the name, if any
+}
+
+/// What has failed, and what is left.
+template <class = void>
+[[noreturn]] void fail_to_write(std::string const& folder, std::int64_t step,
+                                std::string const& problem) {
+  auto const complete = complete_checkpoints(folder);
+  throw FileError{in_folder(folder, checkpoint_name(step)),
+                  "this checkpoint was not written: " + problem +
+                      (complete.empty() ? "; there is no other in the folder"
+                                        : "; the newest that is complete is " +
+                                              checkpoint_name(complete.back()))};
+}
+
+/// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
+/// replaced.
+/// @returns its path
+/// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
+///                    checkpoints are as they were
+template <class = void>
+std::string write_checkpoint_folder(std::string const& folder, CheckpointContents const& contents,
+                                    NonFinite non_finite = NonFinite::refused) {
+  std::string path = in_folder(folder, checkpoint_name(contents.about.step));
+  std::string const own = path + std::string{temporary_suffix};
+  if (non_finite == NonFinite::refused) {
+    check_finite(path, contents.tensors);
+  }
+  try {
+    make_folders(own);
+    CheckpointShares const shares{contents.tensors, 1};
+    finish_folder(folder, contents, shares, write_share(own, contents, shares, 0));
+  } catch (FileError const& error) {
+    remove_folder(own);  // which may have filled the disk
+    fail_to_write(folder, contents.about.step, error.what());
+  }
+  remove_unfinished(folder, contents.about.step);
+  return path;
+}
+
+}  // namespace tandem::detail
