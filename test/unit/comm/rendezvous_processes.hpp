@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -92,6 +93,7 @@ class Child {
     ::close(pipe_[0]);
     ::waitpid(process_, nullptr, 0);
   }
+  void send(int signal) const { REQUIRE(::kill(process_, signal) == 0); }
   std::string result() {
     std::string text;
     std::array<char, 512> buffer{};

@@ -115,11 +115,11 @@ inline Nonce make_nonce() {
   return nonce;
 }
 
-/// 32 digits, for names of files.
-inline std::string hex(Nonce const& nonce) {
+/// Two digits a byte.
+inline std::string hex(std::span<std::byte const> bytes) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
-  for (std::byte const byte : nonce) {
+  for (std::byte const byte : bytes) {
     text +=
         {digits[static_cast<std::size_t>(byte) / 16], digits[static_cast<std::size_t>(byte) % 16]};
   }

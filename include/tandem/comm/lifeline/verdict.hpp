@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Verdict: what went wrong first in a program of several processes, the same for all of them.
+
+#include <string>
+
+namespace tandem {
+
+/// The first failure of a program.
+struct Verdict {
+  int process = 0;        ///< that failed
+  int rank = -1;          ///< that failed in it; -1: the process as a whole
+  std::string machine{};  ///< that it is on
+  std::string what{};     ///< the error of the rank, or what became of the process
+
+  /// "process 1 on node7 has ended without a word"; "on node7, process 1: the disk is full"
+  [[nodiscard]] std::string reason() const {
+    std::string const number = std::to_string(process);
+    return rank < 0 ? "process " + number + (machine.empty() ? "" : " on " + machine) + " " + what
+                    : "on " + machine + ", process " + number + ": " + what;
+  }
+
+  friend bool operator==(Verdict const&, Verdict const&) = default;
+};
+
+}  // namespace tandem

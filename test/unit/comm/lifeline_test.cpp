@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// Processes that fail, are killed or stopped, and what all the others learn of it.
+
+#include <doctest/doctest.h>
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <tandem/comm/lifeline/lifeline.hpp>
+
+#include "rendezvous_processes.hpp"
+
+namespace tandem {
+namespace lifeline_test {
+
+using namespace std::chrono_literals;
+
+/// What a process does once it is connected.
+enum class Part { waits, reports, throws, exits, leaves };
+
+/// A program's processes, each with a part, and what they say in the end.
+class Processes {
+ public:
+  /// @param width  0: process 0 is connected with all
+  Processes(std::vector<Part> const& parts, int width = 0,
+            std::chrono::milliseconds silence = 20s) {
+    REQUIRE(::pipe(connected_.data()) == 0);
+    std::string const address = "127.0.0.1:" + std::to_string(test::free_port());
+    for (int p = 0; p < static_cast<int>(parts.size()); ++p) {
+      World const world = test::world_of(static_cast<int>(parts.size()), p, address);
+      Part const part = parts[static_cast<std::size_t>(p)];
+      children_.push_back(std::make_unique<test::Child>(
+          [=, tell = connected_[1]] { return play(world, part, width, silence, tell); }));
+    }
+  }
+  Processes(Processes const&) = delete;
+  Processes& operator=(Processes const&) = delete;
+  ~Processes() {
+    ::close(connected_[0]);
+    ::close(connected_[1]);
+  }
+
+  /// Until all have made their ends.
+  void await_connected() const {
+    char byte = 0;
+    for (std::size_t p = 0; p < children_.size(); ++p) {
+      REQUIRE(::read(connected_[0], &byte, 1) == 1);
+    }
+  }
+
+  void send(int process, int signal) const {
+    children_[static_cast<std::size_t>(process)]->send(signal);
+  }
+  /// The same whether it was still waiting for others or was told later.
+  [[nodiscard]] std::string result(int process) const {
+    std::string const text = children_[static_cast<std::size_t>(process)]->result();
+    std::string const waiting = "error: lifeline: ";
+    return text.rfind(waiting, 0) == 0 ? text.substr(waiting.size()) : text;
+  }
+  /// What all but @p one say, which is one thing.
+  [[nodiscard]] std::string result_but(int one) const {
+    std::string all;
+    for (int p = 0; p < static_cast<int>(children_.size()); ++p) {
+      if (p == one) {
+        continue;
+      }
+      std::string const text = result(p);
+      CAPTURE(p);
+      if (all.empty()) {
+        all = text;
+      }
+      CHECK(text == all);
+    }
+    return all;
+  }
+
+ private:
+  static std::string play(World const& world, Part part, int width,
+                          std::chrono::milliseconds silence, int tell) {
+    std::promise<std::string> heard;
+    LifelineOptions options{.timeout = 20s, .beat = 50ms, .silence = silence};
+    if (width > 0) {
+      options.few = 1;
+      options.width = width;
+    }
+    Lifeline line{world, [&](Verdict const& verdict) { heard.set_value(verdict.reason()); },
+                  options};
+    char const byte = 0;
+    [[maybe_unused]] auto const told = ::write(tell, &byte, 1);
+    switch (part) {
+      case Part::reports:
+        line.report(7, "no \x1b[31mmemory");
+        break;
+      case Part::throws:
+        throw std::runtime_error{"no file"};
+      case Part::exits:
+        ::_exit(0);
+      case Part::leaves:
+        return "left";
+      case Part::waits:
+        break;
+    }
+    auto future = heard.get_future();
+    return future.wait_for(20s) == std::future_status::ready ? future.get() : "nothing";
+  }
+
+  std::array<int, 2> connected_{};
+  std::vector<std::unique_ptr<test::Child>> children_;
+};
+
+std::string on_machine(std::string const& before, std::string const& after) {
+  return before + detail::machine_name() + after;
+}
+
+constexpr Part waits = Part::waits;
+
+TEST_CASE("all processes learn the same of a rank that failed, in a star and in a tree") {
+  for (int const width : {0, 2}) {
+    for (std::size_t const failing : {0U, 1U, 6U}) {
+      CAPTURE(width);
+      CAPTURE(failing);
+      std::vector<Part> parts(7, waits);
+      parts[failing] = Part::reports;
+      Processes const processes{parts, width};
+      CHECK(processes.result_but(-1) ==
+            on_machine("on ", ", process " + std::to_string(failing) + ": no \\x1B[31mmemory"));
+    }
+  }
+}
+
+TEST_CASE("of two failures all take one") {
+  Processes const processes{{waits, Part::reports, waits, Part::reports, waits}, 2};
+  std::string const text = processes.result_but(-1);
+  CHECK(text.find("no \\x1B[31mmemory") != std::string::npos);
+}
+
+TEST_CASE("a process that ends without a word is noticed: exited, or killed") {
+  for (int const width : {0, 2}) {
+    for (std::size_t const ends : {0U, 1U, 4U}) {
+      CAPTURE(width);
+      CAPTURE(ends);
+      std::vector<Part> parts(5, waits);
+      parts[ends] = Part::exits;
+      Processes const processes{parts, width};
+      CHECK(processes.result_but(static_cast<int>(ends)) ==
+            on_machine("process " + std::to_string(ends) + " on ", " has ended without a word"));
+    }
+  }
+  Processes const processes{std::vector<Part>(3, waits)};
+  processes.await_connected();
+  processes.send(2, SIGKILL);
+  CHECK(processes.result_but(2) == on_machine("process 2 on ", " has ended without a word"));
+}
+
+TEST_CASE("a process that is stopped is noticed by its silence") {
+  Processes const processes{std::vector<Part>(3, waits), 0, 3s};
+  processes.await_connected();
+  processes.send(1, SIGSTOP);
+  std::string const text = processes.result(0);
+  CHECK(processes.result(2) == text);
+  CHECK(text == on_machine("process 1 on ", " has not been heard of for 3 s"));
+  processes.send(1, SIGCONT);
+  CHECK(processes.result(1) == text);
+}
+
+TEST_CASE(
+    "a process that an exception ends says so; one that leaves in order is missed by nobody") {
+  Processes const throws{{waits, Part::throws, waits}};
+  CHECK(throws.result_but(1) ==
+        on_machine("process 1 on ", " ends because of an error outside of its ranks"));
+  CHECK(throws.result(1) == "error: no file");
+  Processes const leaves{{Part::leaves, Part::leaves, Part::reports, Part::leaves}};
+  CHECK(leaves.result(0) == "left");
+  CHECK(leaves.result(1) == "left");
+  CHECK(leaves.result(2) == on_machine("on ", ", process 2: no \\x1B[31mmemory"));
+  CHECK(leaves.result(3) == "left");
+}
+
+TEST_CASE("each process but the first has a parent, which counts it among its children") {
+  for (int const processes : {1, 2, 512, 513, 65536}) {
+    detail::LifelineTree const tree{processes};
+    std::vector<int> children(static_cast<std::size_t>(processes), 0);
+    bool below = true;
+    int deepest = 0;
+    for (int p = 1; p < processes; ++p) {
+      below = below && tree.parent(p) >= 0 && tree.parent(p) < p;
+      ++children[static_cast<std::size_t>(tree.parent(p))];
+      int depth = 0;
+      for (int at = p; at > 0; at = tree.parent(at)) {
+        ++depth;
+      }
+      deepest = depth > deepest ? depth : deepest;
+    }
+    CHECK(below);
+    CHECK(deepest <= (processes <= 512 ? 1 : 3));
+    bool same = true;
+    for (int p = 0; p < processes; ++p) {
+      same = same && children[static_cast<std::size_t>(p)] == tree.children(p);
+    }
+    CHECK(same);
+  }
+  CHECK(detail::LifelineTree{65536}.children(0) == 64);
+}
+
+TEST_CASE("frames come in pieces, and nonsense is none") {
+  std::vector<std::byte> sent;
+  Verdict const verdict{.process = 3, .rank = 12, .machine = "node7", .what = "the disk is full"};
+  append(sent, detail::frame_of(detail::FrameKind::failed, verdict));
+  append(sent, detail::frame_of(detail::FrameKind::verdict,
+                                {.process = 1, .what = std::string(5000, 'x')}));
+  std::vector<std::byte> come;
+  std::vector<detail::Frame> frames;
+  for (std::byte const byte : sent) {
+    come.push_back(byte);
+    detail::Frame frame;
+    detail::Parsed const parsed = detail::take_frame(come, frame);
+    CHECK(parsed != detail::Parsed::nonsense);
+    if (parsed == detail::Parsed::whole) {
+      frames.push_back(frame);
+    }
+  }
+  REQUIRE(frames.size() == 2);
+  CHECK(come.empty());
+  CHECK(detail::verdict_of(frames[0]) == verdict);
+  CHECK(frames[1].what == std::string(1024, 'x'));
+  detail::Frame frame;
+  for (std::size_t const at : {0U, 14U, 17U}) {  // the magic, a length, the kind
+    std::vector<std::byte> wrong = sent;
+    wrong[at] = std::byte{0xFF};
+    wrong[at + 1] = std::byte{0xFF};
+    CHECK(detail::take_frame(wrong, frame) == detail::Parsed::nonsense);
+  }
+}
+
+}  // namespace lifeline_test
+}  // namespace tandem
