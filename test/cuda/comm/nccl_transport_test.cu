@@ -7,8 +7,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -16,6 +18,8 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/comm/transport.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
+
+#include <support/temporary_folder.hpp>
 
 #include "nccl_support.hpp"
 #include "support.hpp"
@@ -89,6 +93,32 @@ TEST_CASE("NCCL transport: two processes meet and connect") {
 }
 
 #if defined(TANDEM_CUDA_EMULATED)
+
+TEST_CASE(
+    "NCCL transport: a rank that fails in one process ends the waiting in all, and says why") {
+  test::Watchdog const watchdog{"NCCL lifeline"};
+  test::TemporaryFolder const folder;
+  auto const errors = test::on_threads(2, [&](int process) {
+    NcclTransport<4> transport{
+        {.timeout = std::chrono::minutes{5},
+         .world = {.processes = 2,
+                   .process = process,
+                   .local_process = process,
+                   .rendezvous = {.address = "file:" + folder.file("meet")}}}};
+    if (process == 1) {
+      transport.abort(3, "no memory");
+      transport.abort(2, "rank 3 has failed");
+      return;
+    }
+    for (;;) {  // as one who waits for its GPU
+      transport.poll(0);
+      std::this_thread::yield();
+    }
+  });
+  CHECK(test::message_of<AbortedError>(errors[0]) ==
+        "rank 3 failed: on " + detail::machine_name() + ", process 1: no memory");
+  CHECK(test::first_message({errors[1]}) == "");
+}
 
 TEST_CASE("NCCL: several processes") {
   test::Watchdog const watchdog{"NCCL processes"};

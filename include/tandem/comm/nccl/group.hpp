@@ -93,7 +93,8 @@ class NcclGroup {
 
   /// Makes every rank of this process that is or will be in a call throw AbortedError with
   /// @p reason, and makes their GPUs go on; returns at once. Other processes notice by NCCL's own
-  /// errors, or by their time-out. From any thread; the first failure of a group counts.
+  /// errors, by their time-out, or by a lifeline's verdict. From any thread; the first failure of a
+  /// group counts.
   void abort(int rank, std::string_view reason) {
     fail(prefix() + "rank " + std::to_string(rank) + " failed: " + std::string{reason});
   }

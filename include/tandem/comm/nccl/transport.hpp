@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/comm/cuda/copy.hpp>
+#include <tandem/comm/lifeline/guard.hpp>
 #include <tandem/comm/nccl/communicator.hpp>
 #include <tandem/comm/nccl/group.hpp>
 #include <tandem/comm/nccl/unique_id.hpp>
@@ -64,6 +65,11 @@ class NcclTransport {
   explicit NcclTransport(TransportOptions const& options)
       : NcclTransport{options, visible_devices()} {}
 
+  NcclTransport(NcclTransport const&) = delete;
+  NcclTransport& operator=(NcclTransport const&) = delete;
+
+  ~NcclTransport() { lifeline_.release(); }
+
   [[nodiscard]] int first_rank() const noexcept { return group_.first(); }
   [[nodiscard]] int local_ranks() const noexcept { return group_.local(); }
   [[nodiscard]] int device_of(int local) const noexcept {
@@ -74,7 +80,10 @@ class NcclTransport {
     return group_.communicator(rank, group);
   }
   [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
-  void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
+  void abort(int rank, std::string_view reason) {
+    group_.abort(rank, reason);
+    lifeline_.report(rank, reason);
+  }
   void poll(int rank, std::chrono::steady_clock::duration waited = {}) {
     group_.poll(rank, waited);
   }
@@ -87,8 +96,11 @@ class NcclTransport {
 
   NcclTransport(TransportOptions const& options, int visible)
       : devices_{devices(options.world, visible)},
+        lifeline_{options.world, static_cast<int>(devices_.size()), options.timeout},
         group_{Ranks, tandem::first_rank(options.world, Ranks), devices_,
-               make_unique_id(options.world, options.timeout), options} {}
+               make_unique_id(options.world, options.timeout), options} {
+    lifeline_.guard(group_);
+  }
 
   static std::vector<cuda::Device> devices(World const& world, int visible) {
     int const local = tandem::local_ranks(world, Ranks);
@@ -101,6 +113,7 @@ class NcclTransport {
   }
 
   std::vector<cuda::Device> devices_;
+  LifelineGuard<NcclGroup> lifeline_;
   NcclGroup group_;
 };
 
