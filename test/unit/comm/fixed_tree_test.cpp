@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -82,7 +83,7 @@ TEST_CASE("the tree of any number of ranks is that of a binary counter") {
 
 TEST_CASE("blocks and chunks do not change a bit, nor touch what is outside of them") {
   constexpr std::size_t count = 5000;  // several blocks and a rest
-  for (std::size_t const ranks : {1U, 2U, 3U, 5U, 8U}) {
+  for (std::size_t const ranks : {1U, 2U, 3U, 5U, 8U, 9U, 20U, 70U}) {
     std::vector<std::vector<double>> in(ranks, std::vector<double>(count));
     std::vector<double const*> inputs;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
@@ -108,6 +109,47 @@ TEST_CASE("blocks and chunks do not change a bit, nor touch what is outside of t
     CHECK(parts[700] == -1.0);
     reduce(parts, 700, count);
     CHECK(parts == whole);
+
+    std::vector<double*> outputs;  // in place, of all ranks, as in an all-reduce
+    for (std::vector<double>& own : in) {
+      outputs.push_back(own.data());
+    }
+    std::vector<double> const last = in.back();
+    reduce_in_tree(std::span<double const* const>{inputs}, 3, count - 1,
+                   std::span<double* const>{outputs}, Sum{});
+    for (std::vector<double> const& own : in) {
+      CHECK(std::equal(own.begin() + 3, own.end() - 1, whole.begin() + 3));
+    }
+    CHECK(in.back()[2] == last[2]);
+    CHECK(in.back()[count - 1] == last[count - 1]);
+  }
+}
+
+TEST_CASE("a sum of each of some elements is the tree of a few ranks") {
+  constexpr std::size_t count = 1100;  // blocks, lines and a rest
+  for (std::size_t const ranks : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U, 9U, 13U, 31U}) {
+    std::vector<std::vector<std::uint64_t>> in(ranks, std::vector<std::uint64_t>(count));
+    std::vector<std::uint64_t const*> inputs;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (std::size_t i = 0; i < count; ++i) {
+        in[rank][i] = philox(3, RandomUse::user, i, rank).word[1];
+      }
+      inputs.push_back(in[rank].data());
+    }
+    std::vector<std::uint64_t> out(count);
+    std::uint64_t* const output = out.data();
+    reduce_in_tree(std::span<std::uint64_t const* const>{inputs}, 0, count,
+                   std::span<std::uint64_t* const>{&output, 1}, Mix{});
+    int wrong = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<std::uint64_t> leaves;
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        leaves.push_back(in[rank][i]);
+      }
+      wrong += out[i] == binary_counter(leaves) ? 0 : 1;
+    }
+    CAPTURE(ranks);
+    CHECK(wrong == 0);
   }
 }
 
