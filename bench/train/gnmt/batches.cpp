@@ -20,8 +20,8 @@ void write_batches(std::string const& file, std::string const& source, std::stri
                        {.batch = batch, .drop_last = true, .first = std::int64_t{first} * batch}};
   std::ofstream out{file};
   out << batches << ' ' << batch << '\n';
-  auto const line = [&](std::int32_t const* first, int count) {
-    for (std::int32_t const each : std::span{first, static_cast<std::size_t>(count)}) {
+  auto const line = [&](std::int32_t const* numbers, int count) {
+    for (std::int32_t const each : std::span{numbers, static_cast<std::size_t>(count)}) {
       out << each << ' ';
     }
     out << '\n';
