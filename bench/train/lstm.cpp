@@ -51,27 +51,27 @@ class Step {
         saved_{bytes(op_.needs().saved_bytes)},
         packed_{bytes(op_.needs().packed_bytes)},
         x_{random<T>(batch * in.elements(), 1)},
-        y_(bytes(batch * node_.out.elements())),
+        y_{zeros<T>(batch * node_.out.elements())},
         dy_{random<T>(batch * node_.out.elements(), 2)},
-        dx_(x_.size()) {
+        dx_{zeros<T>(batch * in.elements())} {
     device_.scratch = scratch_.data();
     td::Parameters const list = L::parameters(in);
     for (int p = 0; p < list.count; ++p) {
-      parameters_.push_back(random<float>(list.item[p].shape.elements(), 3));
-      gradients_.emplace_back(parameters_.back().size());
-    }
-    for (std::size_t p = 0; p < parameters_.size(); ++p) {
-      parameter_.push_back(parameters_[p].data());
-      gradient_.push_back(gradients_[p].data());
+      std::int64_t const count = list.item[p].shape.elements();
+      count_ += count;
+      parameters_.push_back(random<float>(count, 3));
+      gradients_.push_back(zeros<float>(count));
+      parameter_.push_back(parameters_.back().as<float>());
+      gradient_.push_back(gradients_.back().as<float>());
     }
   }
 
   void run() {
-    T const* const x = x_.data();
-    T* const dx = dx_.data();
+    T const* const x = x_.as<T>();
+    T* const dx = dx_.as<T>();
     td::Operands<T, float> const o{.x = &x,
-                                   .y = y_.data(),
-                                   .dy = dy_.data(),
+                                   .y = y_.as<T>(),
+                                   .dy = dy_.as<T>(),
                                    .dx = &dx,
                                    .parameter = parameter_.data(),
                                    .gradient = gradient_.data(),
@@ -87,27 +87,25 @@ class Step {
     op_.weight_gradient(o, pass);
   }
 
-  [[nodiscard]] std::int64_t parameters() const {
-    std::int64_t count = 0;
-    for (auto const& one : parameters_) {
-      count += static_cast<std::int64_t>(one.size());
-    }
-    return count;
-  }
+  [[nodiscard]] std::int64_t parameters() const { return count_; }
   /// Of the products: 2 a multiply-accumulate, three times.
   [[nodiscard]] double flops() const { return 6.0 * batch_ * static_cast<double>(L::macs(in)); }
 
  private:
   static std::size_t bytes(std::int64_t n) { return static_cast<std::size_t>(n); }
 
+  template <class E>
+  static td::host::Buffer zeros(std::int64_t n) {
+    return td::host::Buffer{bytes(n) * sizeof(E)};
+  }
   /// Uniform in ±1/32.
   template <class E>
-  static std::vector<E> random(std::int64_t n, std::uint64_t seed) {
-    std::vector<E> list(bytes(n));
-    std::uint64_t i = 0;
-    for (E& value : list) {
-      auto const word = td::philox(seed, td::RandomUse::user, i++, 0).word[0];
-      value = E{(2 * td::uniform(word) - 1) / 32};
+  static td::host::Buffer random(std::int64_t n, std::uint64_t seed) {
+    td::host::Buffer list = zeros<E>(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      auto const word =
+          td::philox(seed, td::RandomUse::user, static_cast<std::uint64_t>(i), 0).word[0];
+      list.as<E>()[i] = E{(2 * td::uniform(word) - 1) / 32};
     }
     return list;
   }
@@ -124,12 +122,13 @@ class Step {
   td::host::Buffer scratch_;
   td::host::Buffer saved_;
   td::host::Buffer packed_;
-  std::vector<T> x_;
-  std::vector<T> y_;
-  std::vector<T> dy_;
-  std::vector<T> dx_;
-  std::vector<std::vector<float>> parameters_;
-  std::vector<std::vector<float>> gradients_;
+  td::host::Buffer x_;  // as a rank's memory
+  td::host::Buffer y_;
+  td::host::Buffer dy_;
+  td::host::Buffer dx_;
+  std::int64_t count_ = 0;  // of parameters
+  std::vector<td::host::Buffer> parameters_;
+  std::vector<td::host::Buffer> gradients_;
   std::vector<float*> parameter_;
   std::vector<float*> gradient_;
 };

@@ -5,7 +5,7 @@
     bench/train/run.py BUILD_FOLDER RESULTS [--network googlenet|gpt|gpt_small|lstm|lstm_projected|gnmt]
                        [--python VENV/bin/python]
                        [--batch 32 128] [--precision fp32 bf16] [--threads 1 2] [--rounds 7]
-                       [--only steps|devices] [--without-peers] [--only-peers]
+                       [--only steps|devices] [--without-peers] [--only-peers] [--small-pages]
 
 Builds nothing: `cmake -B build && cmake --build build --target bench_googlenet bench_convolutions_alone` does,
 with libdnnl-dev installed, or `bench_gpt`, `bench_lstm`; BUILD_FOLDER may also be a folder with the programs. PyTorch is
@@ -14,7 +14,8 @@ python3's, or that of --python: `python3 -m venv VENV && VENV/bin/pip install to
 Networks: gpt is nanoGPT's, 6 layers, 6 heads, 384 channels, 256 tokens of 65 kinds, batch 4; gpt_small that of
 its recipe for a CPU, 4 layers, 4 heads, 128 channels, 64 tokens, batch 12. PyTorch's modes: eager and (of images)
 channels_last without, compiled with torch.compile; in bf16 these are autocast, while master and compiled_master
-have weights in bf16 with a copy in fp32 for the optimizer. --only-peers runs PyTorch alone, for its steps.
+have weights in bf16 with a copy in fp32 for the optimizer. --only-peers runs PyTorch alone, for its steps;
+--small-pages runs tandem once more, where Linux gives it no huge pages.
 
 lstm is one layer of 1024 numbers on 1024, 25 rows of 32 samples, and lstm_projected one of 512 on 512 by way of 2048,
 20 rows: forward and the gradients of weights and input, no optimizer; in bf16 PyTorch's weights are bf16.
@@ -51,6 +52,9 @@ from competitor import Competitor, compete
 
 PEERS = pathlib.Path(__file__).resolve().parent.parent / "peers"
 ALONE = "the convolutions alone"
+# prctl(PR_SET_THP_DISABLE): of what is executed
+SMALL_PAGES = [sys.executable, "-c", "import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); "
+                                     "os.execv(sys.argv[1], sys.argv[1:])"]
 DEVICES_BAR = 0.98
 
 
@@ -128,6 +132,8 @@ def step_competitors(options, batch, precision, threads):
     if not options.only_peers:
         own = [program(options, network.program), *network.flags, "--kernels", options.kernels, *flags]
         yield Competitor(f"tandem {case}", [own], [batch], options.results)
+        if options.small_pages:
+            yield Competitor(f"tandem, small pages {case}", [[*SMALL_PAGES, *own]], [batch], options.results)
         if ALONE in network.bars["fp32"]:
             yield Competitor(f"convolutions alone {case}", [[program(options, "bench_convolutions_alone"), *flags]],
                              [batch], options.results)
@@ -244,6 +250,7 @@ def parse():
     parser.add_argument("--tuned-malloc", action="store_true", help="give PyTorch an allocator that keeps memory")
     parser.add_argument("--data", type=pathlib.Path, default=pathlib.Path("build/translation/gnmt.batches"),
                         help="of gnmt: what bench_gnmt --write has written")
+    parser.add_argument("--small-pages", action="store_true", help="tandem without huge pages, too")
     parser.add_argument("--without-peers", action="store_true", help="without PyTorch")
     parser.add_argument("--only-peers", action="store_true", help="PyTorch alone")
     options = parser.parse_args()

@@ -14,10 +14,12 @@
 
 #include <tandem/core/available_memory.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/runtime/host/huge_pages.hpp>
 
 namespace tandem::host {
 
-/// `bytes` of memory aligned to 64, zero at first.
+/// `bytes` of memory aligned as alignment_of() says, zero at first; in huge pages where there are
+/// any.
 class Buffer {
  public:
   Buffer() = default;
@@ -30,11 +32,14 @@ class Buffer {
     }
     std::size_t const rounded = (bytes + 63) / 64 * 64;
     tandem::detail::MemoryClaim claim{static_cast<std::int64_t>(rounded), "a host device"};
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, rounded)));
+    std::size_t const alignment = alignment_of(rounded);
+    std::size_t const whole = (rounded + alignment - 1) / alignment * alignment;  // as C11 wants
+    data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, whole)));
     if (!data_) {
       throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
                   " bytes; use a smaller batch or more microbatches"};
     }
+    ask_for_huge_pages(data_.get(), rounded);
     constexpr std::size_t step = tandem::detail::MemoryClaim::large;
     for (std::size_t at = 0; at < rounded; at += step) {
       std::size_t const some = std::min(step, rounded - at);
