@@ -9431,11 +9431,130 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
 /// @file
 /// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
 
-// ---- tandem/engine/prepare/gradient_lives.hpp
+// ---- tandem/schedule/rules/averaging.hpp
 
 /// @file
-/// held_gradients: of how many microbatches a device must hold the gradients of activations at
-/// once, if its row does more than one backward pass after another.
+/// How two models that are trained at once are kept together: averaging rules as types, and
+/// Averaging, the value that they are lowered to.
+///
+/// x and y are the two models' weights, g_x and g_y the mean gradients over their halves of the
+/// batch. Where rules differ in what they give: docs/strategies.md.
+
+namespace tandem {
+
+/// What is averaged.
+enum class Averaged : std::uint8_t { gradients, weights, weights_and_state };
+
+/// Which of two models, where a strategy trains two; where TrainerOptions::average is on, `average`
+/// is the averages of the weights and anything else the weights of the last step.
+enum class WhichModel : std::uint8_t { average, first, second };
+
+/// A rule, lowered.
+struct Averaging {
+  Averaged what = Averaged::gradients;
+  int period = 1;  ///< in steps
+  bool overlapped = false;
+
+  /// Whether the two models have updates, and so weights, of their own.
+  [[nodiscard]] constexpr bool keeps_two() const { return what != Averaged::gradients; }
+  /// Whether they are the same, weights and optimizer state, at the end of every step.
+  [[nodiscard]] constexpr bool ends_equal() const {
+    return what == Averaged::gradients ||
+           (what == Averaged::weights_and_state && period == 1 && !overlapped);
+  }
+  /// Whether they may differ between steps, so that what goes to the other one has memory of its
+  /// own.
+  [[nodiscard]] constexpr bool has_buffer() const {
+    return keeps_two() && (period > 1 || overlapped);
+  }
+  /// Whether an average is taken in step @p step: at its end, or if overlapped at its beginning.
+  [[nodiscard]] constexpr bool takes_place(std::int64_t step) const {
+    return keeps_two() && (step + (overlapped ? 0 : 1)) % period == 0;
+  }
+
+  friend constexpr bool operator==(Averaging const&, Averaging const&) = default;
+};
+
+namespace detail {
+
+template <int Period>
+struct PeriodIsSound {
+  static constexpr bool value = true;
+  static_assert(Period >= 1,
+                "AverageWeights<Period>, AverageWeightsAndState<Period>: give a positive number of "
+                "steps");
+};
+
+}  // namespace detail
+
+/// Both models take the gradient of the whole batch, every step: synchronous training.
+struct AverageGradients {
+  static constexpr Averaging averaging{};
+};
+
+/// Each model takes its own gradient, with an optimizer state of its own; every Period steps both
+/// take (x + y) / 2, running statistics included. (Local SGD with two workers.)
+///
+/// With Period 1 and any SGD, momentum included, the weights are those of synchronous training on
+/// the whole batch, since the update is linear: the mean of the two momenta is its momentum. With
+/// Adam, or another Period, they are not.
+template <int Period = 1>
+struct AverageWeights {
+  static constexpr Averaging averaging{.what = Averaged::weights, .period = Period};
+  static_assert(detail::PeriodIsSound<Period>::value);
+};
+
+/// The same of every optimizer state, too: with SGD and Period 1 synchronous training, momentum
+/// included.
+template <int Period = 1>
+struct AverageWeightsAndState {
+  static constexpr Averaging averaging{.what = Averaged::weights_and_state, .period = Period};
+  static_assert(detail::PeriodIsSound<Period>::value);
+};
+
+/// A rule.
+template <class R>
+concept AveragingRule = requires {
+  { R::averaging } -> std::convertible_to<Averaging>;
+};
+
+namespace detail {
+
+template <class Rule>
+struct OverlappedIsSound {
+  static constexpr bool value = true;
+  static_assert(AveragingRule<Rule>,
+                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
+};
+template <AveragingRule Rule>
+struct OverlappedIsSound<Rule> {
+  static constexpr bool value = true;
+  static_assert(Rule::averaging.keeps_two() && !Rule::averaging.overlapped,
+                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
+};
+
+template <class Rule>
+constexpr Averaging overlapped() {
+  Averaging averaging{};
+  if constexpr (AveragingRule<Rule>) {
+    averaging = Rule::averaging;
+    averaging.overlapped = true;
+  }
+  return averaging;
+}
+
+}  // namespace detail
+
+/// The average of step t is taken at step t + 1, and exchanged while that computes:
+/// x <- update((x + y) / 2, g_x(x)). Hides the exchange; the gradient is of weights that were not
+/// averaged yet. Source: Wang et al. 2020, Overlap Local-SGD, without its anchor.
+template <class Rule>
+struct Overlapped {
+  static constexpr Averaging averaging = detail::overlapped<Rule>();
+  static_assert(detail::OverlappedIsSound<Rule>::value);
+};
+
+}  // namespace tandem
 
 // ---- tandem/schedule/table/action_table.hpp
 
@@ -9494,6 +9613,19 @@ ActionRows rows_of(ActionTable<Devices, Length> const& table) {
 }
 
 }  // namespace tandem
+
+// ---- tandem/schedule/table/complete_row.hpp
+
+/// @file
+/// complete_row(): a device's passes and messages, then the step's tail: reductions, updates and
+/// exchanges. The one place that knows where they stand: ranks run these rows, pictures draw them,
+/// verify() proves them.
+
+// ---- tandem/schedule/table/row_ends.hpp
+
+/// @file
+/// RowEnds: where a row has the last pass of each stage; ends_from_last(): whether all devices end
+/// the parts of the model in one order.
 
 // ---- tandem/schedule/table/stage_map_view.hpp
 
@@ -9686,348 +9818,6 @@ constexpr bool is_sound(StageMapView const& map) {
 }
 
 }  // namespace tandem
-
-// ---- tandem/strategy/cut/local_stage.hpp
-
-/// @file
-/// LocalStages: which nodes of a device's graph each of its stages has.
-
-namespace tandem {
-
-/// One of a device's stages: nodes [first, last) of its graph.
-struct LocalStage {
-  int id = 0;  ///< in the StageMap
-  int first = 0;
-  int last = 0;
-  int copy = 0;                 ///< which of the model's copies it is part of
-  int part = 0;                 ///< which part of the model it is
-  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
-  bool has_input = false;       ///< it reads the network's input
-  bool has_result = false;      ///< it gives the network's output
-};
-
-/// The stages of a device, in the order of its graph.
-template <int Count>
-struct LocalStages {
-  static constexpr int count = Count;
-  LocalStage stage[static_cast<std::size_t>(Count)] = {};
-};
-
-/// Which of a device's stages has this number in the StageMap.
-template <int Count>
-constexpr int local_stage(LocalStages<Count> const& stages, int id) {
-  int local = 0;
-  while (stages.stage[local].id != id) {
-    ++local;
-  }
-  return local;
-}
-
-/// Whether a device has two copies of a part of the model, as the one in the middle may.
-template <int Count>
-constexpr bool has_twins(LocalStages<Count> const& stages) {
-  bool has = false;
-  for (int s = 1; s < Count; ++s) {
-    has = has || stages.stage[s].part == stages.stage[s - 1].part;
-  }
-  return has;
-}
-
-namespace detail {
-
-template <GraphSize Size>
-constexpr int count_stages(Graph<Size> const& graph) {
-  int count = 1;
-  for (int n = 1; n < Size.nodes; ++n) {
-    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
-  }
-  return count;
-}
-
-// Whether node n is an input, or reads one: of another stage, where two of a device do.
-template <GraphSize Size>
-constexpr bool reads_input(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  bool reads = node.kind == NodeKind::input;
-  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-    reads = reads || graph.node[graph.source[e]].kind == NodeKind::input;
-  }
-  return reads;
-}
-
-template <int Count, GraphSize Size>
-constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
-  LocalStages<Count> stages;
-  int next = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
-    int const id = graph.node[n].stage;
-    if (n == 0 || id != graph.node[n - 1].stage) {
-      stages.stage[next++] = {
-          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
-    }
-    LocalStage& stage = stages.stage[next - 1];
-    stage.last = n + 1;
-    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
-    stage.has_input = stage.has_input || reads_input(graph, n);
-    stage.has_result = stage.has_result || n == graph.result;
-  }
-  return stages;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Follows a row. Stages between which gradients stay on the device make a group; a group's
-/// gradients of a microbatch live from the first arrival, or pass, to the last pass.
-template <class = void>
-class GradientLives {
- public:
-  TANDEM_COLD GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
-                            int microbatches)
-      : stages_{stages} {
-    for (LocalStage const& stage : stages) {
-      group_.push_back(group_.size());
-      retired_.push_back(map.first_microbatch(stage.id, microbatches));
-      begun_.push_back(retired_.back() - 1);
-      last_stage_.push_back(0);
-    }
-    for (int e = 0; e < map.edges; ++e) {
-      std::size_t const from = local(map.edge[e].from);
-      std::size_t const to = local(map.edge[e].to);
-      if (from < stages.size() && to < stages.size()) {
-        std::replace(group_.begin(), group_.end(), std::size_t{group_[to]},
-                     std::size_t{group_[from]});
-      }
-    }
-  }
-
-  TANDEM_COLD void follow(Action action) {
-    std::size_t const stage = local(action.stage);
-    switch (action.kind) {
-      case ActionKind::forward:
-        meet_ = meet_ || any_but(group_.size());  // values share memory with gradients
-        break;
-      case ActionKind::receive_backward:
-      case ActionKind::input_gradient:
-        begin(stage, action.index);
-        break;
-      case ActionKind::backward:
-        begin(stage, action.index);
-        retired_[stage] = action.index + 1;
-        break;
-      case ActionKind::weight_gradient:
-        retired_[stage] = action.index + 1;
-        break;
-      default:
-        break;
-    }
-  }
-
-  /// 0 where the gradients of one pass are gone when those of the next come.
-  [[nodiscard]] int held() const { return meet_ ? most_ : 0; }
-
- private:
-  [[nodiscard]] std::size_t local(int id) const {
-    std::size_t stage = 0;
-    while (stage < stages_.size() && stages_[stage].id != id) {
-      ++stage;
-    }
-    return stage;
-  }
-
-  // The first microbatch of a group that is not over.
-  [[nodiscard]] int oldest(std::size_t group) const {
-    int first = -1;
-    for (std::size_t s = 0; s < group_.size(); ++s) {
-      first = group_[s] == group && (first < 0 || retired_[s] < first) ? retired_[s] : first;
-    }
-    return first;
-  }
-
-  // Whether gradients of other groups than @p own live.
-  [[nodiscard]] bool any_but(std::size_t own) const {
-    return std::any_of(group_.begin(), group_.end(), [&](std::size_t group) {
-      return group != own && begun_[group] >= oldest(group);
-    });
-  }
-
-  TANDEM_COLD void begin(std::size_t stage, int microbatch) {
-    std::size_t const own = group_[stage];
-    bool const again = begun_[own] == microbatch;
-    meet_ = meet_ || any_but(own) || oldest(own) < microbatch || begun_[own] > microbatch ||
-            (again && stage > last_stage_[own]);  // memory is shared in the order of the graph
-    begun_[own] = std::max(begun_[own], microbatch);
-    last_stage_[own] = stage;
-    most_ = std::max(most_, begun_[own] - oldest(own) + 1);
-  }
-
-  std::span<LocalStage const> stages_;
-  std::vector<std::size_t> group_;       // of a stage
-  std::vector<int> retired_;             // of a stage: the next microbatch to end
-  std::vector<int> begun_;               // of a group: the last microbatch that has begun
-  std::vector<std::size_t> last_stage_;  // of a group: that was at work
-  bool meet_ = false;
-  int most_ = 0;
-};
-
-}  // namespace detail
-
-/// More than deferred_microbatches() only of rows that a program brings: where another pass stands
-/// between a gradient's arrival and its own, or between those of two stages of the device.
-template <class = void>
-TANDEM_COLD int held_gradients(ActionSpan row, StageMapView const& map,
-                               std::span<LocalStage const> stages, int microbatches) {
-  detail::GradientLives<> lives{map, stages, microbatches};
-  for (int i = 0; i < row.size; ++i) {
-    lives.follow(row[i]);
-  }
-  return lives.held();
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/rules/averaging.hpp
-
-/// @file
-/// How two models that are trained at once are kept together: averaging rules as types, and
-/// Averaging, the value that they are lowered to.
-///
-/// x and y are the two models' weights, g_x and g_y the mean gradients over their halves of the
-/// batch. Where rules differ in what they give: docs/strategies.md.
-
-namespace tandem {
-
-/// What is averaged.
-enum class Averaged : std::uint8_t { gradients, weights, weights_and_state };
-
-/// Which of two models, where a strategy trains two; where TrainerOptions::average is on, `average`
-/// is the averages of the weights and anything else the weights of the last step.
-enum class WhichModel : std::uint8_t { average, first, second };
-
-/// A rule, lowered.
-struct Averaging {
-  Averaged what = Averaged::gradients;
-  int period = 1;  ///< in steps
-  bool overlapped = false;
-
-  /// Whether the two models have updates, and so weights, of their own.
-  [[nodiscard]] constexpr bool keeps_two() const { return what != Averaged::gradients; }
-  /// Whether they are the same, weights and optimizer state, at the end of every step.
-  [[nodiscard]] constexpr bool ends_equal() const {
-    return what == Averaged::gradients ||
-           (what == Averaged::weights_and_state && period == 1 && !overlapped);
-  }
-  /// Whether they may differ between steps, so that what goes to the other one has memory of its
-  /// own.
-  [[nodiscard]] constexpr bool has_buffer() const {
-    return keeps_two() && (period > 1 || overlapped);
-  }
-  /// Whether an average is taken in step @p step: at its end, or if overlapped at its beginning.
-  [[nodiscard]] constexpr bool takes_place(std::int64_t step) const {
-    return keeps_two() && (step + (overlapped ? 0 : 1)) % period == 0;
-  }
-
-  friend constexpr bool operator==(Averaging const&, Averaging const&) = default;
-};
-
-namespace detail {
-
-template <int Period>
-struct PeriodIsSound {
-  static constexpr bool value = true;
-  static_assert(Period >= 1,
-                "AverageWeights<Period>, AverageWeightsAndState<Period>: give a positive number of "
-                "steps");
-};
-
-}  // namespace detail
-
-/// Both models take the gradient of the whole batch, every step: synchronous training.
-struct AverageGradients {
-  static constexpr Averaging averaging{};
-};
-
-/// Each model takes its own gradient, with an optimizer state of its own; every Period steps both
-/// take (x + y) / 2, running statistics included. (Local SGD with two workers.)
-///
-/// With Period 1 and any SGD, momentum included, the weights are those of synchronous training on
-/// the whole batch, since the update is linear: the mean of the two momenta is its momentum. With
-/// Adam, or another Period, they are not.
-template <int Period = 1>
-struct AverageWeights {
-  static constexpr Averaging averaging{.what = Averaged::weights, .period = Period};
-  static_assert(detail::PeriodIsSound<Period>::value);
-};
-
-/// The same of every optimizer state, too: with SGD and Period 1 synchronous training, momentum
-/// included.
-template <int Period = 1>
-struct AverageWeightsAndState {
-  static constexpr Averaging averaging{.what = Averaged::weights_and_state, .period = Period};
-  static_assert(detail::PeriodIsSound<Period>::value);
-};
-
-/// A rule.
-template <class R>
-concept AveragingRule = requires {
-  { R::averaging } -> std::convertible_to<Averaging>;
-};
-
-namespace detail {
-
-template <class Rule>
-struct OverlappedIsSound {
-  static constexpr bool value = true;
-  static_assert(AveragingRule<Rule>,
-                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
-};
-template <AveragingRule Rule>
-struct OverlappedIsSound<Rule> {
-  static constexpr bool value = true;
-  static_assert(Rule::averaging.keeps_two() && !Rule::averaging.overlapped,
-                "Overlapped<Rule>: Rule is AverageWeights<...> or AverageWeightsAndState<...>");
-};
-
-template <class Rule>
-constexpr Averaging overlapped() {
-  Averaging averaging{};
-  if constexpr (AveragingRule<Rule>) {
-    averaging = Rule::averaging;
-    averaging.overlapped = true;
-  }
-  return averaging;
-}
-
-}  // namespace detail
-
-/// The average of step t is taken at step t + 1, and exchanged while that computes:
-/// x <- update((x + y) / 2, g_x(x)). Hides the exchange; the gradient is of weights that were not
-/// averaged yet. Source: Wang et al. 2020, Overlap Local-SGD, without its anchor.
-template <class Rule>
-struct Overlapped {
-  static constexpr Averaging averaging = detail::overlapped<Rule>();
-  static_assert(detail::OverlappedIsSound<Rule>::value);
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/table/complete_row.hpp
-
-/// @file
-/// complete_row(): a device's passes and messages, then the step's tail: reductions, updates and
-/// exchanges. The one place that knows where they stand: ranks run these rows, pictures draw them,
-/// verify() proves them.
-
-// ---- tandem/schedule/table/row_ends.hpp
-
-/// @file
-/// RowEnds: where a row has the last pass of each stage; ends_from_last(): whether all devices end
-/// the parts of the model in one order.
 
 // ---- tandem/schedule/time/timeline.hpp
 
@@ -11189,6 +10979,216 @@ constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRu
         order.reduces_early && detail::runs_in_order(table, map, rules.averaging, order);
   }
   return order;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/cut/local_stage.hpp
+
+/// @file
+/// LocalStages: which nodes of a device's graph each of its stages has.
+
+namespace tandem {
+
+/// One of a device's stages: nodes [first, last) of its graph.
+struct LocalStage {
+  int id = 0;  ///< in the StageMap
+  int first = 0;
+  int last = 0;
+  int copy = 0;                 ///< which of the model's copies it is part of
+  int part = 0;                 ///< which part of the model it is
+  bool needs_gradient = false;  ///< some node of it does, so that it goes backward
+  bool has_input = false;       ///< it reads the network's input
+  bool has_result = false;      ///< it gives the network's output
+};
+
+/// The stages of a device, in the order of its graph.
+template <int Count>
+struct LocalStages {
+  static constexpr int count = Count;
+  LocalStage stage[static_cast<std::size_t>(Count)] = {};
+};
+
+/// Which of a device's stages has this number in the StageMap.
+template <int Count>
+constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+  int local = 0;
+  while (stages.stage[local].id != id) {
+    ++local;
+  }
+  return local;
+}
+
+/// Whether a device has two copies of a part of the model, as the one in the middle may.
+template <int Count>
+constexpr bool has_twins(LocalStages<Count> const& stages) {
+  bool has = false;
+  for (int s = 1; s < Count; ++s) {
+    has = has || stages.stage[s].part == stages.stage[s - 1].part;
+  }
+  return has;
+}
+
+namespace detail {
+
+template <GraphSize Size>
+constexpr int count_stages(Graph<Size> const& graph) {
+  int count = 1;
+  for (int n = 1; n < Size.nodes; ++n) {
+    count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
+  }
+  return count;
+}
+
+// Whether node n is an input, or reads one: of another stage, where two of a device do.
+template <GraphSize Size>
+constexpr bool reads_input(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool reads = node.kind == NodeKind::input;
+  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    reads = reads || graph.node[graph.source[e]].kind == NodeKind::input;
+  }
+  return reads;
+}
+
+template <int Count, GraphSize Size>
+constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
+  LocalStages<Count> stages;
+  int next = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    int const id = graph.node[n].stage;
+    if (n == 0 || id != graph.node[n - 1].stage) {
+      stages.stage[next++] = {
+          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+    }
+    LocalStage& stage = stages.stage[next - 1];
+    stage.last = n + 1;
+    stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
+    stage.has_input = stage.has_input || reads_input(graph, n);
+    stage.has_result = stage.has_result || n == graph.result;
+  }
+  return stages;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/strategy/memory/gradient_lives.hpp
+
+/// @file
+/// held_gradients: of how many microbatches a device must hold the gradients of activations at
+/// once, if its row does more than one backward pass after another.
+
+namespace tandem {
+
+namespace detail {
+
+/// Follows a row. Stages between which gradients stay on the device make a group; a group's
+/// gradients of a microbatch live from the first arrival, or pass, to the last pass.
+template <class = void>
+class GradientLives {
+ public:
+  TANDEM_COLD GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
+                            int microbatches)
+      : stages_{stages} {
+    for (LocalStage const& stage : stages) {
+      group_.push_back(group_.size());
+      retired_.push_back(map.first_microbatch(stage.id, microbatches));
+      begun_.push_back(retired_.back() - 1);
+      last_stage_.push_back(0);
+    }
+    for (int e = 0; e < map.edges; ++e) {
+      std::size_t const from = local(map.edge[e].from);
+      std::size_t const to = local(map.edge[e].to);
+      if (from < stages.size() && to < stages.size()) {
+        std::replace(group_.begin(), group_.end(), std::size_t{group_[to]},
+                     std::size_t{group_[from]});
+      }
+    }
+  }
+
+  TANDEM_COLD void follow(Action action) {
+    std::size_t const stage = local(action.stage);
+    switch (action.kind) {
+      case ActionKind::forward:
+        meet_ = meet_ || any_but(group_.size());  // values share memory with gradients
+        break;
+      case ActionKind::receive_backward:
+      case ActionKind::input_gradient:
+        begin(stage, action.index);
+        break;
+      case ActionKind::backward:
+        begin(stage, action.index);
+        retired_[stage] = action.index + 1;
+        break;
+      case ActionKind::weight_gradient:
+        retired_[stage] = action.index + 1;
+        break;
+      default:
+        break;
+    }
+  }
+
+  /// 0 where the gradients of one pass are gone when those of the next come.
+  [[nodiscard]] int held() const { return meet_ ? most_ : 0; }
+
+ private:
+  [[nodiscard]] std::size_t local(int id) const {
+    std::size_t stage = 0;
+    while (stage < stages_.size() && stages_[stage].id != id) {
+      ++stage;
+    }
+    return stage;
+  }
+
+  // The first microbatch of a group that is not over.
+  [[nodiscard]] int oldest(std::size_t group) const {
+    int first = -1;
+    for (std::size_t s = 0; s < group_.size(); ++s) {
+      first = group_[s] == group && (first < 0 || retired_[s] < first) ? retired_[s] : first;
+    }
+    return first;
+  }
+
+  // Whether gradients of other groups than @p own live.
+  [[nodiscard]] bool any_but(std::size_t own) const {
+    return std::any_of(group_.begin(), group_.end(), [&](std::size_t group) {
+      return group != own && begun_[group] >= oldest(group);
+    });
+  }
+
+  TANDEM_COLD void begin(std::size_t stage, int microbatch) {
+    std::size_t const own = group_[stage];
+    bool const again = begun_[own] == microbatch;
+    meet_ = meet_ || any_but(own) || oldest(own) < microbatch || begun_[own] > microbatch ||
+            (again && stage > last_stage_[own]);  // memory is shared in the order of the graph
+    begun_[own] = std::max(begun_[own], microbatch);
+    last_stage_[own] = stage;
+    most_ = std::max(most_, begun_[own] - oldest(own) + 1);
+  }
+
+  std::span<LocalStage const> stages_;
+  std::vector<std::size_t> group_;       // of a stage
+  std::vector<int> retired_;             // of a stage: the next microbatch to end
+  std::vector<int> begun_;               // of a group: the last microbatch that has begun
+  std::vector<std::size_t> last_stage_;  // of a group: that was at work
+  bool meet_ = false;
+  int most_ = 0;
+};
+
+}  // namespace detail
+
+/// More than deferred_microbatches() only of rows that a program brings: where another pass stands
+/// between a gradient's arrival and its own, or between those of two stages of the device.
+template <class = void>
+TANDEM_COLD int held_gradients(ActionSpan row, StageMapView const& map,
+                               std::span<LocalStage const> stages, int microbatches) {
+  detail::GradientLives<> lives{map, stages, microbatches};
+  for (int i = 0; i < row.size; ++i) {
+    lives.follow(row[i]);
+  }
+  return lives.held();
 }
 
 }  // namespace tandem

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/engine/prepare/gradient_lives.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/action_table.hpp>
@@ -23,6 +22,7 @@
 #include <tandem/schedule/table/step_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
+#include <tandem/strategy/memory/gradient_lives.hpp>
 
 namespace tandem {
 
