@@ -566,11 +566,12 @@ struct Kept {
   std::int64_t scalars = 0;  ///< elements of its own, of the type of activations
   std::int64_t numbers = 0;  ///< the same, of the type of parameters
   std::int64_t sums = 0;     ///< likewise, once whatever the number of samples
+  int arrays = 1;            ///< of all these, each of which begins on a line of the cache
 
   /// Of a layer that reads its input, its output, or neither, and saves nothing but what is said.
   static constexpr Kept of(bool input, bool output, std::int64_t scalars = 0,
-                           std::int64_t numbers = 0, std::int64_t sums = 0) {
-    return {true, input, output, scalars, numbers, sums};
+                           std::int64_t numbers = 0, std::int64_t sums = 0, int arrays = 1) {
+    return {true, input, output, scalars, numbers, sums, arrays};
   }
 };
 
@@ -11089,30 +11090,30 @@ namespace detail {
 template <class = void>
 class GradientLives {
  public:
-  TANDEM_COLD GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
-                            int microbatches)
-      : stages_{stages} {
-    for (LocalStage const& stage : stages) {
-      group_.push_back(group_.size());
-      retired_.push_back(map.first_microbatch(stage.id, microbatches));
-      begun_.push_back(retired_.back() - 1);
-      last_stage_.push_back(0);
+  constexpr GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
+                          int microbatches)
+      : stages_{stages}, count_{static_cast<int>(stages.size())}, of_{count_} {
+    for (int s = 0; s < count_; ++s) {
+      int const first = map.first_microbatch(stages[static_cast<std::size_t>(s)].id, microbatches);
+      of_[s] = {.group = s, .retired = first, .begun = first - 1};
     }
     for (int e = 0; e < map.edges; ++e) {
-      std::size_t const from = local(map.edge[e].from);
-      std::size_t const to = local(map.edge[e].to);
-      if (from < stages.size() && to < stages.size()) {
-        std::replace(group_.begin(), group_.end(), std::size_t{group_[to]},
-                     std::size_t{group_[from]});
+      int const from = local(map.edge[e].from);
+      int const to = local(map.edge[e].to);
+      if (from < count_ && to < count_) {
+        int const joined = of_[to].group;
+        for (int s = 0; s < count_; ++s) {
+          of_[s].group = of_[s].group == joined ? of_[from].group : of_[s].group;
+        }
       }
     }
   }
 
-  TANDEM_COLD void follow(Action action) {
-    std::size_t const stage = local(action.stage);
+  constexpr void follow(Action action) {
+    int const stage = local(action.stage);
     switch (action.kind) {
       case ActionKind::forward:
-        meet_ = meet_ || any_but(group_.size());  // values share memory with gradients
+        meet_ = meet_ || any_but(count_);  // values share memory with gradients
         break;
       case ActionKind::receive_backward:
       case ActionKind::input_gradient:
@@ -11120,10 +11121,10 @@ class GradientLives {
         break;
       case ActionKind::backward:
         begin(stage, action.index);
-        retired_[stage] = action.index + 1;
+        of_[stage].retired = action.index + 1;
         break;
       case ActionKind::weight_gradient:
-        retired_[stage] = action.index + 1;
+        of_[stage].retired = action.index + 1;
         break;
       default:
         break;
@@ -11131,62 +11132,74 @@ class GradientLives {
   }
 
   /// 0 where the gradients of one pass are gone when those of the next come.
-  [[nodiscard]] int held() const { return meet_ ? most_ : 0; }
+  [[nodiscard]] constexpr int held() const { return meet_ ? most_ : 0; }
 
  private:
-  [[nodiscard]] std::size_t local(int id) const {
-    std::size_t stage = 0;
-    while (stage < stages_.size() && stages_[stage].id != id) {
+  struct Own {
+    int group = 0;
+    int retired = 0;     // of the stage: the next microbatch to end
+    int begun = 0;       // of the group that it names: the last microbatch that has begun
+    int last_stage = 0;  // likewise: that was at work
+  };
+
+  [[nodiscard]] constexpr int local(int id) const {
+    int stage = 0;
+    while (stage < count_ && stages_[static_cast<std::size_t>(stage)].id != id) {
       ++stage;
     }
     return stage;
   }
 
   // The first microbatch of a group that is not over.
-  [[nodiscard]] int oldest(std::size_t group) const {
+  [[nodiscard]] constexpr int oldest(int group) const {
     int first = -1;
-    for (std::size_t s = 0; s < group_.size(); ++s) {
-      first = group_[s] == group && (first < 0 || retired_[s] < first) ? retired_[s] : first;
+    for (int s = 0; s < count_; ++s) {
+      bool const earlier = first < 0 || of_[s].retired < first;
+      first = of_[s].group == group && earlier ? of_[s].retired : first;
     }
     return first;
   }
 
   // Whether gradients of other groups than @p own live.
-  [[nodiscard]] bool any_but(std::size_t own) const {
-    return std::any_of(group_.begin(), group_.end(), [&](std::size_t group) {
-      return group != own && begun_[group] >= oldest(group);
-    });
+  [[nodiscard]] constexpr bool any_but(int own) const {
+    bool any = false;
+    for (int s = 0; s < count_; ++s) {
+      int const group = of_[s].group;
+      any = any || (group != own && of_[group].begun >= oldest(group));
+    }
+    return any;
   }
 
-  TANDEM_COLD void begin(std::size_t stage, int microbatch) {
-    std::size_t const own = group_[stage];
-    bool const again = begun_[own] == microbatch;
-    meet_ = meet_ || any_but(own) || oldest(own) < microbatch || begun_[own] > microbatch ||
-            (again && stage > last_stage_[own]);  // memory is shared in the order of the graph
-    begun_[own] = std::max(begun_[own], microbatch);
-    last_stage_[own] = stage;
-    most_ = std::max(most_, begun_[own] - oldest(own) + 1);
+  constexpr void begin(int stage, int microbatch) {
+    int const group = of_[stage].group;
+    Own& own = of_[group];
+    bool const again = own.begun == microbatch;
+    meet_ = meet_ || any_but(group) || oldest(group) < microbatch || own.begun > microbatch ||
+            (again && stage > own.last_stage);  // memory is shared in the order of the graph
+    own.begun = std::max(own.begun, microbatch);
+    own.last_stage = stage;
+    most_ = std::max(most_, own.begun - oldest(group) + 1);
   }
 
   std::span<LocalStage const> stages_;
-  std::vector<std::size_t> group_;       // of a stage
-  std::vector<int> retired_;             // of a stage: the next microbatch to end
-  std::vector<int> begun_;               // of a group: the last microbatch that has begun
-  std::vector<std::size_t> last_stage_;  // of a group: that was at work
+  int count_;
+  Scratch<Own> of_;  // of each local stage
   bool meet_ = false;
   int most_ = 0;
 };
 
 }  // namespace detail
 
-/// More than deferred_microbatches() only of rows that a program brings: where another pass stands
-/// between a gradient's arrival and its own, or between those of two stages of the device.
-template <class = void>
-TANDEM_COLD int held_gradients(ActionSpan row, StageMapView const& map,
-                               std::span<LocalStage const> stages, int microbatches) {
+/// More than deferred_microbatches() where another pass stands between a gradient's arrival and its
+/// own, or between those of two stages of the device: in rows that a program brings, and where a
+/// device of a placed network has several stages.
+/// @param row  of the device
+template <class = void>  // compiled where it is called, not by every include
+constexpr int held_gradients(ActionSpan row, StageMapView const& map,
+                             std::span<LocalStage const> stages, int microbatches) {
   detail::GradientLives<> lives{map, stages, microbatches};
-  for (int i = 0; i < row.size; ++i) {
-    lives.follow(row[i]);
+  for (Action const& action : row) {
+    lives.follow(action);
   }
   return lives.held();
 }
@@ -23488,7 +23501,8 @@ struct Bahdanau<Width, Options...> {
   }
   static constexpr Kept kept(Shape query, Shape memory) {
     std::int64_t const rows = std::int64_t{query[0]} + memory[0];
-    return Kept::of(true, false, 2 * rows * Width, std::int64_t{query[0]} * memory[0] + 2 * Width);
+    return Kept::of(true, false, 2 * rows * Width, std::int64_t{query[0]} * memory[0] + 2 * Width,
+                    0, 7);
   }
   static constexpr std::int64_t macs(Shape query, Shape memory) {
     return (query.elements() + memory.elements()) * Width +
@@ -36472,7 +36486,7 @@ struct ValueSizes {
     std::int64_t const statistics =
         node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
     std::int64_t const numbers = sizes.batch * node.kept.numbers + node.kept.sums;
-    return winners + statistics +
+    return winners + statistics + (node.kept.arrays - 1) * aligned(1) +
            aligned(sizes.batch * node.kept.scalars * sizes.element_bytes + numbers * master_bytes);
   }
   /// Gradients that are sent.
@@ -36692,15 +36706,17 @@ constexpr DeviceMemory device_memory(int batch, int states) {
   for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
     ++buffers;
   }
+  constexpr int held = held_gradients(row_of(Whole::table, Device::device), Whole::map,
+                                      Device::stages.stage, batching.microbatches);
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {
     LocalStage const& own = Device::stages.stage[s];
-    stage[s] = {.first = own.first,
-                .last = own.last,
-                .live = Device::places.rule.on()
-                            ? Device::places.live()
-                            : live_microbatches(Whole::table, Whole::map, own.id),
-                .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
+    stage[s] = {
+        .first = own.first,
+        .last = own.last,
+        .live = Device::places.rule.on() ? Device::places.live()
+                                         : live_microbatches(Whole::table, Whole::map, own.id),
+        .deferred = std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id))};
   }
   return tandem::device_memory(
       Device::graph,

@@ -61,11 +61,12 @@ struct Kept {
   std::int64_t scalars = 0;  ///< elements of its own, of the type of activations
   std::int64_t numbers = 0;  ///< the same, of the type of parameters
   std::int64_t sums = 0;     ///< likewise, once whatever the number of samples
+  int arrays = 1;            ///< of all these, each of which begins on a line of the cache
 
   /// Of a layer that reads its input, its output, or neither, and saves nothing but what is said.
   static constexpr Kept of(bool input, bool output, std::int64_t scalars = 0,
-                           std::int64_t numbers = 0, std::int64_t sums = 0) {
-    return {true, input, output, scalars, numbers, sums};
+                           std::int64_t numbers = 0, std::int64_t sums = 0, int arrays = 1) {
+    return {true, input, output, scalars, numbers, sums, arrays};
   }
 };
 

@@ -71,7 +71,8 @@ struct Bahdanau<Width, Options...> {
   }
   static constexpr Kept kept(Shape query, Shape memory) {
     std::int64_t const rows = std::int64_t{query[0]} + memory[0];
-    return Kept::of(true, false, 2 * rows * Width, std::int64_t{query[0]} * memory[0] + 2 * Width);
+    return Kept::of(true, false, 2 * rows * Width, std::int64_t{query[0]} * memory[0] + 2 * Width,
+                    0, 7);
   }
   static constexpr std::int64_t macs(Shape query, Shape memory) {
     return (query.elements() + memory.elements()) * Width +

@@ -188,8 +188,6 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
         if form == "late" and (program["loss"] or backend not in ("double", "float") or has_late or network.get("tied") or
                                classifiers.is_one(network) or sequences.is_stateful(network)):
             continue
-        if form == "placed" and of_tokens and networks.tags_in(network["body"]):
-            continue  # fits<> may count a gradient too few where a named value is sent to two stages of a device
         s = strategies.random_strategy(r, program["network"], form)
         if of_tokens and s is not None and s.get("rule") == "AverageWeights<1>" and not sequences.is_by_sample(network):
             continue  # each model's mean is over its own tokens, so that their mean is not that of one device

@@ -96,6 +96,42 @@ TEST_CASE("an encoder and a decoder, whose attention reads what a stage between 
   check<Pairs, Pipeline<OneFOneB, 4, Split<4>, Split<2>, Split<4>>, Portable, Fp32, false>(16);
 }
 
+struct First;
+struct Second;
+
+/// Attention that keeps seven arrays, none of them of whole lines of the cache.
+struct Looks : Network<Tokens<6, 10>,
+                       Sequential<Embedding<10, 1>, Let<First>, Linear<1>,
+                                  Join<Bahdanau<3>, Sequential<>, Use<First>>, Vocabulary<10>>> {};
+
+TEST_CASE("each array that an attention keeps begins on a line of the cache") {
+  for (int const batch : {1, 3, 7}) {
+    Trainer<Looks, SingleDevice<>, BasicHost<Portable, Fp64>> const trainer{{.batch = batch}};
+    std::int64_t const kept = device_memory<Looks, SingleDevice<>, Sgd, Fp64>(batch, 0).kept;
+    CHECK(trainer.memory().kept <= kept);
+    CHECK(kept <= trainer.memory().kept + 6 * 64 + 64);
+  }
+}
+
+/// On device 1 the gradient of a named value waits while a part between goes backward.
+struct Between : Network<Tokens<2, 8>,
+                         Sequential<Embedding<8, 6>, Sequential<Linear<6>, Let<First>>, Linear<6>,
+                                    Sequential<RmsNorm<>, Linear<24>, Attention<2>>, Linear<6>,
+                                    Concat<Sequential<>, Use<First>>, Vocabulary<8>>> {};
+inline constexpr auto between = place<Between>({{"1", 1}, {"3", 1}, {"5", 1}, {"6", 1}});
+
+TEST_CASE("gradients that wait on a device of several stages are counted") {
+  using S = ModelParallel<Placed<between>, Microbatches<4>>;
+  Trainer<Between, S, BasicHost<Portable, Fp32>> const trainer{{.batch = 16}};
+  for (int device = 0; device < 2; ++device) {
+    CAPTURE(device);
+    MemoryReport const has = trainer.memory(device);
+    DeviceMemory const most = device_memory<Between, S, Sgd, Fp32>(16, device);
+    CHECK(has.transient <= most.passing + most.activation_gradients);
+    CHECK(tensors(has) <= most.total());
+  }
+}
+
 struct Lasting : Network<Tokens<24, 40>, Sequential<Embedding<40, 16>, Lstm<24, Stateful>,
                                                     Gru<17, Stateful>, Vocabulary<40>>> {};
 

@@ -22,6 +22,7 @@
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 #include <tandem/strategy/memory/gradient_bound.hpp>
+#include <tandem/strategy/memory/gradient_lives.hpp>
 #include <tandem/strategy/memory/row_gradient_size.hpp>
 #include <tandem/strategy/memory/value_sizes.hpp>
 
@@ -163,15 +164,17 @@ constexpr DeviceMemory device_memory(int batch, int states) {
   for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
     ++buffers;
   }
+  constexpr int held = held_gradients(row_of(Whole::table, Device::device), Whole::map,
+                                      Device::stages.stage, batching.microbatches);
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {
     LocalStage const& own = Device::stages.stage[s];
-    stage[s] = {.first = own.first,
-                .last = own.last,
-                .live = Device::places.rule.on()
-                            ? Device::places.live()
-                            : live_microbatches(Whole::table, Whole::map, own.id),
-                .deferred = deferred_microbatches(Whole::table, Whole::map, own.id)};
+    stage[s] = {
+        .first = own.first,
+        .last = own.last,
+        .live = Device::places.rule.on() ? Device::places.live()
+                                         : live_microbatches(Whole::table, Whole::map, own.id),
+        .deferred = std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id))};
   }
   return tandem::device_memory(
       Device::graph,

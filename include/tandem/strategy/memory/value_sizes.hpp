@@ -70,7 +70,7 @@ struct ValueSizes {
     std::int64_t const statistics =
         node.layer == LayerKind::batch_norm ? aligned(64 * (node.in[0] + 2)) : 0;
     std::int64_t const numbers = sizes.batch * node.kept.numbers + node.kept.sums;
-    return winners + statistics +
+    return winners + statistics + (node.kept.arrays - 1) * aligned(1) +
            aligned(sizes.batch * node.kept.scalars * sizes.element_bytes + numbers * master_bytes);
   }
   /// Gradients that are sent.
