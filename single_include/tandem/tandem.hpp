@@ -44202,6 +44202,21 @@ inline SafetensorsMetadata checkpoint_metadata(std::string const& optimizer) {
   return {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}};
 }
 
+/// What a checkpoint's folder has; of @p position as above.
+template <class T>
+CheckpointContents checkpoint_contents(std::vector<NamedParameter<T>> const& parameters,
+                                       std::vector<std::string> const& state_names,
+                                       TrainingPosition& position, std::string const& optimizer,
+                                       std::vector<NamedState<T>> const& states) {
+  return {.tensors = all_checkpoint_tensors(parameters, state_names, position, states),
+          .metadata = checkpoint_metadata(optimizer),
+          .about = {.step = position.step,
+                    .epoch = position.epoch,
+                    .position = position.position,
+                    .seed = static_cast<std::uint64_t>(position.seed),
+                    .optimizer = optimizer}};
+}
+
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -44217,29 +44232,6 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
     check_finite(path, tensors);
   }
   write_safetensors(path, tensors, with_checksums(tensors, detail::checkpoint_metadata(optimizer)));
-}
-
-/// Writes it into @p folder, as a folder; which gives one of that step its name only when the new
-/// one is whole and synced.
-/// @returns its path
-/// @throws FileError  anything fails, or a number is inf or nan and refused; complete checkpoints
-///                    are untouched
-template <class T>
-std::string save_in_folder(std::string const& folder,
-                           std::vector<NamedParameter<T>> const& parameters,
-                           std::vector<std::string> const& state_names, TrainingPosition position,
-                           std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
-                           std::vector<NamedState<T>> const& states = {}) {
-  return detail::write_checkpoint_folder(
-      folder,
-      {.tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states),
-       .metadata = detail::checkpoint_metadata(optimizer),
-       .about = {.step = position.step,
-                 .epoch = position.epoch,
-                 .position = position.position,
-                 .seed = static_cast<std::uint64_t>(position.seed),
-                 .optimizer = optimizer}},
-      non_finite);
 }
 
 /// Writes parameters and statistics alone; a file of that name is replaced only when the new one is
@@ -46114,6 +46106,658 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
 
 }  // namespace tandem
 
+// ---- tandem/train/checkpoint/saver.hpp
+
+/// @file
+/// CheckpointSaver: the checkpoints that train() writes by itself.
+///
+/// Between two steps the parameters are copied; a thread writes the copy while training goes on.
+/// One that cannot be written is said, and training goes on: the last complete one stays, and the
+/// next is tried when it is due.
+
+// ---- tandem/train/checkpoint/folder/writer.hpp
+
+/// @file
+/// CheckpointWriter: writes a copy of a checkpoint on a thread of its own, while training goes on.
+
+namespace tandem::detail {
+
+/// One checkpoint at a time. Memory: a copy of the tensors, kept for the next one.
+class CheckpointWriter {
+ public:
+  CheckpointWriter() = default;
+  CheckpointWriter(CheckpointWriter const&) = delete;
+  CheckpointWriter& operator=(CheckpointWriter const&) = delete;
+  /// Finishes what is being written.
+  ~CheckpointWriter() { join(); }
+
+  /// Copies the tensors and begins to write them into @p folder, of which the newest @p keep stay;
+  /// waits for the checkpoint before. Whatever fails is failure(), here or later.
+  /// Cost: one pass over the tensors here, one allocation the first time.
+  template <class = void>  // compiled where it is called, not by every include
+  TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents, int keep) {
+    join();
+    failure_ = nullptr;
+    try {
+      take_copy(folder, contents);
+      done_.store(false, std::memory_order_relaxed);
+      thread_ = std::thread{[this, folder, keep, own = std::move(contents)] {
+        static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
+        try {
+          write_checkpoint_folder(folder, own);
+          remove_oldest(folder, keep, own.about.step);
+        } catch (...) {
+          failure_ = std::current_exception();
+        }
+        done_.store(true, std::memory_order_release);
+      }};
+    } catch (...) {
+      failure_ = std::current_exception();
+      done_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  /// Why the last checkpoint was not written; null while it is being written, and where all is
+  /// well.
+  [[nodiscard]] std::exception_ptr failure() const {
+    return done_.load(std::memory_order_acquire) ? failure_ : nullptr;
+  }
+
+  /// Waits for what is being written.
+  void join() {
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+  }
+
+ private:
+  template <class = void>
+  void take_copy(std::string const& folder, CheckpointContents& contents) {
+    std::size_t bytes = 0;
+    for (TensorView const& tensor : contents.tensors) {
+      bytes += tensor.data.size();
+    }
+    if (bytes > size_) {
+      copy_.reset();
+      copy_.reset(new (std::nothrow) std::byte[bytes]);
+      size_ = copy_ ? bytes : 0;
+    }
+    if (bytes > size_) {
+      throw FileError{in_folder(folder, checkpoint_name(contents.about.step)),
+                      "this checkpoint was not written: there is no memory for a copy of its " +
+                          std::to_string(bytes) + " bytes"};
+    }
+    std::byte* to = copy_.get();
+    for (TensorView& tensor : contents.tensors) {
+      if (!tensor.data.empty()) {
+        std::memcpy(to, tensor.data.data(), tensor.data.size());
+      }
+      tensor.data = {to, tensor.data.size()};
+      to += tensor.data.size();
+    }
+  }
+
+  std::unique_ptr<std::byte[]> copy_;
+  std::size_t size_ = 0;
+  std::exception_ptr failure_;  // the thread's until it is done
+  std::atomic<bool> done_{true};
+  std::thread thread_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/checkpoint/schedule.hpp
+
+/// @file
+/// CheckpointSchedule: behind which steps a checkpoint is due.
+
+// ---- tandem/train/options/checkpoints.hpp
+
+/// @file
+/// Checkpoints: where train() saves by itself, when, and how many stay.
+
+namespace tandem {
+
+/// TrainerOptions::checkpoints; without a folder train() saves nothing.
+///
+///   Trainer<Net, DataParallel<2>, Host> trainer{
+///       {.checkpoints = {.folder = "run7", .every_steps = 500}}};
+struct Checkpoints {
+  /// They are `<folder>/step-000420`; on several machines one that all of them see.
+  std::string folder{};
+  std::int64_t every_steps = 0;  ///< behind each step whose number this divides; 0: none
+  double every_seconds = 0.0;    ///< behind the first step so long after the last one; 0: none
+  int keep = 3;                  ///< that stay, the newest; the disk has one more for a moment
+
+  [[nodiscard]] bool on() const { return !folder.empty(); }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// By numbers of steps, which all processes count alike, and by one process's clock.
+class CheckpointSchedule {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  CheckpointSchedule(Checkpoints const& when, Time now)
+      : every_steps_{when.every_steps}, every_seconds_{when.every_seconds}, last_{now} {}
+
+  /// Whether one is due behind step @p step, whatever the clock says.
+  [[nodiscard]] bool by_steps(std::int64_t step) const {
+    return every_steps_ > 0 && step % every_steps_ == 0 && step != step_;
+  }
+  [[nodiscard]] bool has_clock() const { return every_seconds_ > 0.0; }
+  /// Whether so long has gone by since the last one, or since training could begin.
+  [[nodiscard]] bool by_time(Time now) const {
+    return has_clock() && std::chrono::duration<double>(now - last_).count() >= every_seconds_;
+  }
+  /// Whether this step's is there, or being written.
+  [[nodiscard]] bool has(std::int64_t step) const { return step == step_; }
+
+  void saved(std::int64_t step, Time now) {
+    step_ = step;
+    last_ = now;
+  }
+
+ private:
+  std::int64_t every_steps_;
+  double every_seconds_;
+  std::int64_t step_ = -1;  // of the last one
+  Time last_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/options/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+// ---- tandem/optim/schedule.hpp
+
+/// @file
+/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
+///
+/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+
+namespace tandem {
+
+/// Always 1.
+struct Constant {
+  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
+};
+
+/// factor^floor(step / every).
+struct StepDecay {
+  std::int64_t every = 1;
+  double factor = 0.1;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(every >= 1, "StepDecay: `every` must be 1 or more");
+    return std::pow(factor, static_cast<double>(step / every));
+  }
+};
+
+/// 1 for `begin` steps, then `factor`, and once more `factor` after each further `every` steps, at
+/// most `most` times.
+///
+/// GNMT's, over S steps with a warm-up of 200: {.begin = S * 2 / 3 - 200, .every = S / 12}.
+/// Source: NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT, lr_scheduler.py
+struct Halvings {
+  std::int64_t begin = 0;
+  std::int64_t every = 1;
+  int most = 4;
+  double factor = 0.5;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
+    expects(every >= 1, "Halvings: `every` must be 1 or more");
+    expects(most >= 0, "Halvings: `most` must be 0 or more");
+    std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
+    return std::pow(factor, static_cast<double>(times < most ? times : most));
+  }
+};
+
+/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
+/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
+struct Cosine {
+  std::int64_t steps = 1;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// final + (1 - final) (1 - step / steps)^power, and `final` after `steps`; power 1 is a straight
+/// line.
+struct Polynomial {
+  std::int64_t steps = 1;
+  double power = 1.0;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
+    expects(power > 0.0, "Polynomial: `power` must be above 0");
+    double const left =
+        step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
+    return final + (1.0 - final) * std::pow(left, power);
+  }
+};
+
+/// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
+/// half a cosine; `final` after `steps`. The learning rate is the largest. The momentum stays.
+/// Source: Smith, Topin, arXiv:1708.07120, with the phases and values of PyTorch's OneCycleLR.
+struct OneCycle {
+  std::int64_t steps = 1;
+  double rise = 0.3;
+  double start = 1.0 / 25.0;
+  double final = 1.0 / 250'000.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
+    expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
+    double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
+    double const end = static_cast<double>(steps - 1);
+    auto const now = static_cast<double>(step);
+    if (now <= top) {
+      return between(start, 1.0, top > 0.0 ? now / top : 1.0);
+    }
+    return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
+  }
+
+ private:
+  static double between(double from, double to, double part) {
+    return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// Any function of the step, held by pointer and shared by copies.
+class OwnSchedule {
+ public:
+  template <class F>
+  explicit OwnSchedule(F function) : function_{std::make_shared<Held<F>>(std::move(function))} {}
+  [[nodiscard]] double at(std::int64_t step) const { return function_->at(step); }
+
+ private:
+  struct Any {
+    virtual ~Any() = default;
+    [[nodiscard]] virtual double at(std::int64_t step) const = 0;
+  };
+  template <class F>
+  struct Held final : Any {
+    explicit Held(F&& f) : function{std::move(f)} {}
+    [[nodiscard]] double at(std::int64_t step) const override {
+      return static_cast<double>(function(step));
+    }
+    F function;
+  };
+
+  std::shared_ptr<Any const> function_;
+};
+
+/// A warm-up that multiplies by the same number from step to step, from `start` on: the factor of
+/// step t is start^((steps - t) / steps), GNMT's, where a linear one has (t + 1) / steps.
+struct ExponentialWarmUp {
+  std::int64_t steps = 200;
+  double start = 0.01;
+};
+
+/// The warm-up of a Schedule: a number of steps, linear, or an ExponentialWarmUp.
+struct WarmUp {
+  std::int64_t steps = 0;
+  double start = 0.0;  ///< of an exponential one, above 0
+
+  template <std::integral I>  // not of a float, which would be cut off
+  constexpr WarmUp(I linear) : steps{static_cast<std::int64_t>(linear)} {}
+  constexpr WarmUp(ExponentialWarmUp exponential)
+      : steps{exponential.steps}, start{exponential.start} {
+    expects(start > 0.0 && start <= 1.0,
+            "ExponentialWarmUp: `start` must be above 0 and at most 1; a linear warm-up, which "
+            "begins at 0, is a number of steps");
+  }
+
+  /// The factor of step @p step.
+  /// @pre 0 <= step < steps
+  [[nodiscard]] double at(std::int64_t step) const {
+    auto const all = static_cast<double>(steps);
+    return start > 0.0 ? std::pow(start, static_cast<double>(steps - step) / all)
+                       : static_cast<double>(step + 1) / all;
+  }
+};
+
+/// A schedule after a warm-up, linear if it is a number of steps: (step + 1) / warm_up for the
+/// first `warm_up` steps, then the schedule counted from there: a Constant, StepDecay, Halvings,
+/// Cosine, Polynomial or OneCycle, or any function of the step,
+/// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
+/// for each step once or more; training resumes exactly where it depends on nothing else.
+struct Schedule {
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
+      Constant{};
+  WarmUp warm_up = 0;
+
+  Schedule() = default;
+  template <class S>
+    requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
+        std::same_as<S, Polynomial> || std::same_as<S, OneCycle> || std::same_as<S, Halvings>
+        Schedule(S schedule, WarmUp warm = 0) : after{schedule}, warm_up{warm} {}
+    template <class F>
+      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(F function,
+                                                                              WarmUp warm = 0)
+          : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
+
+      /// The factor for step @p step, counted from 0.
+      template <class = void>  // compiled where it is called, not by every include
+      [[nodiscard]] double factor(std::int64_t step) const {
+        if (step < warm_up.steps) {
+          return warm_up.at(step);
+        }
+        return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
+      }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Names that other libraries have for options: a value says what is written here.
+struct BatchSizeIsBatch {
+  constexpr BatchSizeIsBatch() = default;
+  template <class T>
+  constexpr BatchSizeIsBatch(T const& /*value*/) {
+    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
+  }
+};
+struct RateIsTheOptimizers {
+  constexpr RateIsTheOptimizers() = default;
+  template <class T>
+  constexpr RateIsTheOptimizers(T const& /*value*/) {
+    static_assert(sizeof(T) == 0,
+                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
+                  "Sgd{.learning_rate = 0.1F}");
+  }
+};
+
+}  // namespace detail
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
+  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
+  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
+  /// (ElementOptimizer).
+  ///
+  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
+  Optimizer optimizer = Sgd{};
+  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
+  Schedule schedule{};                          ///< factor of the learning rate by step
+  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
+  double clip_norm = 0.0;
+  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
+  /// some parameters their group's. 0: any.
+  double clip_value = 0.0;
+  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
+  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
+  std::optional<LossScaling> loss_scaling{};
+  std::vector<ParameterGroup> groups{};
+  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
+  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
+  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
+  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What to do about a rank or a dataset that does not return; the default ends the process.
+  OnStall on_stall{};
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  Checkpoints checkpoints{};  ///< that train() writes; {.folder = "run7", .every_steps = 500}
+  World world{};              ///< processes that train together, and which this one is
+  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
+  /// but several ranks of one process that talk through NCCL, which may wait for each other for
+  /// ever.
+  std::optional<bool> record{};
+  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;      ///< what metrics are means over, likewise
+  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
+  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
+  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+namespace detail {
+
+/// Adds a batch to the sums of an EpochResult or an Evaluation.
+template <class Sums>
+void add_batch(Sums& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.weight;
+  sum.metrics.names = batch.metrics.names;
+  sum.metrics.count = batch.metrics.count;
+  for (int i = 0; i < batch.metrics.count; ++i) {
+    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
+  }
+  sum.samples += batch.samples;
+  sum.weight += batch.weight;
+  sum.counted += batch.counted;
+}
+
+template <class Sums>
+Sums mean_of(Sums sum) {
+  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
+  for (double& value : sum.metrics.value) {
+    value /= sum.counted > 0.0 ? sum.counted : 1.0;
+  }
+  int const accuracy = sum.metrics.find("accuracy");
+  sum.metric = sum.metrics.value[0];
+  sum.accuracy =
+      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
+  return sum;
+}
+
+}  // namespace detail
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+template <class = void>  // compiled where it is called, not by every include
+void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
+  detail::add_batch(sum, step);
+  ++sum.steps;
+  sum.skipped += step.skipped ? 1 : 0;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class = void>
+EpochResult mean(EpochResult const& sum) {
+  return detail::mean_of(sum);
+}
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
+  std::int64_t samples = 0;
+  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;    ///< what metrics are means over, likewise
+  MetricValues metrics{};  ///< of each metric, by name
+
+  /// Of a language model, whose loss is a mean over targets in nats.
+  [[nodiscard]] double perplexity() const { return std::exp(loss); }
+  /// Likewise: bits a target, which is a byte or a character where tokens are that.
+  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
+};
+
+/// Adds a batch; mean() makes means of the sums.
+template <class = void>
+void add(Evaluation& sum, StepResult const& batch) {
+  detail::add_batch(sum, batch);
+}
+/// @pre there are samples
+template <class = void>
+Evaluation mean(Evaluation const& sum) {
+  return detail::mean_of(sum);
+}
+
+/// Which epoch of a loop, counted from 0, of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+};
+
+/// @throws ContractError  count < 0
+constexpr Epochs epochs(std::int64_t count) {
+  expects(count >= 0, "epochs(count): count must be 0 or more");
+  return Epochs{count};
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Of a trainer; all processes call the same verbs behind the same steps.
+template <class Program, class Workers>
+class CheckpointSaver {
+ public:
+  explicit CheckpointSaver(TrainerOptions const& options)
+      : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {}
+  CheckpointSaver(CheckpointSaver const&) = delete;
+  CheckpointSaver& operator=(CheckpointSaver const&) = delete;
+  /// Finishes what is being written, and says where it cannot be.
+  ~CheckpointSaver() {
+    writer_.join();
+    look();
+  }
+
+  /// Whether train() is to ask for more than on().
+  [[nodiscard]] bool on() const { return options_.checkpoints.on(); }
+
+  /// Says what has failed since.
+  TANDEM_COLD void look() noexcept {
+    std::exception_ptr const failure = writer_.failure();
+    if (!failure || told_) {
+      return;
+    }
+    told_ = true;
+    try {
+      std::rethrow_exception(failure);
+    } catch (std::exception const& error) {
+      failure_ = error.what();
+      detail::write_to_stderr("tandem: ");
+      detail::write_to_stderr(error.what());
+      detail::write_to_stderr("\n");
+    } catch (...) {
+    }
+  }
+  /// What look() has said since the last call; empty where it had nothing to say. Good until the
+  /// next call.
+  [[nodiscard]] std::string_view take_failure() { return taken_ = std::exchange(failure_, {}); }
+
+  /// Whether save() is to be called behind step @p step.
+  [[nodiscard]] bool is_due(std::int64_t step) const {
+    return schedule_.by_steps(step) ||
+           (!schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now()));
+  }
+
+  /// Begins a checkpoint. @pre no step is queued
+  TANDEM_COLD void save(Workers& workers, TrainingPosition position) {
+    auto const states = states_of<Program>(workers, position.streams, options_.world.processes);
+    schedule_.saved(position.step, std::chrono::steady_clock::now());
+    if (options_.world.process != 0) {
+      return;
+    }
+    writer_.join();
+    look();
+    told_ = false;
+    writer_.begin(options_.checkpoints.folder,
+                  detail::checkpoint_contents(Replicas<Program, Workers>{workers}.whole(),
+                                              state_names(options_.optimizer), position,
+                                              optimizer_name(options_.optimizer), states),
+                  options_.checkpoints.keep);
+  }
+
+  /// Waits for what is being written.
+  /// @throws what the last checkpoint has failed by, if it has
+  void await() {
+    writer_.join();
+    if (std::exception_ptr const failure = writer_.failure()) {
+      told_ = true;
+      std::rethrow_exception(failure);
+    }
+  }
+
+  /// The step of the newest complete checkpoint in the folder, as process 0 sees it; -1: there is
+  /// none. All processes call it.
+  [[nodiscard]] std::int64_t newest(Workers& workers) {
+    writer_.join();
+    double beyond = 0.0;
+    if (options_.world.process == 0) {
+      auto const steps = detail::complete_checkpoints(options_.checkpoints.folder);
+      beyond = steps.empty() ? 0.0 : static_cast<double>(steps.back() + 1);
+    }
+    if (options_.world.processes > 1) {
+      add_over_processes(workers, std::span{&beyond, 1});
+    }
+    return static_cast<std::int64_t>(beyond) - 1;
+  }
+
+  /// The trainer goes on from the folder's checkpoint of this step.
+  void loaded(std::int64_t step) { schedule_.saved(step, std::chrono::steady_clock::now()); }
+
+ private:
+  TrainerOptions const& options_;
+  CheckpointSchedule schedule_;
+  std::string failure_;
+  std::string taken_;
+  bool told_ = false;  // of the writer's failure
+  detail::CheckpointWriter writer_;
+};
+
+}  // namespace tandem
+
 // ---- tandem/train/confusion.hpp
 
 /// @file
@@ -47110,391 +47754,6 @@ Batch step_of(DecodeCall const& call) {
 /// @file
 /// EpochCursor: which epoch of the whole run a call of train(data, epoch) is.
 
-// ---- tandem/train/options/options.hpp
-
-/// @file
-/// TrainerOptions: everything about training that does not change types; and what it gives back.
-
-// ---- tandem/optim/schedule.hpp
-
-/// @file
-/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
-///
-/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
-
-namespace tandem {
-
-/// Always 1.
-struct Constant {
-  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
-};
-
-/// factor^floor(step / every).
-struct StepDecay {
-  std::int64_t every = 1;
-  double factor = 0.1;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(every >= 1, "StepDecay: `every` must be 1 or more");
-    return std::pow(factor, static_cast<double>(step / every));
-  }
-};
-
-/// 1 for `begin` steps, then `factor`, and once more `factor` after each further `every` steps, at
-/// most `most` times.
-///
-/// GNMT's, over S steps with a warm-up of 200: {.begin = S * 2 / 3 - 200, .every = S / 12}.
-/// Source: NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT, lr_scheduler.py
-struct Halvings {
-  std::int64_t begin = 0;
-  std::int64_t every = 1;
-  int most = 4;
-  double factor = 0.5;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
-    expects(every >= 1, "Halvings: `every` must be 1 or more");
-    expects(most >= 0, "Halvings: `most` must be 0 or more");
-    std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
-    return std::pow(factor, static_cast<double>(times < most ? times : most));
-  }
-};
-
-/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
-/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
-struct Cosine {
-  std::int64_t steps = 1;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
-    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
-    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// final + (1 - final) (1 - step / steps)^power, and `final` after `steps`; power 1 is a straight
-/// line.
-struct Polynomial {
-  std::int64_t steps = 1;
-  double power = 1.0;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
-    expects(power > 0.0, "Polynomial: `power` must be above 0");
-    double const left =
-        step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
-    return final + (1.0 - final) * std::pow(left, power);
-  }
-};
-
-/// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
-/// half a cosine; `final` after `steps`. The learning rate is the largest. The momentum stays.
-/// Source: Smith, Topin, arXiv:1708.07120, with the phases and values of PyTorch's OneCycleLR.
-struct OneCycle {
-  std::int64_t steps = 1;
-  double rise = 0.3;
-  double start = 1.0 / 25.0;
-  double final = 1.0 / 250'000.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
-    expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
-    double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
-    double const end = static_cast<double>(steps - 1);
-    auto const now = static_cast<double>(step);
-    if (now <= top) {
-      return between(start, 1.0, top > 0.0 ? now / top : 1.0);
-    }
-    return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
-  }
-
- private:
-  static double between(double from, double to, double part) {
-    return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// Any function of the step, held by pointer and shared by copies.
-class OwnSchedule {
- public:
-  template <class F>
-  explicit OwnSchedule(F function) : function_{std::make_shared<Held<F>>(std::move(function))} {}
-  [[nodiscard]] double at(std::int64_t step) const { return function_->at(step); }
-
- private:
-  struct Any {
-    virtual ~Any() = default;
-    [[nodiscard]] virtual double at(std::int64_t step) const = 0;
-  };
-  template <class F>
-  struct Held final : Any {
-    explicit Held(F&& f) : function{std::move(f)} {}
-    [[nodiscard]] double at(std::int64_t step) const override {
-      return static_cast<double>(function(step));
-    }
-    F function;
-  };
-
-  std::shared_ptr<Any const> function_;
-};
-
-/// A warm-up that multiplies by the same number from step to step, from `start` on: the factor of
-/// step t is start^((steps - t) / steps), GNMT's, where a linear one has (t + 1) / steps.
-struct ExponentialWarmUp {
-  std::int64_t steps = 200;
-  double start = 0.01;
-};
-
-/// The warm-up of a Schedule: a number of steps, linear, or an ExponentialWarmUp.
-struct WarmUp {
-  std::int64_t steps = 0;
-  double start = 0.0;  ///< of an exponential one, above 0
-
-  template <std::integral I>  // not of a float, which would be cut off
-  constexpr WarmUp(I linear) : steps{static_cast<std::int64_t>(linear)} {}
-  constexpr WarmUp(ExponentialWarmUp exponential)
-      : steps{exponential.steps}, start{exponential.start} {
-    expects(start > 0.0 && start <= 1.0,
-            "ExponentialWarmUp: `start` must be above 0 and at most 1; a linear warm-up, which "
-            "begins at 0, is a number of steps");
-  }
-
-  /// The factor of step @p step.
-  /// @pre 0 <= step < steps
-  [[nodiscard]] double at(std::int64_t step) const {
-    auto const all = static_cast<double>(steps);
-    return start > 0.0 ? std::pow(start, static_cast<double>(steps - step) / all)
-                       : static_cast<double>(step + 1) / all;
-  }
-};
-
-/// A schedule after a warm-up, linear if it is a number of steps: (step + 1) / warm_up for the
-/// first `warm_up` steps, then the schedule counted from there: a Constant, StepDecay, Halvings,
-/// Cosine, Polynomial or OneCycle, or any function of the step,
-/// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
-/// for each step once or more; training resumes exactly where it depends on nothing else.
-struct Schedule {
-  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
-      Constant{};
-  WarmUp warm_up = 0;
-
-  Schedule() = default;
-  template <class S>
-    requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
-        std::same_as<S, Polynomial> || std::same_as<S, OneCycle> || std::same_as<S, Halvings>
-        Schedule(S schedule, WarmUp warm = 0) : after{schedule}, warm_up{warm} {}
-    template <class F>
-      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(F function,
-                                                                              WarmUp warm = 0)
-          : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
-
-      /// The factor for step @p step, counted from 0.
-      template <class = void>  // compiled where it is called, not by every include
-      [[nodiscard]] double factor(std::int64_t step) const {
-        if (step < warm_up.steps) {
-          return warm_up.at(step);
-        }
-        return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
-      }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Names that other libraries have for options: a value says what is written here.
-struct BatchSizeIsBatch {
-  constexpr BatchSizeIsBatch() = default;
-  template <class T>
-  constexpr BatchSizeIsBatch(T const& /*value*/) {
-    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
-  }
-};
-struct RateIsTheOptimizers {
-  constexpr RateIsTheOptimizers() = default;
-  template <class T>
-  constexpr RateIsTheOptimizers(T const& /*value*/) {
-    static_assert(sizeof(T) == 0,
-                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
-                  "Sgd{.learning_rate = 0.1F}");
-  }
-};
-
-}  // namespace detail
-
-/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
-struct TrainerOptions {
-  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
-  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
-  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
-  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
-  /// (ElementOptimizer).
-  ///
-  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
-  Optimizer optimizer = Sgd{};
-  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
-  Schedule schedule{};                          ///< factor of the learning rate by step
-  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
-  double clip_norm = 0.0;
-  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
-  /// some parameters their group's. 0: any.
-  double clip_value = 0.0;
-  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
-  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
-  std::optional<LossScaling> loss_scaling{};
-  std::vector<ParameterGroup> groups{};
-  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
-  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
-  bool shuffle = true;
-  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
-  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
-  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
-  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
-  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// What to do about a rank or a dataset that does not return; the default ends the process.
-  OnStall on_stall{};
-  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
-  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
-  ActionRows rows{};
-  World world{};  ///< processes that train together, and which this one is
-  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
-  /// but several ranks of one process that talk through NCCL, which may wait for each other for
-  /// ever.
-  std::optional<bool> record{};
-  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
-};
-
-/// One pass over the training data.
-struct EpochResult {
-  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
-  std::int64_t steps = 0;
-  std::int64_t samples = 0;
-  double seconds = 0.0;
-  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;      ///< what metrics are means over, likewise
-  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
-  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
-  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
-
-  [[nodiscard]] double samples_per_second() const {
-    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
-  }
-};
-
-namespace detail {
-
-/// Adds a batch to the sums of an EpochResult or an Evaluation.
-template <class Sums>
-void add_batch(Sums& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.weight;
-  sum.metrics.names = batch.metrics.names;
-  sum.metrics.count = batch.metrics.count;
-  for (int i = 0; i < batch.metrics.count; ++i) {
-    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
-  }
-  sum.samples += batch.samples;
-  sum.weight += batch.weight;
-  sum.counted += batch.counted;
-}
-
-template <class Sums>
-Sums mean_of(Sums sum) {
-  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
-  for (double& value : sum.metrics.value) {
-    value /= sum.counted > 0.0 ? sum.counted : 1.0;
-  }
-  int const accuracy = sum.metrics.find("accuracy");
-  sum.metric = sum.metrics.value[0];
-  sum.accuracy =
-      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
-  return sum;
-}
-
-}  // namespace detail
-
-/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-template <class = void>  // compiled where it is called, not by every include
-void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  detail::add_batch(sum, step);
-  ++sum.steps;
-  sum.skipped += step.skipped ? 1 : 0;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-template <class = void>
-EpochResult mean(EpochResult const& sum) {
-  return detail::mean_of(sum);
-}
-
-/// One pass over evaluation data.
-struct Evaluation {
-  double loss = 0.0;
-  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
-  std::int64_t samples = 0;
-  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;    ///< what metrics are means over, likewise
-  MetricValues metrics{};  ///< of each metric, by name
-
-  /// Of a language model, whose loss is a mean over targets in nats.
-  [[nodiscard]] double perplexity() const { return std::exp(loss); }
-  /// Likewise: bits a target, which is a byte or a character where tokens are that.
-  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
-};
-
-/// Adds a batch; mean() makes means of the sums.
-template <class = void>
-void add(Evaluation& sum, StepResult const& batch) {
-  detail::add_batch(sum, batch);
-}
-/// @pre there are samples
-template <class = void>
-Evaluation mean(Evaluation const& sum) {
-  return detail::mean_of(sum);
-}
-
-/// Which epoch of a loop, counted from 0, of how many.
-struct Epoch {
-  std::int64_t index = 0;
-  std::int64_t total = 0;
-
-  constexpr Epoch() = default;
-  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
-};
-
-/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
-class Epochs {
- public:
-  struct Iterator {
-    Epoch epoch;
-    constexpr Epoch operator*() const { return epoch; }
-    constexpr Iterator& operator++() {
-      ++epoch.index;
-      return *this;
-    }
-    constexpr bool operator!=(Iterator const& other) const {
-      return epoch.index != other.epoch.index;
-    }
-  };
-
-  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
-  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
-  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
-
- private:
-  std::int64_t count_;
-};
-
-/// @throws ContractError  count < 0
-constexpr Epochs epochs(std::int64_t count) {
-  expects(count >= 0, "epochs(count): count must be 0 or more");
-  return Epochs{count};
-}
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// Counts the epochs of a run in the order in which the program asks for them.
@@ -48227,6 +48486,9 @@ struct StepReport {
   double seconds = 0.0;        ///< since train() began
   double loss_scale = 0.0;     ///< what the loss was multiplied by; 0: loss scaling is off
   bool skipped = false;  ///< since its gradient, so multiplied, was not finite: no weight has moved
+  /// Why a checkpoint of TrainerOptions::checkpoints was not written, where that was found behind
+  /// the step before; else empty. Standard error has it, too. Good until the watcher returns.
+  std::string_view checkpoint_failure{};
 };
 
 /// What a watcher may say.
@@ -48267,15 +48529,21 @@ struct NoWatch {};
 
 /// Made by a trainer for one call, of its own parts; it has checked data and epoch.
 /// @tparam Batches  StepBatches of the trainer
-template <class Batches, class Workers>
+/// @tparam Saver    its CheckpointSaver
+template <class Batches, class Workers, class Saver>
 class EpochLoop {
   using In = typename Batches::In;
   using Target = typename Batches::Target;
 
  public:
   EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            EpochCursor& cursor, StepQueue<Workers>& queue)
-      : workers_{workers}, options_{options}, position_{position}, cursor_{cursor}, queue_{queue} {}
+            EpochCursor& cursor, StepQueue<Workers>& queue, Saver& saver)
+      : workers_{workers},
+        options_{options},
+        position_{position},
+        cursor_{cursor},
+        queue_{queue},
+        saver_{saver} {}
 
   /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
   /// @param call   lent to the watch
@@ -48322,6 +48590,15 @@ class EpochLoop {
         collect();
         auto const others = call.lend();
         result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
+      }
+      if (saver_.on()) {
+        saver_.look();
+        if (saver_.is_due(position_.step)) {
+          while (!queue_.empty()) {
+            collect();
+          }
+          saver_.save(workers_, position_);
+        }
       }
     }
     while (!queue_.empty()) {
@@ -48378,7 +48655,8 @@ class EpochLoop {
             .learning_rate = rate,
             .seconds = seconds,
             .loss_scale = step.loss_scale,
-            .skipped = step.skipped};
+            .skipped = step.skipped,
+            .checkpoint_failure = saver_.take_failure()};
   }
 
   /// However run() ends, no step stays queued.
@@ -48392,6 +48670,7 @@ class EpochLoop {
   TrainingPosition& position_;
   EpochCursor& cursor_;
   StepQueue<Workers>& queue_;
+  Saver& saver_;
 };
 
 }  // namespace tandem
@@ -48626,6 +48905,17 @@ TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& op
 
 namespace tandem {
 
+/// @throws ContractError  an option is out of range, or there is no folder to save in
+inline void check_checkpoints(Checkpoints const& when) {
+  expects(when.every_steps >= 0,
+          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
+  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
+          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
+  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
+  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0),
+          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
+}
+
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
 /// group matches nothing
 template <class Program>
@@ -48656,6 +48946,7 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
   expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
           "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
+  check_checkpoints(options.checkpoints);
   check_rates(options);
   check_groups(Program::network, options.groups);
   check_average(Program::network, options.groups, options.average);
@@ -51277,8 +51568,12 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     if (!leads()) {
       return detail::in_folder(folder, detail::checkpoint_name(position_.step));
     }
-    return save_in_folder(folder, replicas().whole(), state_names(options_.optimizer), position_,
-                          optimizer_name(options_.optimizer), non_finite, states);
+    TrainingPosition position = position_;
+    return detail::write_checkpoint_folder(
+        folder,
+        detail::checkpoint_contents(replicas().whole(), state_names(options_.optimizer), position,
+                                    optimizer_name(options_.optimizer), states),
+        non_finite);
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
@@ -51309,6 +51604,37 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     cursor_ = {};
     take_loss_scale();
     replicas().upload();
+  }
+
+  /// Goes on from the newest complete checkpoint in the folder of TrainerOptions::checkpoints, as
+  /// load() does; of several processes from the one that process 0 sees.
+  ///
+  ///   std::string const from = trainer.resume();  // then the epochs of the whole run
+  /// @returns its path; "" where there is none, and then nothing has changed
+  /// @throws FileError      it is damaged, or of another network; it is named, and may be removed
+  /// @throws ContractError  there is no folder in the options
+  std::string resume() {
+    expects(options_.checkpoints.on(),
+            "resume(): no folder is given to look in; give TrainerOptions::checkpoints a .folder");
+    std::int64_t const step = [&] {
+      auto const call = one_call_.begin("resume()", OneCall::trains);
+      return saver_.newest(workers_);
+    }();
+    if (step < 0) {
+      return {};
+    }
+    std::string path =
+        detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+    load(path);
+    saver_.loaded(step);
+    return path;
+  }
+
+  /// Waits for the checkpoint of TrainerOptions::checkpoints that is being written, if one is.
+  /// @throws FileError  the last one was not written, and why
+  void await_checkpoint() {
+    auto const call = one_call_.begin("await_checkpoint()");
+    saver_.await();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
@@ -51390,6 +51716,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
+  using Saver = CheckpointSaver<ProgramType, Workers>;
   using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
   using StepBatchType = typename Batches::Type;
 
@@ -51407,8 +51734,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    return EpochLoop<Batches, Workers>{workers_, options_, position_, cursor_, queue_}.run(
-        data, epoch, progress, watch, call);
+    return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
+                                              cursor_,  queue_,   saver_}
+        .run(data, epoch, progress, watch, call);
   }
 
   /// Queues one step; its result comes from collect_step(), in order.
@@ -51466,6 +51794,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;
+  Saver saver_{options_};
 };
 
 }  // namespace tandem
@@ -51487,6 +51816,12 @@ template <class Net, class S, class Backend, class LossType, class MetricType,
           template <int> class Transport, class Work>
 void train_by(TrainerOptions options, Work& work) {
   Trainer<Net, S, Backend, LossType, MetricType, Transport> trainer{std::move(options)};
+  if (trainer.options().checkpoints.on()) {
+    std::string const from = trainer.resume();
+    if (!from.empty() && trainer.options().world.process == 0) {
+      std::fprintf(stderr, "goes on from '%s'\n", from.c_str());
+    }
+  }
   work(trainer);
 }
 
@@ -51503,9 +51838,10 @@ void train_by(TrainerOptions options, Work& work) {
 ///   }
 ///
 /// `work(trainer)` is called in each process that trains, with a Trainer of that strategy: it is
-/// compiled for each. A process that is not needed returns `done` at once. Process 0 prints on
-/// standard error which strategy it is, of a Plan of several; and an error, unless it is another
-/// process's, whoever has it.
+/// compiled for each. With a folder of checkpoints the trainer has gone on from the newest one. A
+/// process that is not needed returns `done` at once. Process 0 prints on standard error which
+/// strategy it is, of a Plan of several; and an error, unless it is another process's, whoever has
+/// it.
 /// Cost: each strategy of the Plan is compiled: some 1.5 s of g++ for each but the first.
 /// @tparam Plan  an Elastic, or a Strategy alone
 template <class Net, class Plan, class Backend, class LossType = DefaultLoss<Net>,

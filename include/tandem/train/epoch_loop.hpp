@@ -28,15 +28,21 @@ struct NoWatch {};
 
 /// Made by a trainer for one call, of its own parts; it has checked data and epoch.
 /// @tparam Batches  StepBatches of the trainer
-template <class Batches, class Workers>
+/// @tparam Saver    its CheckpointSaver
+template <class Batches, class Workers, class Saver>
 class EpochLoop {
   using In = typename Batches::In;
   using Target = typename Batches::Target;
 
  public:
   EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            EpochCursor& cursor, StepQueue<Workers>& queue)
-      : workers_{workers}, options_{options}, position_{position}, cursor_{cursor}, queue_{queue} {}
+            EpochCursor& cursor, StepQueue<Workers>& queue, Saver& saver)
+      : workers_{workers},
+        options_{options},
+        position_{position},
+        cursor_{cursor},
+        queue_{queue},
+        saver_{saver} {}
 
   /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
   /// @param call   lent to the watch
@@ -83,6 +89,15 @@ class EpochLoop {
         collect();
         auto const others = call.lend();
         result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
+      }
+      if (saver_.on()) {
+        saver_.look();
+        if (saver_.is_due(position_.step)) {
+          while (!queue_.empty()) {
+            collect();
+          }
+          saver_.save(workers_, position_);
+        }
       }
     }
     while (!queue_.empty()) {
@@ -139,7 +154,8 @@ class EpochLoop {
             .learning_rate = rate,
             .seconds = seconds,
             .loss_scale = step.loss_scale,
-            .skipped = step.skipped};
+            .skipped = step.skipped,
+            .checkpoint_failure = saver_.take_failure()};
   }
 
   /// However run() ends, no step stays queued.
@@ -153,6 +169,7 @@ class EpochLoop {
   TrainingPosition& position_;
   EpochCursor& cursor_;
   StepQueue<Workers>& queue_;
+  Saver& saver_;
 };
 
 }  // namespace tandem

@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include <tandem/core/metric_values.hpp>
@@ -29,6 +30,9 @@ struct StepReport {
   double seconds = 0.0;        ///< since train() began
   double loss_scale = 0.0;     ///< what the loss was multiplied by; 0: loss scaling is off
   bool skipped = false;  ///< since its gradient, so multiplied, was not finite: no weight has moved
+  /// Why a checkpoint of TrainerOptions::checkpoints was not written, where that was found behind
+  /// the step before; else empty. Standard error has it, too. Good until the watcher returns.
+  std::string_view checkpoint_failure{};
 };
 
 /// What a watcher may say.

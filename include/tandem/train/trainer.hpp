@@ -23,6 +23,7 @@
 #include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/load_weights.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
+#include <tandem/train/checkpoint/saver.hpp>
 #include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/confusion.hpp>
@@ -374,8 +375,12 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     if (!leads()) {
       return detail::in_folder(folder, detail::checkpoint_name(position_.step));
     }
-    return save_in_folder(folder, replicas().whole(), state_names(options_.optimizer), position_,
-                          optimizer_name(options_.optimizer), non_finite, states);
+    TrainingPosition position = position_;
+    return detail::write_checkpoint_folder(
+        folder,
+        detail::checkpoint_contents(replicas().whole(), state_names(options_.optimizer), position,
+                                    optimizer_name(options_.optimizer), states),
+        non_finite);
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
@@ -406,6 +411,37 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     cursor_ = {};
     take_loss_scale();
     replicas().upload();
+  }
+
+  /// Goes on from the newest complete checkpoint in the folder of TrainerOptions::checkpoints, as
+  /// load() does; of several processes from the one that process 0 sees.
+  ///
+  ///   std::string const from = trainer.resume();  // then the epochs of the whole run
+  /// @returns its path; "" where there is none, and then nothing has changed
+  /// @throws FileError      it is damaged, or of another network; it is named, and may be removed
+  /// @throws ContractError  there is no folder in the options
+  std::string resume() {
+    expects(options_.checkpoints.on(),
+            "resume(): no folder is given to look in; give TrainerOptions::checkpoints a .folder");
+    std::int64_t const step = [&] {
+      auto const call = one_call_.begin("resume()", OneCall::trains);
+      return saver_.newest(workers_);
+    }();
+    if (step < 0) {
+      return {};
+    }
+    std::string path =
+        detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+    load(path);
+    saver_.loaded(step);
+    return path;
+  }
+
+  /// Waits for the checkpoint of TrainerOptions::checkpoints that is being written, if one is.
+  /// @throws FileError  the last one was not written, and why
+  void await_checkpoint() {
+    auto const call = one_call_.begin("await_checkpoint()");
+    saver_.await();
   }
 
   /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
@@ -487,6 +523,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
+  using Saver = CheckpointSaver<ProgramType, Workers>;
   using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
   using StepBatchType = typename Batches::Type;
 
@@ -504,8 +541,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    return EpochLoop<Batches, Workers>{workers_, options_, position_, cursor_, queue_}.run(
-        data, epoch, progress, watch, call);
+    return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
+                                              cursor_,  queue_,   saver_}
+        .run(data, epoch, progress, watch, call);
   }
 
   /// Queues one step; its result comes from collect_step(), in order.
@@ -563,6 +601,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;
+  Saver saver_{options_};
 };
 
 }  // namespace tandem

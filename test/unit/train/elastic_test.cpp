@@ -44,9 +44,10 @@ struct Ran {
 };
 
 template <class Work>
-int run_on(int devices, Work&& work) {
+int run_on(int devices, Work&& work, Checkpoints const& checkpoints = {}) {
   TrainerOptions with = options();
   with.world.devices = devices;
+  with.checkpoints = checkpoints;
   return run<test::TinyNet, Plan, Host>(with, work);
 }
 
@@ -83,6 +84,28 @@ TEST_CASE("an Elastic trains on what is there, and goes on elsewhere with the sa
     CHECK(rest.ranks == there.second);
     CHECK(rest.weights == whole.weights);
   }
+}
+
+TEST_CASE("run() goes on from the newest checkpoint, on other devices, with the same bits") {
+  test::Watchdog const watchdog{"elastic_run_test"};
+  test::TemporaryFolder const folder;
+  Ran const whole = train_on(4, 0, 3, folder.file("whole"));
+  std::vector<std::int64_t> began;
+  Weights weights;
+  for (int const devices : {4, 2, 1}) {
+    CHECK(run_on(devices,
+                 [&](auto& trainer) {
+                   began.push_back(trainer.position().step);
+                   auto const data = test::dataset(image_shape(3, 8, 8), 5, 20);
+                   for (auto epoch : epochs(devices == 1 ? 3 : 4 / devices)) {
+                     trainer.train(data, epoch);
+                   }
+                   weights = test::values_of(trainer.parameters());
+                 },
+                 {.folder = folder.file("run"), .every_steps = 1, .keep = 1}) == 0);
+  }
+  CHECK(began == std::vector<std::int64_t>{0, 3, 6});
+  CHECK(weights == whole.weights);
 }
 
 TEST_CASE("processes that an Elastic's strategy does not need are spare") {

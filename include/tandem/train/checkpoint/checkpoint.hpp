@@ -162,6 +162,21 @@ inline SafetensorsMetadata checkpoint_metadata(std::string const& optimizer) {
   return {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}};
 }
 
+/// What a checkpoint's folder has; of @p position as above.
+template <class T>
+CheckpointContents checkpoint_contents(std::vector<NamedParameter<T>> const& parameters,
+                                       std::vector<std::string> const& state_names,
+                                       TrainingPosition& position, std::string const& optimizer,
+                                       std::vector<NamedState<T>> const& states) {
+  return {.tensors = all_checkpoint_tensors(parameters, state_names, position, states),
+          .metadata = checkpoint_metadata(optimizer),
+          .about = {.step = position.step,
+                    .epoch = position.epoch,
+                    .position = position.position,
+                    .seed = static_cast<std::uint64_t>(position.seed),
+                    .optimizer = optimizer}};
+}
+
 }  // namespace detail
 
 /// Writes a checkpoint; a file of that name is replaced only when the new one is whole and synced.
@@ -177,29 +192,6 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
     check_finite(path, tensors);
   }
   write_safetensors(path, tensors, with_checksums(tensors, detail::checkpoint_metadata(optimizer)));
-}
-
-/// Writes it into @p folder, as a folder; which gives one of that step its name only when the new
-/// one is whole and synced.
-/// @returns its path
-/// @throws FileError  anything fails, or a number is inf or nan and refused; complete checkpoints
-///                    are untouched
-template <class T>
-std::string save_in_folder(std::string const& folder,
-                           std::vector<NamedParameter<T>> const& parameters,
-                           std::vector<std::string> const& state_names, TrainingPosition position,
-                           std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
-                           std::vector<NamedState<T>> const& states = {}) {
-  return detail::write_checkpoint_folder(
-      folder,
-      {.tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states),
-       .metadata = detail::checkpoint_metadata(optimizer),
-       .about = {.step = position.step,
-                 .epoch = position.epoch,
-                 .position = position.position,
-                 .seed = static_cast<std::uint64_t>(position.seed),
-                 .optimizer = optimizer}},
-      non_finite);
 }
 
 /// Writes parameters and statistics alone; a file of that name is replaced only when the new one is

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -35,6 +36,12 @@ template <class Net, class S, class Backend, class LossType, class MetricType,
           template <int> class Transport, class Work>
 void train_by(TrainerOptions options, Work& work) {
   Trainer<Net, S, Backend, LossType, MetricType, Transport> trainer{std::move(options)};
+  if (trainer.options().checkpoints.on()) {
+    std::string const from = trainer.resume();
+    if (!from.empty() && trainer.options().world.process == 0) {
+      std::fprintf(stderr, "goes on from '%s'\n", from.c_str());
+    }
+  }
   work(trainer);
 }
 
@@ -51,9 +58,10 @@ void train_by(TrainerOptions options, Work& work) {
 ///   }
 ///
 /// `work(trainer)` is called in each process that trains, with a Trainer of that strategy: it is
-/// compiled for each. A process that is not needed returns `done` at once. Process 0 prints on
-/// standard error which strategy it is, of a Plan of several; and an error, unless it is another
-/// process's, whoever has it.
+/// compiled for each. With a folder of checkpoints the trainer has gone on from the newest one. A
+/// process that is not needed returns `done` at once. Process 0 prints on standard error which
+/// strategy it is, of a Plan of several; and an error, unless it is another process's, whoever has
+/// it.
 /// Cost: each strategy of the Plan is compiled: some 1.5 s of g++ for each but the first.
 /// @tparam Plan  an Elastic, or a Strategy alone
 template <class Net, class Plan, class Backend, class LossType = DefaultLoss<Net>,

@@ -10,6 +10,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/core/float16.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/ops/bound_optimizer.hpp>
@@ -22,6 +23,17 @@
 #include <tandem/train/options/options.hpp>
 
 namespace tandem {
+
+/// @throws ContractError  an option is out of range, or there is no folder to save in
+inline void check_checkpoints(Checkpoints const& when) {
+  expects(when.every_steps >= 0,
+          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
+  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
+          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
+  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
+  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0),
+          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
+}
 
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
 /// group matches nothing
@@ -53,6 +65,7 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
   expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
           "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
+  check_checkpoints(options.checkpoints);
   check_rates(options);
   check_groups(Program::network, options.groups);
   check_average(Program::network, options.groups, options.average);

@@ -23,6 +23,7 @@
 #include <tandem/optim/weight_average.hpp>
 #include <tandem/runtime/cuda_options.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/train/options/checkpoints.hpp>
 
 namespace tandem {
 
@@ -83,7 +84,8 @@ struct TrainerOptions {
   /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
   /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
   ActionRows rows{};
-  World world{};  ///< processes that train together, and which this one is
+  Checkpoints checkpoints{};  ///< that train() writes; {.folder = "run7", .every_steps = 500}
+  World world{};              ///< processes that train together, and which this one is
   /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
   /// but several ranks of one process that talk through NCCL, which may wait for each other for
   /// ever.
