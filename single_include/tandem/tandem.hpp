@@ -237,8 +237,22 @@ struct GradientRows {
   P* value = nullptr;
   std::int64_t most = 0;
   int width = 0;
+  int limit = 0;                 ///< of the parameter: the numbers are below it
+  std::byte* scratch = nullptr;  ///< of one operation on it at a time, as Verbs asks for
+  std::int64_t scratch_bytes = 0;
 
-  [[nodiscard]] P* values_of(std::int64_t i) const { return value + i * width; }
+  [[nodiscard]] TANDEM_HOST_DEVICE P* values_of(std::int64_t i) const { return value + i * width; }
+};
+
+/// What is done with a parameter's GradientRows, and may take scratch.
+struct RowScratch {
+  std::int64_t keys = 0;     ///< numbers that a pass names, some of them twice
+  std::int64_t most = 0;     ///< rows of a replica
+  std::int64_t block = 0;    ///< bytes of them
+  int limit = 1;             ///< of GradientRows
+  bool accumulates = false;  ///< several passes add to the same rows
+  bool tree = false;         ///< add_rows
+  int replicas = 1;          ///< whose rows sum_rows adds
 };
 
 namespace detail {

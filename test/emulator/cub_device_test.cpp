@@ -5,6 +5,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_segmented_reduce.cuh>
+#include <cub/device/device_select.cuh>
 #include <cub/device/device_transform.cuh>
 #include <functional>
 #include <numeric>
@@ -98,6 +99,30 @@ TEST_CASE("DeviceReduce sums and finds extrema, in two phases") {
   CHECK(host[3] == 2.0F * sum + 1.0F);
   CHECK(host[4] == *largest);
   CHECK(where.host()[0] == largest - values.begin());
+}
+
+TEST_CASE("DeviceSelect keeps the first of equal neighbours, and its value") {
+  Stream const stream{Device{0}};
+  Array<std::uint32_t> keys{std::vector<std::uint32_t>{3, 3, 5, 3, 7, 7, 7}};
+  Array<int> values{std::vector<int>{0, 1, 2, 3, 4, 5, 6}};
+  Array<std::uint32_t> kept{std::vector<std::uint32_t>(7, 9)};
+  Array<int> first{std::vector<int>(7, 9)};
+  Array<int> count{1};
+  auto const select = [&](void* scratch, std::size_t& bytes, int n) {
+    return cub::DeviceSelect::UniqueByKey(scratch, bytes, keys.data(), values.data(), kept.data(),
+                                          first.data(), count.data(), n, stream.get());
+  };
+  std::size_t bytes = 0;
+  REQUIRE(select(nullptr, bytes, 7) == cudaSuccess);
+  Array<std::byte> scratch{bytes};
+  CHECK(select(scratch.data(), bytes, 7) == cudaSuccess);
+  cudaStreamSynchronize(stream.get());
+  CHECK(count.host() == std::vector<int>{4});
+  CHECK(kept.host() == std::vector<std::uint32_t>{3, 5, 3, 7, 9, 9, 9});
+  CHECK(first.host() == std::vector<int>{0, 2, 3, 4, 9, 9, 9});
+  std::size_t none = 0;
+  CHECK(select(scratch.data(), none, 7) == cudaErrorInvalidValue);
+  CHECK(select(scratch.data(), bytes, 8) == cudaErrorIllegalAddress);
 }
 
 TEST_CASE("DeviceRadixSort sorts pairs by some bits of their keys, equal ones in their order") {

@@ -24,11 +24,12 @@ WIDE = re.compile(r"\b(map_kernel|column_map_kernel|column_sums_kernel|max_pool_
                   r"global_avg_pool_kernel|global_avg_pool_gradient_kernel)<8, (?!.*FillBody)|"
                   r"\b(row_norm_kernel|row_norm_input_gradient_kernel)<\S+ ?\S*, \d+, 8, |"
                   r"\bcolumn_moments_kernel<tandem::BFloat16, 8|\bcast_many_kernel<|\bembedding_kernel<\d+, 8|"
-                  r"\bembedding_gradient_kernel<8")
+                  r"\bembedding_gradient_kernel<8|\bembedding_rows_kernel<8|\bsum_rows_kernel<4|"
+                  r"\bupdate_rows_kernel<4")
 ROUNDS = re.compile(r"\bcolumn_map_kernel<8, \S*(AddBias|BatchNorm)|SumBody<tandem::BFloat16>|\brow_norm_kernel<|"
                     r"\brow_norm_input_gradient_kernel<|\bglobal_avg_pool_(gradient_)?kernel<8|"
                     r"\bsoftmax_cross_entropy_gradient_kernel<|\bvocabulary_rows_kernel<|\bdropout_kernel<|"
-                    r"\battention_softmax_(gradient_)?kernel<|\badditive_softmax_kernel<|\bapply_update_kernel<|"
+                    r"\battention_softmax_(gradient_)?kernel<|\badditive_softmax_kernel<|\bapply_update_kernel<|\bupdate_rows_kernel<|"
                     r"\beach_kernel<tandem::cuda::\w+<tandem::BFloat16>")
 REGISTERS = 65536  # of a multiprocessor
 

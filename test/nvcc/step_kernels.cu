@@ -13,6 +13,7 @@
 #include <tandem/kernels/cuda/elementwise.cuh>
 #include <tandem/kernels/cuda/embedding.cuh>
 #include <tandem/kernels/cuda/global_avg_pool.cuh>
+#include <tandem/kernels/cuda/gradient_rows.cuh>
 #include <tandem/kernels/cuda/max_pool.cuh>
 #include <tandem/kernels/cuda/recurrent_rows.hpp>
 #include <tandem/kernels/cuda/relu.cuh>
@@ -24,6 +25,7 @@
 #include <tandem/kernels/cuda/update.cuh>
 #include <tandem/kernels/cuda/vocabulary.cuh>
 #include <tandem/ops/cuda/bound_optimizer.cuh>
+#include <tandem/optim/adagrad.hpp>
 
 namespace tandem::cuda {
 
@@ -61,6 +63,25 @@ template <class O>
 void update(Stream const& s, UpdateChunk const* chunks, std::byte* runs, T* x, int const* stopped) {
   using Run = typename detail::PrepareRun<O, float>::Run;
   apply_update(s, chunks, 1, reinterpret_cast<Run const*>(runs), x, stopped);
+}
+
+void row_step(Stream const& s, T* x, float* p, std::int32_t* tokens, std::byte* scratch,
+              int const* stopped) {
+  GradientRows<float> rows = gradient_rows(p, 64, 64);
+  rows.limit = 64;
+  rows.scratch = scratch;
+  embedding_gradient_rows(s, tokens, 64, x, rows, true);
+  add_rows(s, rows, rows);
+  GradientRows<float> const sets[] = {rows, rows};
+  for (int const n : {2, 8, 16}) {
+    sum_gradient_rows(s, sets, n, rows);
+  }
+  gradient_row_squares(s, rows, 4096, 1, reinterpret_cast<double*>(scratch));
+  using Run = typename detail::PrepareRun<Sgd, float>::Run;
+  update_rows(s, rows, 0, 0, detail::FetchRun<Run>{reinterpret_cast<Run const*>(scratch)}, x,
+              stopped);
+  using Own = detail::PrepareRun<Adagrad, float>;
+  update_rows(s, rows, 0, 0, detail::MakeRun<Own>{}, x, stopped);
 }
 
 void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, UpdateChunk const* chunks,

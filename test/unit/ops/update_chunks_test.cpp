@@ -52,6 +52,30 @@ TEST_CASE("chunk_ranges: at each parameter's place its chunks, if its gradient c
   CHECK(chunk_ranges({}, 4, 2) == std::vector<ChunkRange>(2));
 }
 
+TEST_CASE("row_runs: parameters whose gradients are rows have chunks behind all others") {
+  std::vector<UpdateRun> const parameters = {
+      {.begin = 32, .end = 45, .origin = 2, .rows = 0},
+      {.begin = 0, .end = 10, .origin = 1},
+      {.begin = 48, .end = 56, .origin = 3, .frozen = true, .rows = 1},
+      {.begin = 64, .end = 67, .origin = 0, .rows = 2}};
+  CHECK(update_chunks(parameters, 4).size() == 3);
+  auto const rows = row_runs(parameters, 4);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].run == 0);
+  CHECK(rows[0].rows == 0);
+  CHECK(rows[0].begin == 32);
+  CHECK(rows[0].first_chunk == 3);
+  CHECK(rows[0].chunks == 4);
+  CHECK(rows[1].run == 3);
+  CHECK(rows[1].rows == 2);
+  CHECK(rows[1].first_chunk == 7);
+  CHECK(rows[1].chunks == 1);
+  CHECK(chunk_ranges(parameters, 4, 4) == std::vector<ChunkRange>{{.first = 7, .last = 8},
+                                                                  {.first = 0, .last = 3},
+                                                                  {.first = 3, .last = 7},
+                                                                  {.first = 7, .last = 7}});
+}
+
 TEST_CASE("norm_ranges: each run's chunks, in two tables one behind the other") {
   std::vector<UpdateRun> const runs = {
       {.begin = 0, .end = 10}, {.begin = 10, .end = 12, .frozen = true}, {.begin = 16, .end = 24}};

@@ -71,42 +71,73 @@ TANDEM_HOST_DEVICE Pack<ComputeType<T>, N> sum_positions(T const* dy, int column
   return sum;
 }
 
+/// A thread of a block that has 32 N columns.
+template <int N>
+struct EmbeddingPlace {
+  int lane;
+  int down;
+  int column;  ///< its first
+  bool works;  ///< it has columns
+
+  __device__ EmbeddingPlace(int thread, unsigned group, int columns)
+      : lane{thread % embedding_across},
+        down{thread / embedding_across},
+        column{(static_cast<int>(group) * embedding_across + lane) * N},
+        works{column < columns} {}
+
+  /// Whether it speaks for its columns.
+  [[nodiscard]] __device__ bool gives() const { return down == 0 && works; }
+};
+
+/// The sums over positions [begin, end), where the thread gives them.
+/// @pre all threads of the block call it, once
+template <int N, class T>
+__device__ Pack<ComputeType<T>, N> add_positions(T const* dy, int columns,
+                                                 std::int32_t const* position, int begin, int end,
+                                                 EmbeddingPlace<N> const& place) {
+  using Real = ComputeType<T>;
+  __shared__ Real shared[embedding_down][N][embedding_across];
+  if (place.works) {
+    auto const own =
+        sum_positions<N>(dy + place.column, columns, position, begin + place.down, end);
+    for (int v = 0; v < N; ++v) {
+      shared[place.down][v][place.lane] = own.value[v];
+    }
+  }
+  __syncthreads();
+  Pack<Real, N> result{};
+  for (int v = 0; v < N && place.gives(); ++v) {
+    Real sum = shared[0][v][place.lane];
+    for (int d = 1; d < embedding_down; ++d) {
+      sum += shared[d][v][place.lane];
+    }
+    result.value[v] = sum;
+  }
+  return result;
+}
+
 /// Block (v, g) writes 32 N columns of row v of the gradient.
 template <int N, class T, class P>
 TANDEM_KERNEL void embedding_gradient_kernel(T const* dy, int columns, TokenRuns runs, P* gradient,
                                              bool whole, bool accumulate) {
   await_previous();
-  using Real = ComputeType<T>;
-  __shared__ Real shared[embedding_down][N][embedding_across];
-  int const lane = static_cast<int>(threadIdx.x) % embedding_across;
-  int const down = static_cast<int>(threadIdx.x) / embedding_across;
-  int const column = (static_cast<int>(blockIdx.y) * embedding_across + lane) * N;
   int const begin = runs.begin[blockIdx.x];
   int const end = runs.end[blockIdx.x];
   if (begin == end && accumulate) {
     return;
   }
-  if (column < columns) {
-    auto const own = sum_positions<N>(dy + column, columns, runs.position, begin + down, end);
-    for (int v = 0; v < N; ++v) {
-      shared[down][v][lane] = own.value[v];
-    }
-  }
-  __syncthreads();
-  if (down != 0 || column >= columns) {
+  EmbeddingPlace<N> const place{static_cast<int>(threadIdx.x), blockIdx.y, columns};
+  auto const sum = add_positions<N>(dy, columns, runs.position, begin, end, place);
+  if (!place.gives()) {
     return;
   }
-  P* const to = gradient + static_cast<std::int64_t>(blockIdx.x) * columns + column;
+  P* const to = gradient + static_cast<std::int64_t>(blockIdx.x) * columns + place.column;
   Pack<P, N> result{};
   if (accumulate) {
     result = load_columns<N>(static_cast<P const*>(to), whole);
   }
   for (int v = 0; v < N; ++v) {
-    Real sum = shared[0][v][lane];
-    for (int d = 1; d < embedding_down; ++d) {
-      sum += shared[d][v][lane];
-    }
-    result.value[v] += static_cast<P>(sum);
+    result.value[v] += static_cast<P>(sum.value[v]);
   }
   store_columns<N>(to, result, whole);
 }

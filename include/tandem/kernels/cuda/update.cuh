@@ -16,6 +16,7 @@
 #include <cub/block/block_store.cuh>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
@@ -80,6 +81,25 @@ TANDEM_HOST_DEVICE bool starts_pack(T const* x, std::int64_t at) {
   return x == nullptr || reinterpret_cast<std::uintptr_t>(x + at) % 16 == 0;
 }
 
+/// The step of N numbers, and their new values rounded.
+template <class T, class Update, class P, int N, std::size_t States>
+__device__ Pack<T, N> next_pack(Update const& update, Pack<P, N>& p, Pack<P, N> const& g,
+                                Pack<P, N> (&moved)[States]) {
+  Pack<T, N> result;
+  for (int i = 0; i < N; ++i) {
+    P state[States];
+    for (std::size_t s = 0; s < States; ++s) {
+      state[s] = moved[s].value[i];
+    }
+    p.value[i] = update.next(p.value[i], g.value[i], state);
+    for (std::size_t s = 0; s < States; ++s) {
+      moved[s].value[i] = state[s];
+    }
+    result.value[i] = store<T>(static_cast<ComputeType<T>>(p.value[i]));
+  }
+  return result;
+}
+
 /// Updates a chunk of whole packs of N: items of 16 bytes, neighbours in neighbouring threads.
 template <int N, class Update, class T>
 __device__ void update_packs(Update const& update, UpdateChunk const& chunk, T* rounded) {
@@ -111,18 +131,7 @@ __device__ void update_packs(Update const& update, UpdateChunk const& chunk, T* 
     for (int s = 0; s < states; ++s) {
       moved[s] = read(run.state[s]);
     }
-    Pack<T, N> result;
-    for (int i = 0; i < N; ++i) {
-      P state[states];
-      for (int s = 0; s < states; ++s) {
-        state[s] = moved[s].value[i];
-      }
-      p.value[i] = update.next(p.value[i], g.value[i], state);
-      for (int s = 0; s < states; ++s) {
-        moved[s].value[i] = state[s];
-      }
-      result.value[i] = store<T>(static_cast<ComputeType<T>>(p.value[i]));
-    }
+    Pack<T, N> const result = next_pack<T>(update, p, g, moved);
     write(run.parameter, p);
     for (int s = 0; s < states; ++s) {
       write(run.state[s], moved[s]);
@@ -193,6 +202,61 @@ TANDEM_KERNEL void make_and_apply_kernel(UpdateChunk const* chunks, Make make, T
     update_all(run.average, chunk, rounded);
   } else if (flag == update_all_parameters) {
     update_all(run.weight, chunk, rounded);
+  }
+}
+
+/// The functor of a run that stands in memory.
+template <class Made>
+struct FetchRun {
+  using Run = Made;
+
+  Run const* runs;
+  __device__ Run operator()(int run) const { return runs[run]; }
+};
+
+/// Packs of a thread in update_rows_kernel, so that functors are made for some thousand numbers.
+inline constexpr int row_update_packs = 4;
+
+/// Thread i has every 256th of its block's packs of the rows' gradients.
+/// @param first  of the parameter, among all
+template <int N, class Make, class P, class T>
+TANDEM_KERNEL void update_rows_kernel(std::int32_t const* count, std::int32_t const* row,
+                                      P const* gradient, int width, std::int64_t first, int run,
+                                      Make make, T* rounded, int const* stopped) {
+  await_previous();
+  using Run = typename Make::Run;
+  alignas(16) __shared__ std::byte memory[sizeof(Run)];
+  int const packs = width / N;
+  std::int64_t const begin = std::int64_t{blockIdx.x} * row_update_packs * row_threads;
+  std::int64_t const all = std::int64_t{*count} * packs;
+  if (*stopped != update_all_parameters || begin >= all) {
+    return;
+  }
+  auto const update = make_once<Run>(make, memory, run).weight;
+  for (int i = 0; i < row_update_packs; ++i) {
+    std::int64_t const pack = begin + i * row_threads + static_cast<int>(threadIdx.x);
+    if (pack >= all) {
+      return;
+    }
+    std::int64_t const at = first + row[pack / packs] * std::int64_t{width} + pack % packs * N;
+    constexpr int states = std::extent_v<std::remove_cvref_t<decltype(update.run.state)>>;
+    Pack<P, N> moved[states] = {};
+    for (int s = 0; s < states; ++s) {
+      if (update.run.state[s] != nullptr) {
+        moved[s] = load_pack<N>(static_cast<P const*>(update.run.state[s]) + at);
+      }
+    }
+    Pack<P, N> p = load_pack<N>(static_cast<P const*>(update.run.parameter) + at);
+    Pack<T, N> const result = next_pack<T>(update, p, load_pack<N>(gradient + pack * N), moved);
+    store_pack(update.run.parameter + at, p);
+    for (int s = 0; s < states; ++s) {
+      if (update.run.state[s] != nullptr) {
+        store_pack(update.run.state[s] + at, moved[s]);
+      }
+    }
+    if (rounded != nullptr) {
+      store_pack(rounded + at, result);
+    }
   }
 }
 
@@ -268,6 +332,29 @@ void make_and_apply(Stream const& stream, UpdateChunk const* chunks, std::int64_
                     Make const& make, T* rounded, int const* stopped) {
   launch(detail::make_and_apply_kernel<Make, T>, blocks_for(count, 1), row_threads, stream, chunks,
          make, rounded, stopped);
+}
+
+/// A step of the rows of a parameter whose gradient these are, whose row 0 is number @p first of
+/// all parameters, by the functor make(run).weight; of the others nothing, nor where the flag says
+/// so.
+///
+/// Cost:  as of apply_update, of as many numbers as the rows have.
+/// @pre   the arrays of all parameters and states begin at multiples of 16 bytes, and so does row 0
+template <class Make, class P, class T>
+void update_rows(Stream const& stream, GradientRows<P> const& rows, std::int64_t first, int run,
+                 Make const& make, T* rounded, int const* stopped) {
+  auto const queue = [&](auto width) {
+    constexpr int n = decltype(width)::value;
+    launch(detail::update_rows_kernel<n, Make, P, T>,
+           blocks_for(rows.most * (rows.width / n), detail::row_update_packs * row_threads),
+           row_threads, stream, rows.count, rows.row, rows.value, rows.width, first, run, make,
+           rounded, stopped);
+  };
+  if (rows.width % full_pack<P> == 0) {
+    queue(std::integral_constant<int, full_pack<P>>{});
+  } else {
+    queue(std::integral_constant<int, 1>{});
+  }
 }
 
 /// Calls move(i, p, u) of the functor make(run).weight for each weight i, and writes the sums that

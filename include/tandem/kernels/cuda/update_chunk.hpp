@@ -9,6 +9,9 @@
 
 namespace tandem::cuda {
 
+/// Parameters of a chunk: 16 for each thread of its block.
+inline constexpr std::int64_t update_chunk = 4096;
+
 /// Neighbouring parameters of one run, which is updated with one set of settings.
 struct UpdateChunk {
   std::int64_t begin = 0;  ///< in the flat array of all parameters

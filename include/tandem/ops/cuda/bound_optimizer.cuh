@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/update.cuh>
 #include <tandem/ops/bound_optimizer.hpp>
@@ -20,9 +21,6 @@
 
 namespace tandem {
 namespace cuda {
-
-/// Parameters of a chunk: 16 for each thread of its block.
-inline constexpr std::int64_t update_chunk = 4096;
 
 /// What the update works on; all pointers are to device memory.
 template <class P, class T>
@@ -37,8 +35,9 @@ struct UpdateMemory {
   std::int64_t chunk_count = 0;
   RunSettings const* settings = nullptr;  ///< a copy of run_settings(runs, optimizer)
   int run_count = 0;
-  std::byte* functors = nullptr;       ///< functor_bytes(run_count), aligned to 16 bytes
-  double* squares = nullptr;           ///< (chunk_count); only for clipping, as the next three
+  std::byte* functors = nullptr;  ///< functor_bytes(run_count), aligned to 16 bytes
+  double* squares =
+      nullptr;  ///< (chunk_count, and those of rows behind); only for clipping, as the next three
   ChunkRange const* ranges = nullptr;  ///< a copy of chunk_ranges(runs, update_chunk, range_count)
   int range_count = 0;                 ///< parameters of the network
   double* sums = nullptr;              ///< (range_count)
@@ -52,6 +51,13 @@ struct UpdateMemory {
   int* stopped = nullptr;          ///< an UpdateFlag: 0 at first; the host may set it to 0 again
   ScaledLoss* scaling = nullptr;   ///< where gradients are scaled; null: they are not
   LossScaling scaling_rule{};
+};
+
+/// A step of one parameter's rows.
+template <class P>
+struct RowUpdate {
+  RowRun at{};
+  GradientRows<P> rows{};  ///< of all replicas
 };
 
 namespace detail {
@@ -99,6 +105,10 @@ struct BoundUpdate : AnyOptimizer {
   /// @param state  in device memory
   virtual void update(Stream const& stream, UpdateMemory<P, T> const& memory,
                       StepState const* state, std::int64_t first, std::int64_t count) const = 0;
+  /// One step of these rows, likewise.
+  /// @pre keeps_untouched, and no weight decay
+  virtual void update_rows(Stream const& stream, UpdateMemory<P, T> const& memory,
+                           StepState const* state, RowUpdate<P> const& update) const = 0;
 };
 
 namespace detail {
@@ -144,14 +154,7 @@ struct BoundTo<BasicCuda<Kernels, Precision>, O> final
 
   void update(cuda::Stream const& stream, cuda::UpdateMemory<P, T> const& memory,
               StepState const* state, std::int64_t first, std::int64_t count) const override {
-    ParameterRun<P, most_states> all{.parameter = memory.parameters, .gradient = memory.gradients};
-    for (int s = 0; s < static_cast<int>(this->states.size()); ++s) {
-      all.state[s] = memory.state[s];
-    }
-    using Prepare = cuda::detail::PrepareRun<O, P>;
-    cuda::detail::MakeRun<Prepare> make{Prepare{optimizer, run_of_type<places_of<O>>(*this, all),
-                                                memory.settings, state, nullptr, memory.scaling},
-                                        memory.scales, nullptr, memory.run_count};
+    Make make = maker(memory, state);
     if constexpr (TensorOptimizer<O>) {
       cuda::move_states(stream, memory.chunks + first, count, memory.chunk_count, make,
                         memory.norm_squares + first, memory.stopped);
@@ -163,7 +166,30 @@ struct BoundTo<BasicCuda<Kernels, Precision>, O> final
                          memory.stopped);
   }
 
+  void update_rows(cuda::Stream const& stream, cuda::UpdateMemory<P, T> const& memory,
+                   StepState const* state, cuda::RowUpdate<P> const& update) const override {
+    if constexpr (keeps_untouched<O> && ElementOptimizer<O>) {
+      cuda::update_rows(stream, update.rows, update.at.begin, update.at.run, maker(memory, state),
+                        memory.rounded, memory.stopped);
+    }
+  }
+
   O optimizer;
+
+ private:
+  using Make = cuda::detail::MakeRun<cuda::detail::PrepareRun<O, P>>;
+
+  [[nodiscard]] Make maker(cuda::UpdateMemory<P, T> const& memory, StepState const* state) const {
+    ParameterRun<P, most_states> all{.parameter = memory.parameters, .gradient = memory.gradients};
+    for (int s = 0; s < static_cast<int>(this->states.size()); ++s) {
+      all.state[s] = memory.state[s];
+    }
+    return {{optimizer, run_of_type<places_of<O>>(*this, all), memory.settings, state, nullptr,
+             memory.scaling},
+            memory.scales,
+            nullptr,
+            memory.run_count};
+  }
 };
 
 }  // namespace detail

@@ -5,16 +5,19 @@
 /// UpdateKernels: the optimizer on Cuda, over a rank's flat arrays, without a host in between.
 ///
 /// It owns no memory: the engine gives it device pointers once. A step calls sum_squares (with
-/// clipping), finish and apply, four launches for all parameters together; two more by tensor.
+/// clipping), finish and apply, four launches for all parameters together; two more by tensor, and
+/// of GradientRows each parameter's own.
 
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/finish_step.cuh>
+#include <tandem/kernels/cuda/gradient_rows.cuh>
 #include <tandem/kernels/cuda/update.cuh>
 #include <tandem/ops/cuda/bound_optimizer.cuh>
 #include <tandem/ops/cuda/update_chunks.hpp>
@@ -32,8 +35,10 @@ class UpdateKernels {
                 "UpdateKernels<P, T>: P, the type of parameters, must be float or double");
 
  public:
-  UpdateKernels(Optimizer optimizer, UpdateMemory<P, T> const& memory)
-      : optimizer_{std::move(optimizer)}, memory_{memory} {}
+  /// @param rows  of parameters whose gradients are GradientRows
+  UpdateKernels(Optimizer optimizer, UpdateMemory<P, T> const& memory,
+                std::vector<RowUpdate<P>> rows = {})
+      : optimizer_{std::move(optimizer)}, memory_{memory}, rows_{std::move(rows)} {}
 
   /// Memory for the functors of @p runs runs, of any optimizer.
   static constexpr std::int64_t functor_bytes(int runs) {
@@ -48,6 +53,10 @@ class UpdateKernels {
   void sum_squares(Stream const& stream) const {
     gradient_squares(stream, memory_.chunks, memory_.chunk_count, memory_.settings,
                      memory_.gradients, memory_.squares);
+    for (RowUpdate<P> const& own : rows_) {
+      gradient_row_squares(stream, own.rows, update_chunk, own.at.chunks,
+                           memory_.squares + own.at.first_chunk);
+    }
     join_squares(stream, memory_.ranges, memory_.range_count, memory_.squares, memory_.sums);
   }
 
@@ -90,6 +99,9 @@ class UpdateKernels {
   /// @param state  in device memory
   void apply(Stream const& stream, StepState const* state) const {
     apply(stream, state, 0, memory_.chunk_count);
+    for (RowUpdate<P> const& own : rows_) {
+      apply_rows(stream, state, own);
+    }
   }
 
   /// Updates the parameters, states and rounded copies of @p count chunks from @p first on, as
@@ -120,6 +132,23 @@ class UpdateKernels {
   }
 
  private:
+  void apply_rows(Stream const& stream, StepState const* state, RowUpdate<P> const& own) const {
+    std::visit(
+        [&](auto const& optimizer) {
+          using O = std::remove_cvref_t<decltype(optimizer)>;
+          if constexpr (is_own<O>) {
+            static_cast<BoundUpdate<P, T> const&>(*optimizer.type)
+                .update_rows(stream, memory_, state, own);
+          } else if constexpr (std::is_same_v<O, Sgd>) {  // of the others none leaves rows alone
+            update_rows(
+                stream, own.rows, own.at.begin, own.at.run,
+                detail::FetchRun<typename Prepare<O>::Run>{prepare(optimizer, nullptr).runs},
+                memory_.rounded, memory_.stopped);
+          }
+        },
+        optimizer_);
+  }
+
   template <class O>
   static constexpr bool is_own = std::is_same_v<std::remove_cvref_t<O>, OwnOptimizer>;
   template <class O>
@@ -141,6 +170,7 @@ class UpdateKernels {
 
   Optimizer optimizer_;
   UpdateMemory<P, T> memory_;
+  std::vector<RowUpdate<P>> rows_;
 };
 
 }  // namespace tandem::cuda

@@ -48,7 +48,18 @@ std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
   return settings;
 }
 
-/// The runs that are not frozen in chunks of at most @p chunk parameters, in order.
+namespace detail {
+
+/// Those of a run in tables of a number a chunk.
+template <class = void>
+std::int64_t chunks_of(UpdateRun const& run, std::int64_t chunk) {
+  return run.frozen ? 0 : (run.end - run.begin + chunk - 1) / chunk;
+}
+
+}  // namespace detail
+
+/// The runs that are not frozen in chunks of at most @p chunk parameters, in order; those whose
+/// gradients are GradientRows have none.
 /// @pre 1 <= chunk < 2^31
 template <class = void>
 std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
@@ -56,7 +67,8 @@ std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
   expects(chunk >= 1 && chunk <= INT32_MAX, "update_chunks: give a chunk of 1 to 2^31 - 1");
   std::vector<cuda::UpdateChunk> chunks;
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    for (std::int64_t at = runs[r].begin; at < runs[r].end && !runs[r].frozen; at += chunk) {
+    bool const has_none = runs[r].frozen || runs[r].rows >= 0;
+    for (std::int64_t at = runs[r].begin; at < runs[r].end && !has_none; at += chunk) {
       chunks.push_back({.begin = at,
                         .count = static_cast<std::int32_t>(std::min(chunk, runs[r].end - at)),
                         .run = static_cast<std::int32_t>(r)});
@@ -65,9 +77,38 @@ std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
   return chunks;
 }
 
-/// For each of the network's @p all parameters: which of update_chunks(parameters, chunk) count in
-/// the norm of the gradient. None of a statistic, of what is frozen or counted elsewhere, or of a
-/// parameter that is not among @p parameters.
+/// A parameter whose gradient is GradientRows.
+struct RowRun {
+  std::int32_t run = 0;
+  int rows = 0;                  ///< of UpdateRun
+  std::int64_t begin = 0;        ///< likewise
+  std::int64_t first_chunk = 0;  ///< in tables of a number a chunk: behind all others
+  std::int64_t chunks = 0;
+};
+
+/// Of the runs that are not frozen, in order.
+/// @pre as of update_chunks
+template <class = void>
+std::vector<RowRun> row_runs(std::vector<UpdateRun> const& runs, std::int64_t chunk) {
+  std::vector<RowRun> rows;
+  auto next = static_cast<std::int64_t>(update_chunks(runs, chunk).size());
+  for (std::size_t r = 0; r < runs.size(); ++r) {
+    if (std::int64_t const chunks = detail::chunks_of(runs[r], chunk);
+        runs[r].rows >= 0 && chunks > 0) {
+      rows.push_back({.run = static_cast<std::int32_t>(r),
+                      .rows = runs[r].rows,
+                      .begin = runs[r].begin,
+                      .first_chunk = next,
+                      .chunks = chunks});
+      next += chunks;
+    }
+  }
+  return rows;
+}
+
+/// For each of the network's @p all parameters: which of update_chunks(parameters, chunk), or of
+/// the chunks of row_runs, count in the norm of the gradient. None of a statistic, of what is
+/// frozen or counted elsewhere, or of a parameter that is not among @p parameters.
 /// @param parameters  a run each
 /// @pre 1 <= chunk < 2^31
 template <class = void>
@@ -75,13 +116,17 @@ std::vector<cuda::ChunkRange> chunk_ranges(std::vector<UpdateRun> const& paramet
                                            std::int64_t chunk, int all) {
   std::vector<cuda::ChunkRange> ranges(static_cast<std::size_t>(all));
   std::int32_t next = 0;
-  for (UpdateRun const& r : parameters) {
-    std::int64_t const chunks = r.frozen ? 0 : (r.end - r.begin + chunk - 1) / chunk;
-    auto const last = static_cast<std::int32_t>(next + chunks);
-    if (r.counted && r.role == Role::weight) {
-      ranges[static_cast<std::size_t>(r.origin)] = {.first = next, .last = last};
+  for (bool const rows : {false, true}) {
+    for (UpdateRun const& r : parameters) {
+      if ((r.rows >= 0) != rows) {
+        continue;
+      }
+      auto const last = static_cast<std::int32_t>(next + detail::chunks_of(r, chunk));
+      if (r.counted && r.role == Role::weight) {
+        ranges[static_cast<std::size_t>(r.origin)] = {.first = next, .last = last};
+      }
+      next = last;
     }
-    next = last;
   }
   return ranges;
 }
@@ -94,7 +139,7 @@ std::vector<cuda::ChunkRange> norm_ranges(std::vector<UpdateRun> const& runs, st
   std::vector<cuda::ChunkRange> ranges;
   std::int32_t next = 0;
   for (UpdateRun const& r : runs) {
-    std::int64_t const chunks = r.frozen ? 0 : (r.end - r.begin + chunk - 1) / chunk;
+    std::int64_t const chunks = r.rows >= 0 ? 0 : detail::chunks_of(r, chunk);
     ranges.push_back({.first = next, .last = static_cast<std::int32_t>(next + chunks)});
     next = ranges.back().last;
   }
