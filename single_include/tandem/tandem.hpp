@@ -13497,8 +13497,8 @@ struct CastElement {
 /// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
 /// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
 /// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces. Of
-/// GradientRows, where a backend has them: copy_rows, add_rows, sum_rows, sum_of_squares, each_row
-/// (a step of an optimizer).
+/// GradientRows: clear_rows, copy_rows, add_rows, sum_rows, row_scratch_bytes (which these and ops
+/// need); on Host, whose update calls it, sum_of_squares and each_row (a step of an optimizer).
 template <class Backend>
 struct Verbs;
 
@@ -13534,14 +13534,21 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);
   }
+  /// Bytes that a parameter's GradientRows have as scratch.
+  static std::int64_t row_scratch_bytes(host::Device& /*device*/, RowScratch const& of) {
+    return of.tree ? of.most * static_cast<std::int64_t>(sizeof(std::int32_t)) : 0;
+  }
+  template <class P>
+  static void clear_rows(host::Device& /*device*/, GradientRows<P> const& y) {
+    *y.count = 0;
+  }
   template <class P>
   static void copy_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y) {
     host::copy_rows(d.team, x, y);
   }
   template <class P>
-  static void add_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y,
-                       std::int32_t* place) {
-    host::add_rows(d.team, x, y, place);
+  static void add_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y) {
+    host::add_rows(d.team, x, y, reinterpret_cast<std::int32_t*>(y.scratch));
   }
   template <class P>
   static void sum_rows(host::Device& d, GradientRows<P> const* sets, int n,
@@ -13993,7 +14000,7 @@ class RowSums {
     each(bucket, [&](int r) {
       int level = 0;
       for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r), rows.places(r));
+        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
       }
       if (index != leaves - 1) {
         Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
@@ -14003,8 +14010,8 @@ class RowSums {
 
   /// There are none.
   template <class Rows>
-  static void clear(Rows const& rows, int bucket) {
-    each(bucket, [&](int r) { *rows.buffer(r).count = 0; });
+  static void clear(Device& device, Rows const& rows, int bucket) {
+    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
   }
 
   template <class Communicator, class Rows>
@@ -14057,7 +14064,7 @@ struct NoRowSums {
 
   static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
                         int /*leaves*/) {}
-  static void clear(auto const& /*rows*/, int /*bucket*/) {}
+  static void clear(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
   static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
                     Tracer<Device>& /*tracer*/) {}
   static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
@@ -14096,11 +14103,11 @@ struct RowGradientSize {
   std::int64_t most = 0;  ///< of a replica's share of a batch
   std::int64_t all = 0;   ///< of the batch
   int width = 0;
+  int limit = 0;              ///< rows of the parameter
   std::int64_t block = 0;     ///< bytes of a replica's rows, once
   std::int64_t own = 0;       ///< of all buffers of these
   std::int64_t gathered = 0;  ///< of the replicas' rows
   std::int64_t sum = 0;       ///< of their sum
-  std::int64_t places = 0;    ///< scratch of the tree of leaves
 
   constexpr RowGradientSize(Parameter const& parameter, RowGradientTask const& task,
                             std::int64_t element_bytes) {
@@ -14108,16 +14115,16 @@ struct RowGradientSize {
     most = parameter.touched.most(rows, task.batch, task.microbatches);
     all = std::min(rows, most * task.replicas);
     width = static_cast<int>(parameter.shape.elements() / rows);
+    limit = parameter.shape[0];
     block = gradient_rows_bytes(most, width, element_bytes);
     own = block * task.buffers;
     if (task.replicas > 1) {
       gathered = block * task.replicas;
       sum = gradient_rows_bytes(all, width, element_bytes);
     }
-    places = task.buffers > 1 ? most * static_cast<std::int64_t>(sizeof(std::int32_t)) : 0;
   }
 
-  [[nodiscard]] constexpr std::int64_t bytes() const { return own + gathered + sum + places; }
+  [[nodiscard]] constexpr std::int64_t bytes() const { return own + gathered + sum; }
 };
 
 }  // namespace tandem
@@ -14138,20 +14145,30 @@ class RowGradients {
     for (int r = 0; r < count; ++r) {
       int const p = Program::layout.row_parameter[r];
       RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
+      RowScratch const scratch{
+          .keys = task.batch * Program::graph.parameter[p].parameter.touched.of_sample +
+                  Program::graph.parameter[p].parameter.touched.of_pass,
+          .most = size.most,
+          .block = size.block,
+          .limit = size.limit,
+          .accumulates = task.microbatches > 1,
+          .tree = task.buffers > 1,
+          .replicas = task.replicas};
+      std::int64_t const bytes = Verbs<Backend>::row_scratch_bytes(device, scratch);
       all_.push_back({size, Buffer{device, static_cast<std::size_t>(size.own)},
                       Buffer{device, static_cast<std::size_t>(size.gathered)},
                       Buffer{device, static_cast<std::size_t>(size.sum)},
-                      Buffer{device, static_cast<std::size_t>(size.places)}});
+                      Buffer{device, static_cast<std::size_t>(bytes)}});
       Entry& own = all_.back();
       for (int buffer = 0; buffer < task.buffers; ++buffer) {
-        own.buffer.push_back(view(own.own, buffer * size.block, size.most, size.width));
-        *own.buffer.back().count = 0;
+        own.buffer.push_back(view(own, own.own, buffer * size.block, size.most));
+        Verbs<Backend>::clear_rows(device, own.buffer.back());
       }
       for (int replica = 0; task.replicas > 1 && replica < task.replicas; ++replica) {
-        own.replica.push_back(view(own.gathered, replica * size.block, size.most, size.width));
+        own.replica.push_back(view(own, own.gathered, replica * size.block, size.most));
       }
-      own.total = task.replicas > 1 ? view(own.sum, 0, size.all, size.width) : own.buffer.front();
-      *own.total.count = 0;
+      own.total = task.replicas > 1 ? view(own, own.sum, 0, size.all) : own.buffer.front();
+      Verbs<Backend>::clear_rows(device, own.total);
     }
   }
 
@@ -14173,15 +14190,17 @@ class RowGradients {
   [[nodiscard]] std::span<P> received(int r) const {
     return {entry(r).gathered.template as<P>(), elements(entry(r).size.gathered)};
   }
-  /// Scratch of add_rows, where there is more than one buffer.
-  [[nodiscard]] std::int32_t* places(int r) const {
-    return entry(r).places.template as<std::int32_t>();
-  }
-
   [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
     std::int64_t sum = 0;
     for (Entry const& own : all_) {
       sum += own.size.bytes();
+    }
+    return sum;
+  }
+  [[nodiscard]] TANDEM_COLD std::int64_t scratch_bytes() const {
+    std::int64_t sum = 0;
+    for (Entry const& own : all_) {
+      sum += static_cast<std::int64_t>(own.scratch.bytes());
     }
     return sum;
   }
@@ -14192,7 +14211,7 @@ class RowGradients {
     Buffer own;
     Buffer gathered;
     Buffer sum;
-    Buffer places;
+    Buffer scratch;
     std::vector<GradientRows<P>> buffer{};
     std::vector<GradientRows<P>> replica{};
     GradientRows<P> total{};
@@ -14202,10 +14221,15 @@ class RowGradients {
   static std::size_t elements(std::int64_t bytes) {
     return static_cast<std::size_t>(bytes) / sizeof(P);
   }
-  static GradientRows<P> view(Buffer const& buffer, std::int64_t offset, std::int64_t most,
-                              int width) {
-    return gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)),
-                         most, width);
+  static GradientRows<P> view(Entry const& own, Buffer const& buffer, std::int64_t offset,
+                              std::int64_t most) {
+    auto rows =
+        gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)), most,
+                      own.size.width);
+    rows.limit = own.size.limit;
+    rows.scratch = own.scratch.data();
+    rows.scratch_bytes = static_cast<std::int64_t>(own.scratch.bytes());
+    return rows;
   }
 
   std::vector<Entry> all_;
@@ -14218,6 +14242,7 @@ struct NoRowGradients {
   NoRowGradients(Device& /*device*/, RowGradientTask const& /*task*/) {}
 
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
 };
 
 }  // namespace tandem
@@ -14409,7 +14434,7 @@ class GradientReduction {
   void clear(Device& device, Memory const& memory, int bucket) {
     ElementRange const range = bucket_range(layout, bucket);
     Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
-    rows_.clear(memory.rows(), bucket);
+    rows_.clear(device, memory.rows(), bucket);
   }
 
   /// Sums the losses and metrics of all microbatches.
@@ -15832,7 +15857,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .kept = Base::size(kept_),
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_) + carried_.bytes(),
+            .scratch = Base::size(scratch_) + Base::rows().scratch_bytes() + carried_.bytes(),
             .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};
@@ -24113,7 +24138,7 @@ namespace tandem {
 /// dense gradient, so that the numbers are the same, bit for bit.
 ///
 /// For optimizers that leave alone what has the gradient 0: Sgd without momentum, Adagrad, and own
-/// ones that say so, all without weight decay. On Host.
+/// ones that say so, all without weight decay.
 struct RowGradient {
   static constexpr bool row_gradient = true;
 };

@@ -49,9 +49,10 @@ std::vector<TrainerOptions> row_options() {
 
 /// A few steps: of all samples, of fewer rows of time and some samples shorter, of fewer samples,
 /// and of one word alone.
-template <class Net, class S, class Backend>
+template <class Net, class S, class Backend,
+          template <int> class Transport = DefaultTransport<Backend>::template type>
 struct TrainedRows {
-  Trainer<Net, S, Backend> trainer;
+  Trainer<Net, S, Backend, DefaultLoss<Net>, DefaultMetric<DefaultLoss<Net>>, Transport> trainer;
   std::vector<StepResult> results{};
 
   explicit TrainedRows(TrainerOptions const& options) : trainer{options} {
@@ -87,12 +88,13 @@ void check_same_rows(A const& a, B const& b) {
 }
 
 /// That S gives the bits of a dense gradient, its own.
-template <class S, class Backend>
+template <class S, class Backend,
+          template <int> class Transport = DefaultTransport<Backend>::template type>
 void check_rows_as_dense() {
   for (TrainerOptions const& options : row_options<Backend>()) {
     INFO(optimizer_name(options.optimizer));
-    TrainedRows<RowNet<>, S, Backend> const dense{options};
-    TrainedRows<RowNet<RowGradient>, S, Backend> const rows{options};
+    TrainedRows<RowNet<>, S, Backend, Transport> const dense{options};
+    TrainedRows<RowNet<RowGradient>, S, Backend, Transport> const rows{options};
     check_same_rows(rows, dense);
     CHECK(rows.trainer.parameters()[0].gradient.empty());
   }

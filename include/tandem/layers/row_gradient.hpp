@@ -15,7 +15,7 @@ namespace tandem {
 /// dense gradient, so that the numbers are the same, bit for bit.
 ///
 /// For optimizers that leave alone what has the gradient 0: Sgd without momentum, Adagrad, and own
-/// ones that say so, all without weight decay. On Host.
+/// ones that say so, all without weight decay.
 struct RowGradient {
   static constexpr bool row_gradient = true;
 };

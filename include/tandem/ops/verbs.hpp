@@ -30,8 +30,8 @@ struct CastElement {
 /// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
 /// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
 /// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces. Of
-/// GradientRows, where a backend has them: copy_rows, add_rows, sum_rows, sum_of_squares, each_row
-/// (a step of an optimizer).
+/// GradientRows: clear_rows, copy_rows, add_rows, sum_rows, row_scratch_bytes (which these and ops
+/// need); on Host, whose update calls it, sum_of_squares and each_row (a step of an optimizer).
 template <class Backend>
 struct Verbs;
 
@@ -67,14 +67,21 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);
   }
+  /// Bytes that a parameter's GradientRows have as scratch.
+  static std::int64_t row_scratch_bytes(host::Device& /*device*/, RowScratch const& of) {
+    return of.tree ? of.most * static_cast<std::int64_t>(sizeof(std::int32_t)) : 0;
+  }
+  template <class P>
+  static void clear_rows(host::Device& /*device*/, GradientRows<P> const& y) {
+    *y.count = 0;
+  }
   template <class P>
   static void copy_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y) {
     host::copy_rows(d.team, x, y);
   }
   template <class P>
-  static void add_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y,
-                       std::int32_t* place) {
-    host::add_rows(d.team, x, y, place);
+  static void add_rows(host::Device& d, GradientRows<P> const& x, GradientRows<P> const& y) {
+    host::add_rows(d.team, x, y, reinterpret_cast<std::int32_t*>(y.scratch));
   }
   template <class P>
   static void sum_rows(host::Device& d, GradientRows<P> const* sets, int n,

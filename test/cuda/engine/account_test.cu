@@ -178,6 +178,26 @@ TEST_CASE("the account of recurrent layers and of additive attention") {
   check_text<Reader, Bf16>(24, {"cublasLtMatmul"});
 }
 
+/// Words whose gradient is of rows, in one microbatch and in two.
+struct SparseWords
+    : Network<Tokens<24, 640>,
+              Sequential<Embedding<640, 32, RowGradient>, Linear<16>, Vocabulary<640>>> {};
+template <class S, class Precision>
+void check_rows() {
+  Idle const idle;
+  Trainer<SparseWords, S, BasicCuda<CuDnn, Precision>> trainer{{.batch = 4, .clip_norm = 1.0}};
+  std::vector<std::int32_t> const tokens(4 * 24, 3);
+  for (int step = 0; step < 2; ++step) {
+    trainer.step(tokens, tokens);
+  }
+  check_account(step_account<SparseWords, S, Precision>({.batch = 4, .clips = true}),
+                {"cublasLtMatmul"});
+}
+TEST_CASE("the account of an embedding whose gradient is of rows") {
+  check_rows<SingleDevice<>, Bf16>();
+  check_rows<SingleDevice<Microbatches<2>>, Tf32>();
+}
+
 /// What Llama has.
 struct Turned : Sequential<RmsNorm<>, Linear<64, NoBias>, RotaryPositions<4, KeyHeads<2>>,
                            Attention<4, Causal, KeyHeads<2>>, Linear<32, NoBias>> {};

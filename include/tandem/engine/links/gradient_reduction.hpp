@@ -100,7 +100,7 @@ class GradientReduction {
   void clear(Device& device, Memory const& memory, int bucket) {
     ElementRange const range = bucket_range(layout, bucket);
     Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
-    rows_.clear(memory.rows(), bucket);
+    rows_.clear(device, memory.rows(), bucket);
   }
 
   /// Sums the losses and metrics of all microbatches.

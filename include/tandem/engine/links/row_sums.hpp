@@ -37,7 +37,7 @@ class RowSums {
     each(bucket, [&](int r) {
       int level = 0;
       for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r), rows.places(r));
+        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
       }
       if (index != leaves - 1) {
         Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
@@ -47,8 +47,8 @@ class RowSums {
 
   /// There are none.
   template <class Rows>
-  static void clear(Rows const& rows, int bucket) {
-    each(bucket, [&](int r) { *rows.buffer(r).count = 0; });
+  static void clear(Device& device, Rows const& rows, int bucket) {
+    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
   }
 
   template <class Communicator, class Rows>
@@ -101,7 +101,7 @@ struct NoRowSums {
 
   static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
                         int /*leaves*/) {}
-  static void clear(auto const& /*rows*/, int /*bucket*/) {}
+  static void clear(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
   static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
                     Tracer<Device>& /*tracer*/) {}
   static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}

@@ -124,7 +124,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
             .kept = Base::size(kept_),
             .recomputed = Base::size(recomputed_),
             .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_) + carried_.bytes(),
+            .scratch = Base::size(scratch_) + Base::rows().scratch_bytes() + carried_.bytes(),
             .versions = Base::version_bytes(),
             .weights = Base::weight_bytes() + Base::size(packed_),
             .logical = plan_.logical_bytes};

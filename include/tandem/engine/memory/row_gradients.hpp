@@ -11,6 +11,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/gradient_rows.hpp>
+#include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/memory/row_gradient_size.hpp>
 
 namespace tandem {
@@ -29,20 +30,30 @@ class RowGradients {
     for (int r = 0; r < count; ++r) {
       int const p = Program::layout.row_parameter[r];
       RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
+      RowScratch const scratch{
+          .keys = task.batch * Program::graph.parameter[p].parameter.touched.of_sample +
+                  Program::graph.parameter[p].parameter.touched.of_pass,
+          .most = size.most,
+          .block = size.block,
+          .limit = size.limit,
+          .accumulates = task.microbatches > 1,
+          .tree = task.buffers > 1,
+          .replicas = task.replicas};
+      std::int64_t const bytes = Verbs<Backend>::row_scratch_bytes(device, scratch);
       all_.push_back({size, Buffer{device, static_cast<std::size_t>(size.own)},
                       Buffer{device, static_cast<std::size_t>(size.gathered)},
                       Buffer{device, static_cast<std::size_t>(size.sum)},
-                      Buffer{device, static_cast<std::size_t>(size.places)}});
+                      Buffer{device, static_cast<std::size_t>(bytes)}});
       Entry& own = all_.back();
       for (int buffer = 0; buffer < task.buffers; ++buffer) {
-        own.buffer.push_back(view(own.own, buffer * size.block, size.most, size.width));
-        *own.buffer.back().count = 0;
+        own.buffer.push_back(view(own, own.own, buffer * size.block, size.most));
+        Verbs<Backend>::clear_rows(device, own.buffer.back());
       }
       for (int replica = 0; task.replicas > 1 && replica < task.replicas; ++replica) {
-        own.replica.push_back(view(own.gathered, replica * size.block, size.most, size.width));
+        own.replica.push_back(view(own, own.gathered, replica * size.block, size.most));
       }
-      own.total = task.replicas > 1 ? view(own.sum, 0, size.all, size.width) : own.buffer.front();
-      *own.total.count = 0;
+      own.total = task.replicas > 1 ? view(own, own.sum, 0, size.all) : own.buffer.front();
+      Verbs<Backend>::clear_rows(device, own.total);
     }
   }
 
@@ -64,15 +75,17 @@ class RowGradients {
   [[nodiscard]] std::span<P> received(int r) const {
     return {entry(r).gathered.template as<P>(), elements(entry(r).size.gathered)};
   }
-  /// Scratch of add_rows, where there is more than one buffer.
-  [[nodiscard]] std::int32_t* places(int r) const {
-    return entry(r).places.template as<std::int32_t>();
-  }
-
   [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
     std::int64_t sum = 0;
     for (Entry const& own : all_) {
       sum += own.size.bytes();
+    }
+    return sum;
+  }
+  [[nodiscard]] TANDEM_COLD std::int64_t scratch_bytes() const {
+    std::int64_t sum = 0;
+    for (Entry const& own : all_) {
+      sum += static_cast<std::int64_t>(own.scratch.bytes());
     }
     return sum;
   }
@@ -83,7 +96,7 @@ class RowGradients {
     Buffer own;
     Buffer gathered;
     Buffer sum;
-    Buffer places;
+    Buffer scratch;
     std::vector<GradientRows<P>> buffer{};
     std::vector<GradientRows<P>> replica{};
     GradientRows<P> total{};
@@ -93,10 +106,15 @@ class RowGradients {
   static std::size_t elements(std::int64_t bytes) {
     return static_cast<std::size_t>(bytes) / sizeof(P);
   }
-  static GradientRows<P> view(Buffer const& buffer, std::int64_t offset, std::int64_t most,
-                              int width) {
-    return gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)),
-                         most, width);
+  static GradientRows<P> view(Entry const& own, Buffer const& buffer, std::int64_t offset,
+                              std::int64_t most) {
+    auto rows =
+        gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)), most,
+                      own.size.width);
+    rows.limit = own.size.limit;
+    rows.scratch = own.scratch.data();
+    rows.scratch_bytes = static_cast<std::int64_t>(own.scratch.bytes());
+    return rows;
   }
 
   std::vector<Entry> all_;
@@ -109,6 +127,7 @@ struct NoRowGradients {
   NoRowGradients(Device& /*device*/, RowGradientTask const& /*task*/) {}
 
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
 };
 
 }  // namespace tandem

@@ -18,10 +18,12 @@
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/leaves.hpp>
 #include <tandem/ops/cuda/launch_table.hpp>
+#include <tandem/ops/cuda/update_chunks.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/cast_queue.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/strategy/memory/row_gradient_size.hpp>
 #include <tandem/strategy/program.hpp>
 
 namespace tandem {
@@ -69,8 +71,12 @@ struct AccountGraph {
   bool const* gives_input_gradient;
   std::int16_t const* closes;  ///< of a node: the bucket that is whole after it, or -1
   std::int64_t elements;       ///< of all parameters
-  std::int64_t trained;        ///< of those that have a gradient
+  std::int64_t dense;          ///< of those that have a gradient in the flat array
+  std::int64_t trained;        ///< of these and of those whose gradients are GradientRows
   std::vector<cuda::LaunchTraits> traits;
+  int microbatches = 1;  ///< of a step
+  int largest = 1;       ///< samples of the largest
+  int replicas = 1;
 };
 
 /// Of a precision.
@@ -264,6 +270,8 @@ class NodeAccounts {
                         .accumulates = accumulates,
                         .gives_input_gradient = device_.gives_input_gradient[n],
                         .batch = batch,
+                        .microbatches = device_.microbatches,
+                        .largest = device_.largest,
                         .y = activation(n, batch),
                         .weights = elements(0),
                         .biases = elements(1)};
@@ -302,6 +310,22 @@ class NodeAccounts {
   cuda::CastQueue casts_{};
 };
 
+/// f(rows, all) for each parameter whose gradient is GradientRows: how many those of a replica and
+/// of all are at most.
+template <class F>
+void each_row_gradient(AccountGraph const& device, F const& f) {
+  for (int p = 0; p < device.graph.parameters; ++p) {
+    Parameter const& own = device.graph.parameter[p].parameter;
+    if (own.touched.sparse() && !device.graph.parameter[p].frozen) {
+      f(own, RowGradientSize{own,
+                             {.batch = device.largest,
+                              .microbatches = device.microbatches,
+                              .replicas = device.replicas},
+                             1});
+    }
+  }
+}
+
 /// What follows the last gradient.
 template <class = void>
 void add_update(StepAccount& to, AccountGraph const& device, AccountPrecision const& precision,
@@ -322,16 +346,38 @@ void add_update(StepAccount& to, AccountGraph const& device, AccountPrecision co
       engine("shared", "copy", bytes, bytes);
     }
   }
+  each_row_gradient(device, [&](Parameter const&, RowGradientSize const& rows) {
+    if (device.replicas > 1) {
+      auto const numbers = static_cast<double>(4 * rows.most * device.replicas);
+      engine("gradients", "each_kernel:RowKeys", numbers, 2 * numbers);
+      engine("gradients", "cub::DeviceRadixSort", 2 * numbers, 2 * numbers);
+      engine("gradients", "cub::DeviceSelect", 2 * numbers, 2 * numbers);
+      engine("gradients", "each_kernel:OpenRows", numbers, numbers);
+      engine("gradients", "sum_rows_kernel", kept(rows.most * device.replicas * rows.width),
+             kept(rows.all * rows.width));
+    }
+  });
   if (options.clips) {
-    engine("update", "gradient_squares_kernel", kept(device.trained), 0);
+    engine("update", "gradient_squares_kernel", kept(device.dense), 0);
+    each_row_gradient(device, [&](Parameter const& p, RowGradientSize const& rows) {
+      std::int64_t const chunks = (p.shape.elements() - 1) / cuda::update_chunk + 1;
+      auto const squares = static_cast<double>(chunks * static_cast<std::int64_t>(sizeof(double)));
+      engine("update", "memset", 0, squares);
+      engine("update", "row_squares_kernel", kept(rows.all * rows.width), squares);
+    });
     engine("update", "join_squares_kernel", 0, 0);
   }
   engine("update", "finish_step_kernel", 0, 0);
   int const states = states_of(options.optimizer);
-  double const rounded =
-      precision.mixed() ? static_cast<double>(device.elements * precision.scalar) : 0;
-  engine("update", "apply_update_kernel", (2 + states) * kept(device.elements),
-         (1 + states) * kept(device.elements) + rounded);
+  auto const update = [&](std::string_view kernel, std::int64_t elements) {
+    double const rounded = precision.mixed() ? static_cast<double>(elements * precision.scalar) : 0;
+    engine("update", kernel, (2 + states) * kept(elements),
+           (1 + states) * kept(elements) + rounded);
+  };
+  update("apply_update_kernel", device.elements - (device.trained - device.dense));
+  each_row_gradient(device, [&](Parameter const&, RowGradientSize const& rows) {
+    update("update_rows_kernel", rows.all * rows.width);
+  });
 }
 
 /// The batch, and the passes of all microbatches.
@@ -383,6 +429,7 @@ AccountGraph account_graph() {
                       .gives_input_gradient = Device::gives_input_gradient.of,
                       .closes = Device::layout.closes,
                       .elements = Device::layout.elements,
+                      .dense = Device::layout.dense,
                       .trained = Device::layout.trained,
                       .traits = {}};
   [&]<int... I>(std::integer_sequence<int, I...>) {
@@ -411,7 +458,10 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
     sizes.push_back(microbatch_size(options.batch, m, Whole::batching));
     account.samples += sizes.back();
   }
-  AccountGraph const device = account_graph<Device>();
+  AccountGraph device = account_graph<Device>();
+  device.microbatches = Whole::batching.microbatches;
+  device.largest = *std::max_element(sizes.begin(), sizes.end());
+  device.replicas = Whole::batching.replicas;
   add_passes(account, device, precision, sizes, Whole::ranks == 1);
   add_update(account, device, precision, options);
   NodeAccounts<>{account, device, precision}.pack();

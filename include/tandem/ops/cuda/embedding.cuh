@@ -9,6 +9,7 @@
 
 #include <tandem/kernels/cuda/elementwise.cuh>
 #include <tandem/kernels/cuda/embedding.cuh>
+#include <tandem/kernels/cuda/gradient_rows.cuh>
 #include <tandem/kernels/cuda/positions.cuh>
 #include <tandem/kernels/cuda/rotary.cuh>
 #include <tandem/layers/embedding.hpp>
@@ -28,12 +29,15 @@ class EmbeddingOp {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
 
-  EmbeddingOp(OpSetup const& setup, RankDevice const& device, int vocabulary)
+  /// @param by_rows  the weight's gradient is GradientRows, which have scratch of their own
+  EmbeddingOp(OpSetup const& setup, RankDevice const& device, int vocabulary, bool by_rows)
       : in_{setup.node.in},
         vocabulary_{vocabulary},
+        by_rows_{by_rows},
         channels_{setup.node.out[1]},
-        scratch_{token_runs_scratch_bytes(device.compute, std::max(setup.batch, 1) * in_[0],
-                                          vocabulary)} {}
+        scratch_{by_rows ? 0
+                         : token_runs_scratch_bytes(
+                               device.compute, std::max(setup.batch, 1) * in_[0], vocabulary)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
 
@@ -42,9 +46,13 @@ class EmbeddingOp {
   }
   void input_gradient(Operands<T, P> const& /*operands*/, Pass<RankDevice> const& /*pass*/) const {}
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    embedding_gradient(p.device.compute, indices(o), static_cast<std::int32_t>(p.elements(in_)),
-                       vocabulary_, channels_, o.dy, o.gradient[0], p.accumulate, p.device.scratch,
-                       scratch_);
+    auto const tokens = static_cast<std::int32_t>(p.elements(in_));
+    if (by_rows_) {
+      embedding_gradient_rows(p.device.compute, indices(o), tokens, o.dy, o.rows[0], p.accumulate);
+    } else {
+      embedding_gradient(p.device.compute, indices(o), tokens, vocabulary_, channels_, o.dy,
+                         o.gradient[0], p.accumulate, p.device.scratch, scratch_);
+    }
   }
 
  private:
@@ -54,6 +62,7 @@ class EmbeddingOp {
 
   Shape in_;
   int vocabulary_;
+  bool by_rows_;
   int channels_;
   std::int64_t scratch_;
 };
@@ -133,7 +142,7 @@ template <int V, int C, class... Options, class Kernels, class Precision>
 struct Op<Embedding<V, C, Options...>, BasicCuda<Kernels, Precision>>
     : cuda::EmbeddingOp<Precision> {
   Op(OpSetup const& setup, cuda::RankDevice const& device)
-      : cuda::EmbeddingOp<Precision>{setup, device, V} {}
+      : cuda::EmbeddingOp<Precision>{setup, device, V, has_row_gradient<Options...>()} {}
 };
 
 template <class... Options, class Kernels, class Precision>

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/gradient_rows.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/kernels/cuda/column_tiles.hpp>
 #include <tandem/kernels/functors/recurrent.hpp>
@@ -21,13 +22,14 @@ enum class KernelPass : std::uint8_t { forward, input_gradient, weight_gradient 
 
 /// What a layer's type says beyond its node.
 struct LaunchTraits {
-  int heads = 0;       ///< of an attention
-  int key_heads = 0;   ///< likewise
-  double dropout = 0;  ///< likewise, or of the layer itself
-  int chunk_rows = 0;  ///< of a Vocabulary; 0: all at once
-  int cell_bytes = 4;  ///< of a max pool's saved cells
-  int groups = 0;      ///< of a GroupNorm
-  int head_size = 0;   ///< of RotaryPositions
+  int heads = 0;          ///< of an attention
+  int key_heads = 0;      ///< likewise
+  double dropout = 0;     ///< likewise, or of the layer itself
+  int chunk_rows = 0;     ///< of a Vocabulary; 0: all at once
+  int cell_bytes = 4;     ///< of a max pool's saved cells
+  int groups = 0;         ///< of a GroupNorm
+  int head_size = 0;      ///< of RotaryPositions
+  RowsTouched touched{};  ///< of the first parameter, whose gradient is then GradientRows
   RecurrentShape recurrent{};
 };
 
@@ -52,6 +54,11 @@ LaunchTraits launch_traits(Shape in) {
   if constexpr (requires { L::options.turned(), L::options.all(); }) {
     traits.head_size = in[1] / L::options.all();
   }
+  if constexpr (requires { L::parameters(in); }) {
+    if (auto const parameters = L::parameters(in); parameters.count > 0) {
+      traits.touched = parameters.item[0].touched;
+    }
+  }
   if constexpr (requires { L::options.gates; }) {
     constexpr auto o = L::options;
     traits.recurrent = {in[1],        o.hidden, o.handed(),    in[0],
@@ -71,6 +78,8 @@ struct LaunchSizes {
   bool gives_input_gradient = true;
   int siblings = 1;  ///< convolutions that one computes side by side; then y and the like are all's
   int batch = 1;
+  int microbatches = 1;  ///< of a step, and the samples of the largest
+  int largest = 1;
   double x = 0;        ///< bytes of the first input
   double y = 0;        ///< bytes of the output
   double inputs = 0;   ///< bytes of all inputs

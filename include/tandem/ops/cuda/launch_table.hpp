@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 
+#include <tandem/core/gradient_rows.hpp>
 #include <tandem/kernels/cuda/attention_chunks.hpp>
 #include <tandem/ops/cuda/launch_sizes.hpp>
 #include <tandem/ops/cuda/launch_table_sequences.hpp>
@@ -120,6 +121,30 @@ constexpr double token_bytes(S const& s) {
   return 4.0 * s.batch * static_cast<double>(s.node.in.elements());
 }
 constexpr double run_bytes(S const& s) { return 8.0 * s.weights / S::columns(s.node.out); }
+
+// Of an embedding whose gradient is GradientRows: the numbers that are sorted, four bytes each, and
+// the values of as many rows as there may be; of an earlier microbatch these are moved.
+constexpr bool dense_rows(S const& s) { return !s.traits.touched.sparse(); }
+constexpr bool sparse_rows(S const& s) { return s.traits.touched.sparse(); }
+constexpr bool adds_rows(S const& s) { return sparse_rows(s) && s.accumulates; }
+constexpr double most_rows(S const& s) {
+  auto const rows = static_cast<std::int64_t>(s.weights) / S::columns(s.node.out);
+  return static_cast<double>(s.traits.touched.most(rows, s.largest, s.microbatches));
+}
+constexpr double pass_rows(S const& s) {  // at most
+  return std::min(token_bytes(s) / 4, most_rows(s));
+}
+constexpr double row_keys(S const& s) {
+  return token_bytes(s) + (s.accumulates ? 4 * most_rows(s) : 0);
+}
+constexpr double row_block(S const& s) {
+  return static_cast<double>(gradient_rows_bytes(static_cast<std::int64_t>(most_rows(s)),
+                                                 S::columns(s.node.out), s.master));
+}
+constexpr double row_values(S const& s) {  // of what a pass leaves
+  return s.kept((s.accumulates ? most_rows(s) : pass_rows(s)) * S::columns(s.node.out));
+}
+
 constexpr double logits(S const& s) {
   return s.rounded(s.weights / S::columns(s.node.in)) * static_cast<double>(s.rows(s.node.in));
 }
@@ -199,11 +224,17 @@ inline constexpr LaunchRow launch_rows[] = {
     {"GroupNorm", weight_gradient, always, "each_kernel:GroupWeightGradient", group_sums, [](S const& s) { return s.kept(s.numbers); }},
 
     {"Embedding", forward, always, "embedding_kernel", [](S const& s) { return token_bytes(s) + s.y; }, y},
-    {"Embedding", weight_gradient, always, "memset", none, run_bytes},
-    {"Embedding", weight_gradient, always, "each_kernel:Count", none, token_bytes},
-    {"Embedding", weight_gradient, always, "cub::DeviceRadixSort", [](S const& s) { return 2 * token_bytes(s); }, [](S const& s) { return 2 * token_bytes(s); }},
-    {"Embedding", weight_gradient, always, "each_kernel:MarkRun", token_bytes, run_bytes},
-    {"Embedding", weight_gradient, always, "embedding_gradient_kernel", [](S const& s) { return s.y + token_bytes(s) + run_bytes(s); }, [](S const& s) { return s.kept(s.weights); }},
+    {"Embedding", weight_gradient, dense_rows, "memset", none, run_bytes},
+    {"Embedding", weight_gradient, dense_rows, "each_kernel:Count", none, token_bytes},
+    {"Embedding", weight_gradient, dense_rows, "cub::DeviceRadixSort", [](S const& s) { return 2 * token_bytes(s); }, [](S const& s) { return 2 * token_bytes(s); }},
+    {"Embedding", weight_gradient, dense_rows, "each_kernel:MarkRun", token_bytes, run_bytes},
+    {"Embedding", weight_gradient, dense_rows, "embedding_gradient_kernel", [](S const& s) { return s.y + token_bytes(s) + run_bytes(s); }, [](S const& s) { return s.kept(s.weights); }},
+    {"Embedding", weight_gradient, adds_rows, "copy", row_block, row_block},
+    {"Embedding", weight_gradient, sparse_rows, "each_kernel:RowKeys", row_keys, [](S const& s) { return 2 * row_keys(s); }},
+    {"Embedding", weight_gradient, sparse_rows, "cub::DeviceRadixSort", [](S const& s) { return 2 * row_keys(s); }, [](S const& s) { return 2 * row_keys(s); }},
+    {"Embedding", weight_gradient, sparse_rows, "cub::DeviceSelect", [](S const& s) { return 2 * row_keys(s); }, [](S const& s) { return 2 * row_keys(s); }},
+    {"Embedding", weight_gradient, sparse_rows, "each_kernel:OpenRows", row_keys, row_keys},
+    {"Embedding", weight_gradient, sparse_rows, "embedding_rows_kernel", [](S const& s) { return s.y + 2 * row_keys(s) + (s.accumulates ? row_values(s) : 0); }, row_values},
     {"Positions", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights); }, y},
     {"Positions", input_gradient, always, "copy", y, x},
     {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights); }},
@@ -223,7 +254,8 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Vocabulary", forward, always, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, logits, criterion_products},
     {"Vocabulary", forward, always, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
     {"Vocabulary", input_gradient, always, "cublasLtMatmul", [](S const& s) { return logits(s) + s.rounded(s.weights); }, x, criterion_products},
-    {"Vocabulary", weight_gradient, always, "cublasLtMatmul", [](S const& s) { return s.x + logits(s); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
+    {"Vocabulary", weight_gradient, always, "cublasLtMatmul", [](S const& s) { return s.x + logits(s) + (s.accumulates ? s.kept(s.weights) : 0); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
+    {"Vocabulary", weight_gradient, [](S const& s) { return has_bias(s) && adds(s); }, "map_kernel:Plus", [](S const& s) { return s.kept(2 * s.biases); }, [](S const& s) { return s.kept(s.biases); }},
     // clang-format on
 };
 

@@ -10,9 +10,11 @@
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/cast_many.cuh>
 #include <tandem/kernels/cuda/elementwise.cuh>
+#include <tandem/kernels/cuda/gradient_rows.cuh>
 #include <tandem/kernels/cuda/sum_of_squares.cuh>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
 namespace tandem {
@@ -48,6 +50,27 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
   template <class T>
   static void sum_of_squares(cuda::RankDevice& d, T const* x, std::int64_t n, double* result) {
     cuda::sum_of_squares(d.compute, x, n, result, d.scratch);
+  }
+  static std::int64_t row_scratch_bytes(cuda::RankDevice& d, RowScratch const& of) {
+    return cuda::row_scratch_bytes(d.compute, of);
+  }
+  template <class P>
+  static void clear_rows(cuda::RankDevice& d, GradientRows<P> const& y) {
+    cuda::clear_bytes(y.count, sizeof(std::int32_t), d.compute);
+  }
+  template <class P>
+  static void copy_rows(cuda::RankDevice& d, GradientRows<P> const& x, GradientRows<P> const& y) {
+    cuda::copy_rows(d.compute, x, y);
+  }
+  template <class P>
+  static void add_rows(cuda::RankDevice& d, GradientRows<P> const& x, GradientRows<P> const& y) {
+    cuda::add_rows(d.compute, x, y);
+  }
+  /// Those of `sets`, which is in host memory, stand in blocks one behind another.
+  template <class P>
+  static void sum_rows(cuda::RankDevice& d, GradientRows<P> const* sets, int n,
+                       GradientRows<P> const& out) {
+    cuda::sum_gradient_rows(d.compute, sets, n, out);
   }
   /// Gradients that were left waiting are whole from here on.
   static void finish_gradients(cuda::RankDevice& d) {

@@ -26,11 +26,11 @@ struct RowGradientSize {
   std::int64_t most = 0;  ///< of a replica's share of a batch
   std::int64_t all = 0;   ///< of the batch
   int width = 0;
+  int limit = 0;              ///< rows of the parameter
   std::int64_t block = 0;     ///< bytes of a replica's rows, once
   std::int64_t own = 0;       ///< of all buffers of these
   std::int64_t gathered = 0;  ///< of the replicas' rows
   std::int64_t sum = 0;       ///< of their sum
-  std::int64_t places = 0;    ///< scratch of the tree of leaves
 
   constexpr RowGradientSize(Parameter const& parameter, RowGradientTask const& task,
                             std::int64_t element_bytes) {
@@ -38,16 +38,16 @@ struct RowGradientSize {
     most = parameter.touched.most(rows, task.batch, task.microbatches);
     all = std::min(rows, most * task.replicas);
     width = static_cast<int>(parameter.shape.elements() / rows);
+    limit = parameter.shape[0];
     block = gradient_rows_bytes(most, width, element_bytes);
     own = block * task.buffers;
     if (task.replicas > 1) {
       gathered = block * task.replicas;
       sum = gradient_rows_bytes(all, width, element_bytes);
     }
-    places = task.buffers > 1 ? most * static_cast<std::int64_t>(sizeof(std::int32_t)) : 0;
   }
 
-  [[nodiscard]] constexpr std::int64_t bytes() const { return own + gathered + sum + places; }
+  [[nodiscard]] constexpr std::int64_t bytes() const { return own + gathered + sum; }
 };
 
 }  // namespace tandem

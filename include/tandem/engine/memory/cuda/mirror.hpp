@@ -52,14 +52,15 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
   [[nodiscard]] T* parameters() { return values_.data(); }
   [[nodiscard]] T* gradients() { return values_.data() + layout.elements; }
   [[nodiscard]] T* state(int s) {
-    return values_.data() + layout.elements + (1 + s) * layout.trained;
+    return values_.data() + layout.elements + layout.dense + s * layout.trained;
   }
 
  private:
   enum class Direction { to_device, from_device };
 
   void allocate() {
-    values_.resize(static_cast<std::size_t>(layout.elements + (1 + states_) * layout.trained));
+    values_.resize(
+        static_cast<std::size_t>(layout.elements + layout.dense + states_ * layout.trained));
   }
 
   void transfer(cuda::RankDevice& device, Memory const& memory, cudaMemcpyKind kind) {
@@ -71,7 +72,7 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
       }
     };
     copy(parameters(), memory.parameters(), layout.elements);
-    copy(gradients(), memory.gradients(), layout.trained);
+    copy(gradients(), memory.gradients(), layout.dense);
     for (int s = 0; s < states_; ++s) {
       copy(state(s), memory.state(s), layout.trained);
     }
@@ -85,8 +86,10 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
         continue;
       }
       reorder(shape, parameters() + layout.offset[p], direction);
-      if (!graph.parameter[p].frozen) {
+      if (layout.offset[p] < layout.dense) {
         reorder(shape, gradients() + layout.offset[p], direction);
+      }
+      if (!graph.parameter[p].frozen) {
         for (int s = 0; s < states_; ++s) {
           reorder(shape, state(s) + layout.offset[p], direction);
         }

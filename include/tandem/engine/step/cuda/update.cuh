@@ -48,7 +48,7 @@ class Update<BasicCuda<Kernels, Precision>> {
         scales_{device, std::max(largest_norms_.size(), own_of(optimizer)) * sizeof(double)},
         functors_{device, static_cast<std::size_t>(
                               UpdateKernels::functor_bytes(static_cast<int>(parameters.size())))},
-        squares_{device, chunks_.size() * sizeof(double)},
+        squares_{device, (chunks_.size() + row_chunks(parameters)) * sizeof(double)},
         sums_{device, ranges_.size() * sizeof(double)},
         norm_ranges_{device, is_by_tensor(optimizer) ? norm_ranges(parameters, cuda::update_chunk)
                                                      : std::vector<cuda::ChunkRange>{}},
@@ -56,7 +56,8 @@ class Update<BasicCuda<Kernels, Precision>> {
         norms_{device, norm_ranges_.size() * sizeof(double)},
         stopped_{device, sizeof(int)},
         scaled_{device, scaling.on() ? sizeof(ScaledLoss) : 0},
-        kernels_{optimizer, update_memory(memory, optimizer, clips, scaling)} {
+        kernels_{optimizer, update_memory(memory, optimizer, clips, scaling),
+                 row_updates(memory, parameters)} {
     set_loss_scale(device, {.scale = static_cast<float>(scaling.initial)});
     std::int64_t first = 0;
     for (UpdateRun const& run : parameters) {
@@ -141,6 +142,25 @@ class Update<BasicCuda<Kernels, Precision>> {
   // Scales that must be there: one of an own optimizer.
   static std::size_t own_of(Optimizer const& optimizer) {
     return std::holds_alternative<OwnOptimizer>(optimizer) ? 1 : 0;
+  }
+
+  static std::size_t row_chunks(std::vector<UpdateRun> const& parameters) {
+    std::int64_t chunks = 0;
+    for (RowRun const& own : row_runs(parameters, cuda::update_chunk)) {
+      chunks += own.chunks;
+    }
+    return static_cast<std::size_t>(chunks);
+  }
+  template <class Memory>
+  static std::vector<cuda::RowUpdate<P>> row_updates(Memory const& memory,
+                                                     std::vector<UpdateRun> const& parameters) {
+    std::vector<cuda::RowUpdate<P>> all;
+    if constexpr (Memory::layout.row_gradients > 0) {
+      for (RowRun const& own : row_runs(parameters, cuda::update_chunk)) {
+        all.push_back({own, memory.rows().sum(own.rows)});
+      }
+    }
+    return all;
   }
 
   // A host table's copy on the device.
