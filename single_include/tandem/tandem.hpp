@@ -4676,7 +4676,8 @@ class Cifar10 {
 // ---- tandem/data/loader_options.hpp
 
 /// @file
-/// LoaderOptions: which samples a Loader reads, in which order, and by how many threads.
+/// LoaderOptions: which samples a Loader reads, in which order, and by how many threads;
+/// BatchParts: what of a batch one of several processes reads.
 
 // ---- tandem/core/stall.hpp
 
@@ -4789,6 +4790,25 @@ void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& c
 
 namespace tandem {
 
+/// Samples [begin, end) of a batch, counted in it.
+struct BatchPart {
+  int begin = 0;
+  int end = 0;
+
+  [[nodiscard]] constexpr int size() const { return end - begin; }
+};
+
+/// Which part of each batch is read here, where others read the rest: of(context, size) of a batch
+/// of @p size samples.
+struct BatchParts {
+  BatchPart (*of)(void const* context, int size) = nullptr;  ///< null: all of it
+  void const* context = nullptr;
+
+  [[nodiscard]] BatchPart operator()(int size) const {
+    return of != nullptr ? of(context, size) : BatchPart{0, size};
+  }
+};
+
 struct LoaderOptions {
   int batch = 1;
   std::uint64_t seed = 0;
@@ -4799,6 +4819,7 @@ struct LoaderOptions {
   std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
   int threads = 1;         ///< that read and augment; the batches are the same for any number
   StallLimit limit{};      ///< for the dataset to read one sample
+  BatchParts parts{};      ///< of each batch that are read; lengths are looked up of all
 };
 
 /// @p options for a dataset of @p size samples.
@@ -5335,13 +5356,15 @@ class BatchProgress {
     int end = 0;
   };
 
-  /// Of positions [first, end), in batches of @p batch that are read in about @p pieces.
-  BatchProgress(std::int64_t first, std::int64_t end, int batch, bool drop_last, int pieces)
+  /// Of positions [first, end), in batches of @p batch, of which @p part samples are read in about
+  /// @p pieces.
+  BatchProgress(std::int64_t first, std::int64_t end, int batch, bool drop_last, int part,
+                int pieces)
       : next_{first},
         end_{end},
         batch_{batch},
         drop_last_{drop_last},
-        piece_{std::max(1, batch / pieces)} {}
+        piece_{std::max(1, part / pieces)} {}
 
   // ---- the consumer
 
@@ -5352,7 +5375,7 @@ class BatchProgress {
   // ---- a reader
 
   [[nodiscard]] bool has_piece() const {
-    return opened_ > 0 && claimed_ < size_[(opened_ - 1) % slots];
+    return opened_ > 0 && claimed_ < part_[(opened_ - 1) % slots].end;
   }
 
   /// Samples of the batch behind those that are opened; 0 at the end of the epoch.
@@ -5365,19 +5388,21 @@ class BatchProgress {
   /// Whether its slot is free.
   [[nodiscard]] bool may_open() const { return opened_ - taken_ < slots; }
 
+  /// The next batch, of which @p part is to be read; whether a batch is filled by it.
   /// @pre all pieces are claimed, may_open()
-  void open() {
-    size_[opened_ % slots] = next_size();
+  bool open(BatchPart part) {
+    part_[opened_ % slots] = part;
     finished_[opened_ % slots] = 0;
-    claimed_ = 0;
-    next_ += size_[opened_ % slots];
+    claimed_ = part.begin;
+    next_ += next_size();
     ++opened_;
+    return fill();
   }
 
   /// @pre has_piece()
   Piece claim() {
     Piece piece{(opened_ - 1) % slots, claimed_, 0};
-    int const left = size_[piece.slot] - claimed_;
+    int const left = part_[piece.slot].end - claimed_;
     piece.end = claimed_ += std::min(left, piece_);
     return piece;
   }
@@ -5385,14 +5410,18 @@ class BatchProgress {
   /// Whether a batch is filled by it.
   [[nodiscard]] bool finish(Piece const& piece) {
     finished_[piece.slot] += piece.end - piece.begin;
+    return fill();
+  }
+
+ private:
+  bool fill() {
     std::size_t const before = filled_;
-    while (filled_ < opened_ && finished_[filled_ % slots] == size_[filled_ % slots]) {
+    while (filled_ < opened_ && finished_[filled_ % slots] == part_[filled_ % slots].size()) {
       ++filled_;
     }
     return filled_ != before;
   }
 
- private:
   std::int64_t next_;  // position of the first sample that is in no opened batch
   std::int64_t end_;
   int batch_;
@@ -5401,8 +5430,8 @@ class BatchProgress {
   std::size_t taken_ = 0;   // batches given back by the consumer
   std::size_t filled_ = 0;  // batches since the start that are read, and all before them
   std::size_t opened_ = 0;  // batches whose samples are known
-  int claimed_ = 0;         // samples of the last of them
-  int size_[slots] = {};
+  int claimed_ = 0;         // samples of the last of them, up to which one
+  BatchPart part_[slots] = {};
   int finished_[slots] = {};
 };
 
@@ -5418,6 +5447,9 @@ namespace tandem {
 /// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
 /// Of sequences x and y have `time` rows of each, where there are length buckets as many as the
 /// longest of the bucket; behind a sample's end x has 0 and y has -1.
+///
+/// Where a part of the batch is read (LoaderOptions::parts), x, y and second begin with sample
+/// part.begin; lengths are those of all samples.
 template <class Scalar, class Target>
 struct Batch {
   Scalar const* x = nullptr;
@@ -5429,6 +5461,7 @@ struct Batch {
   Scalar const* second = nullptr;         ///< of a PairDataset the second input, likewise
   int second_time = 0;
   std::int32_t const* second_lengths = nullptr;
+  BatchPart part{};  ///< what of it is here: [0, size), unless a part was asked for
 };
 
 /// The memory of one batch.
@@ -5443,6 +5476,7 @@ struct BatchSlot {
   int time = 0;
   int second_time = 0;
   std::int64_t first = 0;
+  BatchPart part{};  ///< what of the batch is read into it; lengths are those of all
 
   [[nodiscard]] Batch<Scalar, Target> batch() const {
     return {.x = x.data(),
@@ -5453,7 +5487,8 @@ struct BatchSlot {
             .lengths = lengths.empty() ? nullptr : lengths.data(),
             .second = second.data(),
             .second_time = second_time,
-            .second_lengths = second_lengths.data()};
+            .second_lengths = second_lengths.data(),
+            .part = part};
   }
 };
 
@@ -5485,13 +5520,13 @@ class BatchReader {
     return (elements_ + second_) * sizeof(Scalar) + targets_ * sizeof(Target);
   }
 
-  /// Memory for @p samples of them.
-  void allocate(Slot& slot, std::size_t samples) const {
+  /// Memory for @p samples of them, and the lengths of a batch of @p all.
+  void allocate(Slot& slot, std::size_t samples, std::size_t all) const {
     slot.x.resize(samples * elements_);
     slot.y.resize(samples * targets_);
-    slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? samples : 0);
+    slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? all : 0);
     slot.second.resize(samples * second_);
-    slot.second_lengths.resize(PairDataset<D> ? samples : 0);
+    slot.second_lengths.resize(PairDataset<D> ? all : 0);
   }
 
   /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
@@ -5508,7 +5543,8 @@ class BatchReader {
     }
   }
 
-  /// Reads samples [begin, end) of a slot that is prepared; several readers may, each its own.
+  /// Reads samples [begin, end) of a slot that is prepared, all of its part; several readers may,
+  /// each its own.
   /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
   template <class GoesOn>
   bool read(Slot& slot, Order const& order, int begin, int end, GoesOn const& goes_on) {
@@ -5532,8 +5568,9 @@ class BatchReader {
     Shape const shape = data_.shape();
     auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
     std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
-    std::span<Scalar> const x{slot.x.data() + i * elements, elements};
-    std::span<Target> const y{slot.y.data() + i * targets, targets};
+    std::size_t const at = place(slot, i);
+    std::span<Scalar> const x{slot.x.data() + at * elements, elements};
+    std::span<Target> const y{slot.y.data() + at * targets, targets};
     std::size_t own = elements;
     std::size_t own_targets = targets;
     if constexpr (SequenceDataset<D>) {
@@ -5559,11 +5596,17 @@ class BatchReader {
     auto const second_time = static_cast<std::size_t>(slot.second_time);
     bool const timed = data_.targets() == data_.second_shape()[0];
     std::size_t const targets = timed ? second_time : targets_;
-    auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
-    auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
+    std::size_t const at = place(slot, i);
+    auto const x = rows(slot.x, at, time, slot.lengths[i], 0);
+    auto const second = rows(slot.second, at, second_time, slot.second_lengths[i], 0);
     auto const y =
-        rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
+        rows(slot.y, at, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
     data_.read(index, x, second, y);
+  }
+
+  // Where in its memory sample i of the batch stands.
+  static std::size_t place(Slot const& slot, std::size_t i) {
+    return i - static_cast<std::size_t>(slot.part.begin);
   }
 
   // The first @p count of sample i's rows; behind them stands @p padding.
@@ -5728,7 +5771,8 @@ class Loader {
 /// following one while others still read: where a sample stands in a batch says what is read, and
 /// nothing else. Of several errors the one at the first position is thrown.
 ///
-/// Cost:   three batches of Scalar and Target (no larger than the dataset), an index for each
+/// Cost:   three batches of Scalar and Target (no larger than the dataset), or of their parts that
+///         options.parts asks for; an index for each
 ///         sample of the dataset, and the threads; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), first outside [0, size()], or
@@ -5743,7 +5787,11 @@ class Loader<D, Scalar> {
   Loader(D const& data, LoaderOptions options)
       : options_{checked(options, data.size())},
         // Four pieces a thread: one that is slow keeps the others waiting for no longer.
-        progress_{options.first, data.size(), options.batch, options.drop_last,
+        progress_{options.first,
+                  data.size(),
+                  options.batch,
+                  options.drop_last,
+                  options.parts(options.batch).size(),
                   options.threads == 1 ? 1 : 4 * options.threads} {
     for (int i = 0; i < options_.threads; ++i) {
       workers_.push_back(std::make_unique<Worker>(data, options_));
@@ -5800,18 +5848,27 @@ class Loader<D, Scalar> {
   template <class = void>
   void allocate(std::size_t samples) {
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
+    auto const read = static_cast<std::size_t>(
+        largest_part(static_cast<std::int64_t>(samples), static_cast<int>(batch)));
     std::size_t const bytes =
-        samples * sizeof(std::int64_t) + slots * batch * workers_.front()->reader.sample_bytes();
+        samples * sizeof(std::int64_t) + slots * read * workers_.front()->reader.sample_bytes();
     detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
     try {
       order_.resize(samples);
       for (Slot& slot : ring_) {
-        workers_.front()->reader.allocate(slot, batch);
+        workers_.front()->reader.allocate(slot, read, batch);
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
                   " bytes, for three batches and the order of the samples; use a smaller batch"};
     }
+  }
+
+  // Of a batch of this size, and of the last one of the epoch.
+  [[nodiscard]] int largest_part(std::int64_t samples, int batch) const {
+    std::int64_t const left = samples - options_.first;
+    int const last = batch > 0 ? static_cast<int>(left % batch) : 0;
+    return std::max(options_.parts(batch).size(), options_.parts(last).size());
   }
 
   template <class = void>
@@ -5871,6 +5928,7 @@ class Loader<D, Scalar> {
     Slot& slot = ring_[progress_.next_slot()];
     slot.first = progress_.next_position();
     slot.size = progress_.next_size();
+    slot.part = options_.parts(slot.size);
     opening_ = true;
     bool const is_open = without(lock, slot.first, [&] {
       own.watch.at(slot.first);
@@ -5879,7 +5937,7 @@ class Loader<D, Scalar> {
     });
     opening_ = false;
     if (is_open) {
-      progress_.open();
+      progress_.open(slot.part);
     }
     changed_.notify_all();
   }
@@ -18823,7 +18881,7 @@ struct StepInput {
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
 };
 
-/// One global batch, the same on every rank: each takes its own microbatches of it.
+/// One global batch, the same on every rank of a process: each takes its own microbatches of it.
 /// @tparam In  of the network's input: T, or std::int32_t of indices
 template <class T, class Target, class In = T>
 struct StepBatch {
@@ -18834,6 +18892,10 @@ struct StepBatch {
   Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
   T* outputs = nullptr;             ///< (size, output), written if not null
   int size = 0;
+  /// The sample that x, targets and second.x begin with, where this process has those of its ranks
+  /// only, up to sample `to`. All else is of the whole batch.
+  int from = 0;
+  int to = -1;   ///< -1: size
   int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
   StepInput<In> second{};                 ///< where the network has two inputs
@@ -19288,26 +19350,27 @@ class Feed {
   void load(Device& device, RankMicrobatches const& own) {
     if constexpr (converts_input) {
       Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
-                            batch_.x + first_ * in.elements(time_), samples_.template as<T>());
+                            batch_.x + (first_ - batch_.from) * in.elements(time_),
+                            samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
     if constexpr (takes_indices) {
-      return reinterpret_cast<T const*>(batch_.x + m.first * in.elements(time_));
+      return reinterpret_cast<T const*>(batch_.x + place(m) * in.elements(time_));
     } else if constexpr (converts_input) {
       return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
     } else {
-      return batch_.x + m.first * in.elements(time_);
+      return batch_.x + place(m) * in.elements(time_);
     }
   }
   /// The same of the second input, which are indices.
   [[nodiscard]] T const* second_input(Microbatch const& m) const {
-    return reinterpret_cast<T const*>(batch_.second.x + m.first * second.elements(times_[second]));
+    return reinterpret_cast<T const*>(batch_.second.x + place(m) * second.elements(times_[second]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + m.first * targets_.elements(times_[out]);
+    return batch_.targets + place(m) * targets_.elements(times_[out]);
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
@@ -19356,6 +19419,9 @@ class Feed {
   [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
 
  private:
+  // Of a microbatch's first sample, in what this process has.
+  [[nodiscard]] std::int64_t place(Microbatch const& m) const { return m.first - batch_.from; }
+
   // As this step has it.
   [[nodiscard]] Shape shape_of(Shape shape) const {
     if (shape.timed) {
@@ -45625,8 +45691,9 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
       epoch_order(data, options, order);
       BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
       BatchSlot<In, Target> one;
-      reader.allocate(one, 1);
+      reader.allocate(one, 1, 1);
       one.size = 1;
+      one.part = {0, 1};
       std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
       for (std::int64_t position = options.first; position < end; ++position) {
         one.first = position;
@@ -45663,9 +45730,36 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
 // ---- tandem/train/over_processes.hpp
 
 /// @file
-/// What each of several processes has a part of: whose outputs are its own, and sums over all.
+/// What each of several processes has a part of: the samples that it reads, whose outputs are its
+/// own, and sums over all.
 
 namespace tandem {
+
+/// The part of each batch that one of @p processes reads: what its ranks take, where they need no
+/// more of it.
+/// @tparam Batches  StepBatches; @p workers must live as long as what is made of the result
+template <class Batches, class Workers>
+BatchParts parts_to_read(Workers const& workers, int processes) {
+  if (!Batches::in_parts || processes == 1) {
+    return {};
+  }
+  return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
+          &workers};
+}
+
+/// f(), which reads or checks samples. Where these are a part of the batch no other process knows
+/// of an error, and all their ranks fail with it.
+template <class Workers, class F>
+auto with_part(Workers& workers, BatchParts const& parts, F const& f) {
+  try {
+    return f();
+  } catch (std::exception const& error) {
+    if (parts.of != nullptr) {
+      workers.abort(error.what());
+    }
+    throw;
+  }
+}
 
 /// f(sample) for those of a batch of @p size whose outputs this process has, in order.
 template <class Workers, class F>
@@ -47016,7 +47110,8 @@ void add_samples(Confusion& matrix, Workers const& workers, BatchType const& bat
   std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
   for_own_samples(workers, batch.size, [&](int s) {
     auto const at = static_cast<std::size_t>(s);
-    int const truth = class_of_sample<LossType>(std::span{batch.y + at * targets, targets});
+    auto const place = static_cast<std::size_t>(s - batch.part.begin);
+    int const truth = class_of_sample<LossType>(std::span{batch.y + place * targets, targets});
     if (truth >= 0) {
       detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
     }
@@ -48229,31 +48324,35 @@ void check_training_batch(GraphView network, int batch, Batching const& batching
 }
 
 /// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
-/// may be -1 for none.
+/// may be -1 for none. The first is of sample @p from of the batch.
 /// @throws ContractError  one is out of range; the message says where in the batch it stands
 template <class = void>
 void check_indices(std::span<std::int32_t const> indices, int least, int limit, int time,
-                   char const* what) {
+                   char const* what, int from = 0) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < least || indices[i] >= limit) {
       std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
       throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of sample " +
-                          std::to_string(i / row) + " of the batch, position " +
-                          std::to_string(i % row) + ", is out of range: the network has " +
-                          std::to_string(limit) + " of them"};
+                          std::to_string(i / row + static_cast<std::size_t>(from)) +
+                          " of the batch, position " + std::to_string(i % row) +
+                          ", is out of range: the network has " + std::to_string(limit) +
+                          " of them"};
     }
   }
 }
 
-/// Where targets are labels, each must be the index of an output; other integers may be any.
+/// Where targets are labels, each must be the index of an output; other integers may be any. The
+/// first is of sample @p from of the batch.
 /// @throws ContractError  one is not; the message names the sample of the batch
 template <class LossType, class MetricType>
-void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
+                  int from = 0) {
   if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
-                            std::to_string(s) + " of the batch is out of range: the network has " +
+                            std::to_string(s + static_cast<std::size_t>(from)) +
+                            " of the batch is out of range: the network has " +
                             std::to_string(outputs) + " outputs"};
       }
     }
@@ -48261,10 +48360,11 @@ void check_labels(std::span<typename LossType::Target const> labels, std::int64_
 }
 
 /// Soft labels must be shares: 0 or more each, together 1 but for rounding. Those that are not
-/// finite pass, since the loss tells of them.
+/// finite pass, since the loss tells of them. The first are of sample @p from of the batch.
 /// @throws ContractError  they are not; the message names the sample of the batch
 template <class LossType>
-void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
+                       int from = 0) {
   if constexpr (requires { LossType::soft_labels; }) {
     for (std::int64_t s = 0; s * outputs < static_cast<std::int64_t>(labels.size()); ++s) {
       double sum = 0.0;
@@ -48275,7 +48375,7 @@ void check_soft_labels(std::span<typename LossType::Target const> labels, std::i
         sum += static_cast<double>(share);
       }
       if (below || sum < 0.999 || sum > 1.001) {
-        throw ContractError{"the soft labels of sample " + std::to_string(s) +
+        throw ContractError{"the soft labels of sample " + std::to_string(s + from) +
                             " of the batch are no shares of its classes: " +
                             (below ? std::string{"one is below 0"}
                                    : "their sum is " + std::to_string(sum) + ", not 1") +
@@ -48604,7 +48704,18 @@ class EpochLoop {
     cursor_.begin();
     begin_states(data);
     line.leave_out(position_.position);
-    Loader<D, In> loader{data, order_of(data, index)};
+    LoaderOptions order = order_of(data, index);
+    order.parts = parts_to_read<Batches>(workers_, options_.world.processes);
+    Loader<D, In> loader{data, order};
+    auto const next = [&](Batch<In, Target>& batch) {
+      return with_part(workers_, order.parts, [&] {
+        bool const is_one = loader.next(batch);
+        if (is_one) {
+          Batches::check(Batches::of(batch));
+        }
+        return is_one;
+      });
+    };
     EpochResult result;
     auto const start = std::chrono::steady_clock::now();
     StepResult last;
@@ -48616,13 +48727,11 @@ class EpochLoop {
       line.step(mean(result));
     };
     Drain const drain{*this};
-    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
+    for (Batch<In, Target> batch; !result.stopped && next(batch);) {
       if (queue_.full()) {
         collect();
       }
-      auto const own = Batches::of(batch);
-      Batches::check(own);
-      queue_.push(workers_, options_, position_, own);
+      queue_.push(workers_, options_, position_, Batches::of(batch));
       position_.position = batch.first + batch.size;
       if constexpr (!std::is_same_v<Watch, NoWatch>) {
         double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
@@ -50574,6 +50683,27 @@ class WorkerGroup {
     int const local = rank_of_loss(microbatch) - transport_.first_rank();
     return local >= 0 && local < size();
   }
+  /// What of a batch of @p size samples the ranks of this process take.
+  [[nodiscard]] BatchPart part_of(int size) const {
+    int const first = transport_.first_rank();
+    int const replica = Program::mesh.coordinate(first, Axis::data);
+    int const last = Program::mesh.coordinate(first + transport_.local_ranks() - 1, Axis::data);
+    BatchPart part;
+    for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
+      int const samples = microbatch_size(size, i, batching_);
+      part.begin += i < batching_.global(replica, 0) ? samples : 0;
+      part.end += samples;
+    }
+    return part;
+  }
+
+  /// Makes the ranks of all processes fail, for an error of this process that no rank has had and
+  /// that other processes cannot know of: they would wait for its ranks.
+  TANDEM_COLD void abort(char const* what) noexcept {
+    OnError const error = on_error();
+    error.call(error.context, transport_.first_rank(), what);
+  }
+
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// The process's rank number @p local.
@@ -51216,6 +51346,8 @@ struct StepBatches {
     return {.x = batch.x,
             .targets = batch.y,
             .size = batch.size,
+            .from = batch.part.begin,
+            .to = batch.part.end,
             .time = batch.time,
             .lengths = batch.lengths,
             .second = {batch.second, batch.second_time, batch.second_lengths}};
@@ -51243,15 +51375,23 @@ struct StepBatches {
     return result;
   }
 
+  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
+  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
+  /// must be counted before the first backward pass.
+  static constexpr bool in_parts = !Program::asynchrony.on() && !requires(Target const* targets) {
+    LossType::weight({targets, 0}, 0, 0);
+  };
+
   /// Every index that the network will look up.
   /// @throws ContractError  one is out of range
   static void check_input(Type const& batch) {
     if constexpr (graph.node[0].limit > 0) {
-      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token",
+                    batch.from);
     }
     if constexpr (second.valid()) {
       check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
-                    "token of the second input");
+                    "token of the second input", batch.from);
     }
   }
 
@@ -51261,10 +51401,10 @@ struct StepBatches {
     auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
     if constexpr (is_of_criterion<LossType>) {
       check_indices(targets, -1, graph.output().limit,
-                    output.clock == 0 ? batch.time : batch.second.time, "target");
+                    output.clock == 0 ? batch.time : batch.second.time, "target", batch.from);
     }
-    check_labels<LossType, MetricType>(targets, output.elements());
-    check_soft_labels<LossType>(targets, output.elements());
+    check_labels<LossType, MetricType>(targets, output.elements(), batch.from);
+    check_soft_labels<LossType>(targets, output.elements(), batch.from);
   }
 
  private:
@@ -51276,11 +51416,12 @@ struct StepBatches {
     return list.empty() ? nullptr : list.data();
   }
 
-  // All numbers of a batch that has samples of @p shape.
+  // All numbers that are here of a batch that has samples of @p shape.
   template <class E>
   static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
     int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-    return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
+    return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
+                                           shape.elements(time))};
   }
 };
 
@@ -51435,10 +51576,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
-    for_batches(data, [&](Batch<In, Target> const& batch) {
+    for_batches(data, &Batches::check, [&](Batch<In, Target> const& batch) {
       StepBatchType own = Batches::of(batch);
       own.begins = batch.first == 0;
-      Batches::check(own);
       add(sum, forward(own));
     });
     expects(sum.weight > 0.0,
@@ -51466,10 +51606,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
     if constexpr (labelled) {
-      for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
-        Batches::check(Batches::of(batch));
-        add_samples<LossType>(matrix, workers_, batch, outputs);
-      });
+      for_outputs(data, &Batches::check,
+                  [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
+                    add_samples<LossType>(matrix, workers_, batch, outputs);
+                  });
       if (options_.world.processes > 1) {
         add_over_processes(workers_, matrix.counts());
       }
@@ -51488,12 +51628,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
-    for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
-      std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
-      for_own_samples(workers_, batch.size, [&](std::int64_t s) {
-        std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
-      });
-    });
+    for_outputs(data, &Batches::check_input,
+                [&](Batch<In, Target> const& batch, std::span<T const> memory) {
+                  std::int64_t const made =
+                      output.elements(output.clock == 0 ? batch.time : batch.second_time);
+                  for_own_samples(workers_, batch.size, [&](std::int64_t s) {
+                    std::copy_n(memory.begin() + s * made, made,
+                                outputs.begin() + (batch.first + s) * each);
+                  });
+                });
     if (options_.world.processes > 1) {
       add_over_processes(workers_, std::span{outputs});
     }
@@ -51794,28 +51937,38 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                                        WorkKind::computes));
   }
 
-  template <Dataset D, class F>
-  void for_batches(D const& data, F const& f) {
+  /// f(batch) of each batch, in evaluation mode, that check(step batch) has taken.
+  template <Dataset D, class Check, class F>
+  void for_batches(D const& data, Check const& check, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<ProgramType, LossType>(data);
     LoaderOptions order = evaluation_order(options_);
     if constexpr (ProgramType::stateful) {
       order = in_streams(order, data, false);
     }
+    order.parts = parts_to_read<Batches>(workers_, options_.world.processes);
     Loader<D, In> loader{data, order};
-    for (Batch<In, Target> batch; loader.next(batch);) {
+    auto const next = [&](Batch<In, Target>& batch) {
+      return with_part(workers_, order.parts, [&] {
+        bool const is_one = loader.next(batch);
+        if (is_one) {
+          check(Batches::of(batch));
+        }
+        return is_one;
+      });
+    };
+    for (Batch<In, Target> batch; next(batch);) {
       f(batch);
     }
   }
 
   /// f(batch, outputs) of each batch, in evaluation mode and without targets.
-  template <Dataset D, class F>
-  void for_outputs(D const& data, F const& f) {
+  template <Dataset D, class Check, class F>
+  void for_outputs(D const& data, Check const& check, F const& f) {
     auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * output.elements(),
                            "the outputs of a batch");
-    for_batches(data, [&](Batch<In, Target> const& batch) {
+    for_batches(data, check, [&](Batch<In, Target> const& batch) {
       StepBatchType own = Batches::of(batch);
-      Batches::check_input(own);
       own.targets = nullptr;
       own.begins = batch.first == 0;
       own.outputs = memory.data();

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/data/loader_options.hpp>
+
 namespace tandem {
 
 /// The batches of an epoch in a ring: each is opened, its samples are claimed in pieces, in their
@@ -25,13 +27,15 @@ class BatchProgress {
     int end = 0;
   };
 
-  /// Of positions [first, end), in batches of @p batch that are read in about @p pieces.
-  BatchProgress(std::int64_t first, std::int64_t end, int batch, bool drop_last, int pieces)
+  /// Of positions [first, end), in batches of @p batch, of which @p part samples are read in about
+  /// @p pieces.
+  BatchProgress(std::int64_t first, std::int64_t end, int batch, bool drop_last, int part,
+                int pieces)
       : next_{first},
         end_{end},
         batch_{batch},
         drop_last_{drop_last},
-        piece_{std::max(1, batch / pieces)} {}
+        piece_{std::max(1, part / pieces)} {}
 
   // ---- the consumer
 
@@ -42,7 +46,7 @@ class BatchProgress {
   // ---- a reader
 
   [[nodiscard]] bool has_piece() const {
-    return opened_ > 0 && claimed_ < size_[(opened_ - 1) % slots];
+    return opened_ > 0 && claimed_ < part_[(opened_ - 1) % slots].end;
   }
 
   /// Samples of the batch behind those that are opened; 0 at the end of the epoch.
@@ -55,19 +59,21 @@ class BatchProgress {
   /// Whether its slot is free.
   [[nodiscard]] bool may_open() const { return opened_ - taken_ < slots; }
 
+  /// The next batch, of which @p part is to be read; whether a batch is filled by it.
   /// @pre all pieces are claimed, may_open()
-  void open() {
-    size_[opened_ % slots] = next_size();
+  bool open(BatchPart part) {
+    part_[opened_ % slots] = part;
     finished_[opened_ % slots] = 0;
-    claimed_ = 0;
-    next_ += size_[opened_ % slots];
+    claimed_ = part.begin;
+    next_ += next_size();
     ++opened_;
+    return fill();
   }
 
   /// @pre has_piece()
   Piece claim() {
     Piece piece{(opened_ - 1) % slots, claimed_, 0};
-    int const left = size_[piece.slot] - claimed_;
+    int const left = part_[piece.slot].end - claimed_;
     piece.end = claimed_ += std::min(left, piece_);
     return piece;
   }
@@ -75,14 +81,18 @@ class BatchProgress {
   /// Whether a batch is filled by it.
   [[nodiscard]] bool finish(Piece const& piece) {
     finished_[piece.slot] += piece.end - piece.begin;
+    return fill();
+  }
+
+ private:
+  bool fill() {
     std::size_t const before = filled_;
-    while (filled_ < opened_ && finished_[filled_ % slots] == size_[filled_ % slots]) {
+    while (filled_ < opened_ && finished_[filled_ % slots] == part_[filled_ % slots].size()) {
       ++filled_;
     }
     return filled_ != before;
   }
 
- private:
   std::int64_t next_;  // position of the first sample that is in no opened batch
   std::int64_t end_;
   int batch_;
@@ -91,8 +101,8 @@ class BatchProgress {
   std::size_t taken_ = 0;   // batches given back by the consumer
   std::size_t filled_ = 0;  // batches since the start that are read, and all before them
   std::size_t opened_ = 0;  // batches whose samples are known
-  int claimed_ = 0;         // samples of the last of them
-  int size_[slots] = {};
+  int claimed_ = 0;         // samples of the last of them, up to which one
+  BatchPart part_[slots] = {};
   int finished_[slots] = {};
 };
 

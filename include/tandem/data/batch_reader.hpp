@@ -15,12 +15,16 @@
 #include <tandem/core/error.hpp>
 #include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
+#include <tandem/data/loader_options.hpp>
 
 namespace tandem {
 
 /// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
 /// Of sequences x and y have `time` rows of each, where there are length buckets as many as the
 /// longest of the bucket; behind a sample's end x has 0 and y has -1.
+///
+/// Where a part of the batch is read (LoaderOptions::parts), x, y and second begin with sample
+/// part.begin; lengths are those of all samples.
 template <class Scalar, class Target>
 struct Batch {
   Scalar const* x = nullptr;
@@ -32,6 +36,7 @@ struct Batch {
   Scalar const* second = nullptr;         ///< of a PairDataset the second input, likewise
   int second_time = 0;
   std::int32_t const* second_lengths = nullptr;
+  BatchPart part{};  ///< what of it is here: [0, size), unless a part was asked for
 };
 
 /// The memory of one batch.
@@ -46,6 +51,7 @@ struct BatchSlot {
   int time = 0;
   int second_time = 0;
   std::int64_t first = 0;
+  BatchPart part{};  ///< what of the batch is read into it; lengths are those of all
 
   [[nodiscard]] Batch<Scalar, Target> batch() const {
     return {.x = x.data(),
@@ -56,7 +62,8 @@ struct BatchSlot {
             .lengths = lengths.empty() ? nullptr : lengths.data(),
             .second = second.data(),
             .second_time = second_time,
-            .second_lengths = second_lengths.data()};
+            .second_lengths = second_lengths.data(),
+            .part = part};
   }
 };
 
@@ -88,13 +95,13 @@ class BatchReader {
     return (elements_ + second_) * sizeof(Scalar) + targets_ * sizeof(Target);
   }
 
-  /// Memory for @p samples of them.
-  void allocate(Slot& slot, std::size_t samples) const {
+  /// Memory for @p samples of them, and the lengths of a batch of @p all.
+  void allocate(Slot& slot, std::size_t samples, std::size_t all) const {
     slot.x.resize(samples * elements_);
     slot.y.resize(samples * targets_);
-    slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? samples : 0);
+    slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? all : 0);
     slot.second.resize(samples * second_);
-    slot.second_lengths.resize(PairDataset<D> ? samples : 0);
+    slot.second_lengths.resize(PairDataset<D> ? all : 0);
   }
 
   /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
@@ -111,7 +118,8 @@ class BatchReader {
     }
   }
 
-  /// Reads samples [begin, end) of a slot that is prepared; several readers may, each its own.
+  /// Reads samples [begin, end) of a slot that is prepared, all of its part; several readers may,
+  /// each its own.
   /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
   template <class GoesOn>
   bool read(Slot& slot, Order const& order, int begin, int end, GoesOn const& goes_on) {
@@ -135,8 +143,9 @@ class BatchReader {
     Shape const shape = data_.shape();
     auto const elements = static_cast<std::size_t>(shape.elements(slot.time));
     std::size_t const targets = is_timed() ? static_cast<std::size_t>(slot.time) : targets_;
-    std::span<Scalar> const x{slot.x.data() + i * elements, elements};
-    std::span<Target> const y{slot.y.data() + i * targets, targets};
+    std::size_t const at = place(slot, i);
+    std::span<Scalar> const x{slot.x.data() + at * elements, elements};
+    std::span<Target> const y{slot.y.data() + at * targets, targets};
     std::size_t own = elements;
     std::size_t own_targets = targets;
     if constexpr (SequenceDataset<D>) {
@@ -162,11 +171,17 @@ class BatchReader {
     auto const second_time = static_cast<std::size_t>(slot.second_time);
     bool const timed = data_.targets() == data_.second_shape()[0];
     std::size_t const targets = timed ? second_time : targets_;
-    auto const x = rows(slot.x, i, time, slot.lengths[i], 0);
-    auto const second = rows(slot.second, i, second_time, slot.second_lengths[i], 0);
+    std::size_t const at = place(slot, i);
+    auto const x = rows(slot.x, at, time, slot.lengths[i], 0);
+    auto const second = rows(slot.second, at, second_time, slot.second_lengths[i], 0);
     auto const y =
-        rows(slot.y, i, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
+        rows(slot.y, at, targets, timed ? slot.second_lengths[i] : static_cast<int>(targets), -1);
     data_.read(index, x, second, y);
+  }
+
+  // Where in its memory sample i of the batch stands.
+  static std::size_t place(Slot const& slot, std::size_t i) {
+    return i - static_cast<std::size_t>(slot.part.begin);
   }
 
   // The first @p count of sample i's rows; behind them stands @p padding.

@@ -68,7 +68,8 @@ class Loader {
 /// following one while others still read: where a sample stands in a batch says what is read, and
 /// nothing else. Of several errors the one at the first position is thrown.
 ///
-/// Cost:   three batches of Scalar and Target (no larger than the dataset), an index for each
+/// Cost:   three batches of Scalar and Target (no larger than the dataset), or of their parts that
+///         options.parts asks for; an index for each
 ///         sample of the dataset, and the threads; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), first outside [0, size()], or
@@ -83,7 +84,11 @@ class Loader<D, Scalar> {
   Loader(D const& data, LoaderOptions options)
       : options_{checked(options, data.size())},
         // Four pieces a thread: one that is slow keeps the others waiting for no longer.
-        progress_{options.first, data.size(), options.batch, options.drop_last,
+        progress_{options.first,
+                  data.size(),
+                  options.batch,
+                  options.drop_last,
+                  options.parts(options.batch).size(),
                   options.threads == 1 ? 1 : 4 * options.threads} {
     for (int i = 0; i < options_.threads; ++i) {
       workers_.push_back(std::make_unique<Worker>(data, options_));
@@ -140,18 +145,27 @@ class Loader<D, Scalar> {
   template <class = void>
   void allocate(std::size_t samples) {
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
+    auto const read = static_cast<std::size_t>(
+        largest_part(static_cast<std::int64_t>(samples), static_cast<int>(batch)));
     std::size_t const bytes =
-        samples * sizeof(std::int64_t) + slots * batch * workers_.front()->reader.sample_bytes();
+        samples * sizeof(std::int64_t) + slots * read * workers_.front()->reader.sample_bytes();
     detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
     try {
       order_.resize(samples);
       for (Slot& slot : ring_) {
-        workers_.front()->reader.allocate(slot, batch);
+        workers_.front()->reader.allocate(slot, read, batch);
       }
     } catch (std::bad_alloc const&) {
       throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
                   " bytes, for three batches and the order of the samples; use a smaller batch"};
     }
+  }
+
+  // Of a batch of this size, and of the last one of the epoch.
+  [[nodiscard]] int largest_part(std::int64_t samples, int batch) const {
+    std::int64_t const left = samples - options_.first;
+    int const last = batch > 0 ? static_cast<int>(left % batch) : 0;
+    return std::max(options_.parts(batch).size(), options_.parts(last).size());
   }
 
   template <class = void>
@@ -211,6 +225,7 @@ class Loader<D, Scalar> {
     Slot& slot = ring_[progress_.next_slot()];
     slot.first = progress_.next_position();
     slot.size = progress_.next_size();
+    slot.part = options_.parts(slot.size);
     opening_ = true;
     bool const is_open = without(lock, slot.first, [&] {
       own.watch.at(slot.first);
@@ -219,7 +234,7 @@ class Loader<D, Scalar> {
     });
     opening_ = false;
     if (is_open) {
-      progress_.open();
+      progress_.open(slot.part);
     }
     changed_.notify_all();
   }

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// LoaderOptions: which samples a Loader reads, in which order, and by how many threads.
+/// LoaderOptions: which samples a Loader reads, in which order, and by how many threads;
+/// BatchParts: what of a batch one of several processes reads.
 
 #include <cstdint>
 
@@ -10,6 +11,25 @@
 #include <tandem/core/stall.hpp>
 
 namespace tandem {
+
+/// Samples [begin, end) of a batch, counted in it.
+struct BatchPart {
+  int begin = 0;
+  int end = 0;
+
+  [[nodiscard]] constexpr int size() const { return end - begin; }
+};
+
+/// Which part of each batch is read here, where others read the rest: of(context, size) of a batch
+/// of @p size samples.
+struct BatchParts {
+  BatchPart (*of)(void const* context, int size) = nullptr;  ///< null: all of it
+  void const* context = nullptr;
+
+  [[nodiscard]] BatchPart operator()(int size) const {
+    return of != nullptr ? of(context, size) : BatchPart{0, size};
+  }
+};
 
 struct LoaderOptions {
   int batch = 1;
@@ -21,6 +41,7 @@ struct LoaderOptions {
   std::int64_t first = 0;  ///< samples of the epoch to skip; Batch::first + size resumes exactly
   int threads = 1;         ///< that read and augment; the batches are the same for any number
   StallLimit limit{};      ///< for the dataset to read one sample
+  BatchParts parts{};      ///< of each batch that are read; lengths are looked up of all
 };
 
 /// @p options for a dataset of @p size samples.

@@ -67,8 +67,9 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
       epoch_order(data, options, order);
       BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
       BatchSlot<In, Target> one;
-      reader.allocate(one, 1);
+      reader.allocate(one, 1, 1);
       one.size = 1;
+      one.part = {0, 1};
       std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
       for (std::int64_t position = options.first; position < end; ++position) {
         one.first = position;

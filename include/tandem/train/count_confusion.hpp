@@ -36,7 +36,8 @@ void add_samples(Confusion& matrix, Workers const& workers, BatchType const& bat
   std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
   for_own_samples(workers, batch.size, [&](int s) {
     auto const at = static_cast<std::size_t>(s);
-    int const truth = class_of_sample<LossType>(std::span{batch.y + at * targets, targets});
+    auto const place = static_cast<std::size_t>(s - batch.part.begin);
+    int const truth = class_of_sample<LossType>(std::span{batch.y + place * targets, targets});
     if (truth >= 0) {
       detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
     }

@@ -17,6 +17,7 @@
 #include <tandem/train/options/check_rates.hpp>
 #include <tandem/train/options/loader_options.hpp>
 #include <tandem/train/options/options.hpp>
+#include <tandem/train/over_processes.hpp>
 #include <tandem/train/progress.hpp>
 #include <tandem/train/ranks/step_queue.hpp>
 #include <tandem/train/step_report.hpp>
@@ -64,7 +65,18 @@ class EpochLoop {
     cursor_.begin();
     begin_states(data);
     line.leave_out(position_.position);
-    Loader<D, In> loader{data, order_of(data, index)};
+    LoaderOptions order = order_of(data, index);
+    order.parts = parts_to_read<Batches>(workers_, options_.world.processes);
+    Loader<D, In> loader{data, order};
+    auto const next = [&](Batch<In, Target>& batch) {
+      return with_part(workers_, order.parts, [&] {
+        bool const is_one = loader.next(batch);
+        if (is_one) {
+          Batches::check(Batches::of(batch));
+        }
+        return is_one;
+      });
+    };
     EpochResult result;
     auto const start = std::chrono::steady_clock::now();
     StepResult last;
@@ -76,13 +88,11 @@ class EpochLoop {
       line.step(mean(result));
     };
     Drain const drain{*this};
-    for (Batch<In, Target> batch; !result.stopped && loader.next(batch);) {
+    for (Batch<In, Target> batch; !result.stopped && next(batch);) {
       if (queue_.full()) {
         collect();
       }
-      auto const own = Batches::of(batch);
-      Batches::check(own);
-      queue_.push(workers_, options_, position_, own);
+      queue_.push(workers_, options_, position_, Batches::of(batch));
       position_.position = batch.first + batch.size;
       if constexpr (!std::is_same_v<Watch, NoWatch>) {
         double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);

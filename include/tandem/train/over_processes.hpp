@@ -2,17 +2,46 @@
 #pragma once
 
 /// @file
-/// What each of several processes has a part of: whose outputs are its own, and sums over all.
+/// What each of several processes has a part of: the samples that it reads, whose outputs are its
+/// own, and sums over all.
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <span>
 #include <vector>
 
+#include <tandem/data/loader_options.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
 
 namespace tandem {
+
+/// The part of each batch that one of @p processes reads: what its ranks take, where they need no
+/// more of it.
+/// @tparam Batches  StepBatches; @p workers must live as long as what is made of the result
+template <class Batches, class Workers>
+BatchParts parts_to_read(Workers const& workers, int processes) {
+  if (!Batches::in_parts || processes == 1) {
+    return {};
+  }
+  return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
+          &workers};
+}
+
+/// f(), which reads or checks samples. Where these are a part of the batch no other process knows
+/// of an error, and all their ranks fail with it.
+template <class Workers, class F>
+auto with_part(Workers& workers, BatchParts const& parts, F const& f) {
+  try {
+    return f();
+  } catch (std::exception const& error) {
+    if (parts.of != nullptr) {
+      workers.abort(error.what());
+    }
+    throw;
+  }
+}
 
 /// f(sample) for those of a batch of @p size whose outputs this process has, in order.
 template <class Workers, class F>

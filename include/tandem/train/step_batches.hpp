@@ -30,6 +30,8 @@ struct StepBatches {
     return {.x = batch.x,
             .targets = batch.y,
             .size = batch.size,
+            .from = batch.part.begin,
+            .to = batch.part.end,
             .time = batch.time,
             .lengths = batch.lengths,
             .second = {batch.second, batch.second_time, batch.second_lengths}};
@@ -57,15 +59,23 @@ struct StepBatches {
     return result;
   }
 
+  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
+  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
+  /// must be counted before the first backward pass.
+  static constexpr bool in_parts = !Program::asynchrony.on() && !requires(Target const* targets) {
+    LossType::weight({targets, 0}, 0, 0);
+  };
+
   /// Every index that the network will look up.
   /// @throws ContractError  one is out of range
   static void check_input(Type const& batch) {
     if constexpr (graph.node[0].limit > 0) {
-      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token");
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token",
+                    batch.from);
     }
     if constexpr (second.valid()) {
       check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
-                    "token of the second input");
+                    "token of the second input", batch.from);
     }
   }
 
@@ -75,10 +85,10 @@ struct StepBatches {
     auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
     if constexpr (is_of_criterion<LossType>) {
       check_indices(targets, -1, graph.output().limit,
-                    output.clock == 0 ? batch.time : batch.second.time, "target");
+                    output.clock == 0 ? batch.time : batch.second.time, "target", batch.from);
     }
-    check_labels<LossType, MetricType>(targets, output.elements());
-    check_soft_labels<LossType>(targets, output.elements());
+    check_labels<LossType, MetricType>(targets, output.elements(), batch.from);
+    check_soft_labels<LossType>(targets, output.elements(), batch.from);
   }
 
  private:
@@ -90,11 +100,12 @@ struct StepBatches {
     return list.empty() ? nullptr : list.data();
   }
 
-  // All numbers of a batch that has samples of @p shape.
+  // All numbers that are here of a batch that has samples of @p shape.
   template <class E>
   static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
     int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-    return {data, static_cast<std::size_t>(batch.size * shape.elements(time))};
+    return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
+                                           shape.elements(time))};
   }
 };
 

@@ -203,10 +203,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
-    for_batches(data, [&](Batch<In, Target> const& batch) {
+    for_batches(data, &Batches::check, [&](Batch<In, Target> const& batch) {
       StepBatchType own = Batches::of(batch);
       own.begins = batch.first == 0;
-      Batches::check(own);
       add(sum, forward(own));
     });
     expects(sum.weight > 0.0,
@@ -234,10 +233,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
     if constexpr (labelled) {
-      for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
-        Batches::check(Batches::of(batch));
-        add_samples<LossType>(matrix, workers_, batch, outputs);
-      });
+      for_outputs(data, &Batches::check,
+                  [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
+                    add_samples<LossType>(matrix, workers_, batch, outputs);
+                  });
       if (options_.world.processes > 1) {
         add_over_processes(workers_, matrix.counts());
       }
@@ -256,12 +255,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
-    for_outputs(data, [&](Batch<In, Target> const& batch, std::span<T const> memory) {
-      std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
-      for_own_samples(workers_, batch.size, [&](std::int64_t s) {
-        std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
-      });
-    });
+    for_outputs(data, &Batches::check_input,
+                [&](Batch<In, Target> const& batch, std::span<T const> memory) {
+                  std::int64_t const made =
+                      output.elements(output.clock == 0 ? batch.time : batch.second_time);
+                  for_own_samples(workers_, batch.size, [&](std::int64_t s) {
+                    std::copy_n(memory.begin() + s * made, made,
+                                outputs.begin() + (batch.first + s) * each);
+                  });
+                });
     if (options_.world.processes > 1) {
       add_over_processes(workers_, std::span{outputs});
     }
@@ -562,28 +564,38 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                                        WorkKind::computes));
   }
 
-  template <Dataset D, class F>
-  void for_batches(D const& data, F const& f) {
+  /// f(batch) of each batch, in evaluation mode, that check(step batch) has taken.
+  template <Dataset D, class Check, class F>
+  void for_batches(D const& data, Check const& check, F const& f) {
     static_assert(TargetsFit<D, LossType>::value);
     check_dataset<ProgramType, LossType>(data);
     LoaderOptions order = evaluation_order(options_);
     if constexpr (ProgramType::stateful) {
       order = in_streams(order, data, false);
     }
+    order.parts = parts_to_read<Batches>(workers_, options_.world.processes);
     Loader<D, In> loader{data, order};
-    for (Batch<In, Target> batch; loader.next(batch);) {
+    auto const next = [&](Batch<In, Target>& batch) {
+      return with_part(workers_, order.parts, [&] {
+        bool const is_one = loader.next(batch);
+        if (is_one) {
+          check(Batches::of(batch));
+        }
+        return is_one;
+      });
+    };
+    for (Batch<In, Target> batch; next(batch);) {
       f(batch);
     }
   }
 
   /// f(batch, outputs) of each batch, in evaluation mode and without targets.
-  template <Dataset D, class F>
-  void for_outputs(D const& data, F const& f) {
+  template <Dataset D, class Check, class F>
+  void for_outputs(D const& data, Check const& check, F const& f) {
     auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * output.elements(),
                            "the outputs of a batch");
-    for_batches(data, [&](Batch<In, Target> const& batch) {
+    for_batches(data, check, [&](Batch<In, Target> const& batch) {
       StepBatchType own = Batches::of(batch);
-      Batches::check_input(own);
       own.targets = nullptr;
       own.begins = batch.first == 0;
       own.outputs = memory.data();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -299,6 +300,51 @@ struct Sequences {
     std::fill(y.begin(), y.end(), static_cast<std::int32_t>(-index - 2));
   }
 };
+
+TEST_CASE("Loader of parts reads those of each batch, and knows the lengths of all") {
+  tandem::test::Watchdog const watchdog{"Loader of parts"};
+  struct Third {  // of a batch: less than one sample of some, nothing of others
+    int number;
+    static tandem::BatchPart of(void const* context, int size) {
+      int const number = static_cast<Third const*>(context)->number;
+      return {size * number / 3, size * (number + 1) / 3};
+    }
+  };
+  Sequences const data;
+  for (int const batch : {1, 2, 10, 33}) {
+    for (int const threads : {1, 3}) {
+      LoaderOptions options{.batch = batch, .seed = 3, .first = 4, .threads = threads};
+      Loader<Sequences> whole{data, options};
+      std::vector<std::unique_ptr<Third>> thirds;
+      std::vector<std::unique_ptr<Loader<Sequences>>> parts;
+      for (int number = 0; number < 3; ++number) {
+        thirds.push_back(std::make_unique<Third>(Third{number}));
+        options.parts = {&Third::of, thirds.back().get()};
+        parts.push_back(std::make_unique<Loader<Sequences>>(data, options));
+      }
+      for (Loader<Sequences>::BatchType all; whole.next(all);) {
+        int begin = 0;
+        for (auto const& part : parts) {
+          Loader<Sequences>::BatchType own;
+          REQUIRE(part->next(own));
+          CHECK(own.first == all.first);
+          CHECK(own.size == all.size);
+          CHECK(own.time == all.time);
+          CHECK(std::equal(own.lengths, own.lengths + own.size, all.lengths));
+          CHECK(own.part.begin == begin);
+          CHECK(std::equal(own.x, own.x + own.part.size() * own.time, all.x + begin * own.time));
+          CHECK(std::equal(own.y, own.y + own.part.size() * own.time, all.y + begin * own.time));
+          begin = own.part.end;
+        }
+        CHECK(begin == all.size);
+      }
+      for (auto const& part : parts) {
+        Loader<Sequences>::BatchType own;
+        CHECK_FALSE(part->next(own));
+      }
+    }
+  }
+}
 
 TEST_CASE("Loader with several threads returns what one does") {
   tandem::test::Watchdog const watchdog{"Loader with several threads"};

@@ -83,26 +83,27 @@ class Feed {
   void load(Device& device, RankMicrobatches const& own) {
     if constexpr (converts_input) {
       Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
-                            batch_.x + first_ * in.elements(time_), samples_.template as<T>());
+                            batch_.x + (first_ - batch_.from) * in.elements(time_),
+                            samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
     if constexpr (takes_indices) {
-      return reinterpret_cast<T const*>(batch_.x + m.first * in.elements(time_));
+      return reinterpret_cast<T const*>(batch_.x + place(m) * in.elements(time_));
     } else if constexpr (converts_input) {
       return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
     } else {
-      return batch_.x + m.first * in.elements(time_);
+      return batch_.x + place(m) * in.elements(time_);
     }
   }
   /// The same of the second input, which are indices.
   [[nodiscard]] T const* second_input(Microbatch const& m) const {
-    return reinterpret_cast<T const*>(batch_.second.x + m.first * second.elements(times_[second]));
+    return reinterpret_cast<T const*>(batch_.second.x + place(m) * second.elements(times_[second]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + m.first * targets_.elements(times_[out]);
+    return batch_.targets + place(m) * targets_.elements(times_[out]);
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
@@ -151,6 +152,9 @@ class Feed {
   [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
 
  private:
+  // Of a microbatch's first sample, in what this process has.
+  [[nodiscard]] std::int64_t place(Microbatch const& m) const { return m.first - batch_.from; }
+
   // As this step has it.
   [[nodiscard]] Shape shape_of(Shape shape) const {
     if (shape.timed) {

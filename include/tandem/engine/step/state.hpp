@@ -22,7 +22,7 @@ struct StepInput {
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
 };
 
-/// One global batch, the same on every rank: each takes its own microbatches of it.
+/// One global batch, the same on every rank of a process: each takes its own microbatches of it.
 /// @tparam In  of the network's input: T, or std::int32_t of indices
 template <class T, class Target, class In = T>
 struct StepBatch {
@@ -33,6 +33,10 @@ struct StepBatch {
   Target const* targets = nullptr;  ///< (size, targets a sample); null: predict only
   T* outputs = nullptr;             ///< (size, output), written if not null
   int size = 0;
+  /// The sample that x, targets and second.x begin with, where this process has those of its ranks
+  /// only, up to sample `to`. All else is of the whole batch.
+  int from = 0;
+  int to = -1;   ///< -1: size
   int time = 0;  ///< rows of each timed sample, and of its targets and outputs; 0: the most
   std::int32_t const* lengths = nullptr;  ///< (size): how many of them count; null: all
   StepInput<In> second{};                 ///< where the network has two inputs

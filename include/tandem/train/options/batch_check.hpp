@@ -62,31 +62,35 @@ void check_training_batch(GraphView network, int batch, Batching const& batching
 }
 
 /// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
-/// may be -1 for none.
+/// may be -1 for none. The first is of sample @p from of the batch.
 /// @throws ContractError  one is out of range; the message says where in the batch it stands
 template <class = void>
 void check_indices(std::span<std::int32_t const> indices, int least, int limit, int time,
-                   char const* what) {
+                   char const* what, int from = 0) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < least || indices[i] >= limit) {
       std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
       throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of sample " +
-                          std::to_string(i / row) + " of the batch, position " +
-                          std::to_string(i % row) + ", is out of range: the network has " +
-                          std::to_string(limit) + " of them"};
+                          std::to_string(i / row + static_cast<std::size_t>(from)) +
+                          " of the batch, position " + std::to_string(i % row) +
+                          ", is out of range: the network has " + std::to_string(limit) +
+                          " of them"};
     }
   }
 }
 
-/// Where targets are labels, each must be the index of an output; other integers may be any.
+/// Where targets are labels, each must be the index of an output; other integers may be any. The
+/// first is of sample @p from of the batch.
 /// @throws ContractError  one is not; the message names the sample of the batch
 template <class LossType, class MetricType>
-void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
+                  int from = 0) {
   if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
         throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
-                            std::to_string(s) + " of the batch is out of range: the network has " +
+                            std::to_string(s + static_cast<std::size_t>(from)) +
+                            " of the batch is out of range: the network has " +
                             std::to_string(outputs) + " outputs"};
       }
     }
@@ -94,10 +98,11 @@ void check_labels(std::span<typename LossType::Target const> labels, std::int64_
 }
 
 /// Soft labels must be shares: 0 or more each, together 1 but for rounding. Those that are not
-/// finite pass, since the loss tells of them.
+/// finite pass, since the loss tells of them. The first are of sample @p from of the batch.
 /// @throws ContractError  they are not; the message names the sample of the batch
 template <class LossType>
-void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs) {
+void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
+                       int from = 0) {
   if constexpr (requires { LossType::soft_labels; }) {
     for (std::int64_t s = 0; s * outputs < static_cast<std::int64_t>(labels.size()); ++s) {
       double sum = 0.0;
@@ -108,7 +113,7 @@ void check_soft_labels(std::span<typename LossType::Target const> labels, std::i
         sum += static_cast<double>(share);
       }
       if (below || sum < 0.999 || sum > 1.001) {
-        throw ContractError{"the soft labels of sample " + std::to_string(s) +
+        throw ContractError{"the soft labels of sample " + std::to_string(s + from) +
                             " of the batch are no shares of its classes: " +
                             (below ? std::string{"one is below 0"}
                                    : "their sum is " + std::to_string(sum) + ", not 1") +

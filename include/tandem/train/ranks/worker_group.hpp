@@ -211,6 +211,27 @@ class WorkerGroup {
     int const local = rank_of_loss(microbatch) - transport_.first_rank();
     return local >= 0 && local < size();
   }
+  /// What of a batch of @p size samples the ranks of this process take.
+  [[nodiscard]] BatchPart part_of(int size) const {
+    int const first = transport_.first_rank();
+    int const replica = Program::mesh.coordinate(first, Axis::data);
+    int const last = Program::mesh.coordinate(first + transport_.local_ranks() - 1, Axis::data);
+    BatchPart part;
+    for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
+      int const samples = microbatch_size(size, i, batching_);
+      part.begin += i < batching_.global(replica, 0) ? samples : 0;
+      part.end += samples;
+    }
+    return part;
+  }
+
+  /// Makes the ranks of all processes fail, for an error of this process that no rank has had and
+  /// that other processes cannot know of: they would wait for its ranks.
+  TANDEM_COLD void abort(char const* what) noexcept {
+    OnError const error = on_error();
+    error.call(error.context, transport_.first_rank(), what);
+  }
+
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// The process's rank number @p local.

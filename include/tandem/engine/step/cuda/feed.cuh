@@ -78,14 +78,16 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     int const place = static_cast<int>(queued_ % 2);
     Slot& slot = slots_[place];
     output_.begin(device, place, result_, time_, batch.outputs, batch.scores);
-    input_.stage(device, place, {batch.x, own[0].time.of[0], batch.lengths}, taken, shard);
+    input_.stage(device, place, {batch.x, own[0].time.of[0], batch.lengths}, taken, shard,
+                 batch.from);
     if constexpr (has_second) {
       second_.stage(device, place, {batch.second.x, own[0].time.of[1], batch.second.lengths}, taken,
-                    shard);
+                    shard, batch.from);
     }
     if (has_targets_ && result_.count > 0) {
-      slot.targets.stage(device, batch.targets + result_.first * sizes_.targets.elements(time_),
-                         target_bytes(result_.count, time_));
+      slot.targets.stage(
+          device, batch.targets + (result_.first - batch.from) * sizes_.targets.elements(time_),
+          target_bytes(result_.count, time_));
     }
     device.copy.record(slot.staged);
     device.compute.wait_for(slot.staged);

@@ -47,14 +47,16 @@ class InputFeed {
 
   /// Stages a step's samples @p taken of the global batch, and the lengths of @p shard.
   /// @param place  which of the buffers, 0 or 1
+  /// @param from   the sample of the global batch that batch.x begins with
   void stage(Device const& device, int place, StepInput<In> const& batch, FeedPart const& taken,
-             FeedPart const& shard) {
+             FeedPart const& shard, int from) {
     taken_ = taken;
     shard_ = shard;
     time_ = batch.time;
     has_lengths_ = batch.lengths != nullptr && shape.timed;
     if (taken.count > 0) {
-      places_[place].samples.stage(device, batch.x + taken.first * each(), bytes_of(taken.count));
+      places_[place].samples.stage(device, batch.x + (taken.first - from) * each(),
+                                   bytes_of(taken.count));
     }
     if (has_lengths_ && shard.count > 0) {
       places_[place].lengths.stage(device, batch.lengths + shard.first, length_bytes(shard.count));
