@@ -92,7 +92,7 @@ class Processes {
       options.few = 1;
       options.width = width;
     }
-    Lifeline line{world, [&](Verdict const& verdict) { heard.set_value(verdict.reason()); },
+    Lifeline line{world, [&](LifelineVerdict const& verdict) { heard.set_value(verdict.reason()); },
                   options};
     char const byte = 0;
     [[maybe_unused]] auto const told = ::write(tell, &byte, 1);
@@ -213,7 +213,8 @@ TEST_CASE("each process but the first has a parent, which counts it among its ch
 
 TEST_CASE("frames come in pieces, and nonsense is none") {
   std::vector<std::byte> sent;
-  Verdict const verdict{.process = 3, .rank = 12, .machine = "node7", .what = "the disk is full"};
+  LifelineVerdict const verdict{
+      .process = 3, .rank = 12, .machine = "node7", .what = "the disk is full"};
   append(sent, detail::frame_of(detail::FrameKind::failed, verdict));
   append(sent, detail::frame_of(detail::FrameKind::verdict,
                                 {.process = 1, .what = std::string(5000, 'x')}));

@@ -105,13 +105,13 @@ inline Parsed take_frame(std::vector<std::byte>& bytes, Frame& frame) {
   return Parsed::whole;
 }
 
-inline Frame frame_of(FrameKind kind, Verdict const& verdict) {
+inline Frame frame_of(FrameKind kind, LifelineVerdict const& verdict) {
   return {.head = {.process = verdict.process, .rank = verdict.rank, .kind = kind},
           .machine = verdict.machine,
           .what = verdict.what};
 }
 
-inline Verdict verdict_of(Frame const& frame) {
+inline LifelineVerdict verdict_of(Frame const& frame) {
   return {.process = frame.head.process,
           .rank = frame.head.rank,
           .machine = frame.machine,

@@ -28,7 +28,7 @@ class LifelineGuard {
   LifelineGuard(World const& world, int local, std::chrono::milliseconds timeout) : local_{local} {
     if (world.processes > 1) {
       lifeline_.emplace(
-          world, [this](Verdict const& verdict) { end(verdict); },
+          world, [this](LifelineVerdict const& verdict) { end(verdict); },
           LifelineOptions{.timeout = timeout,
                           .silence = std::clamp<std::chrono::milliseconds>(
                               timeout, std::chrono::seconds{3}, std::chrono::seconds{30})});
@@ -57,14 +57,14 @@ class LifelineGuard {
   }
 
  private:
-  void end(Verdict const& verdict) {
+  void end(LifelineVerdict const& verdict) {
     std::lock_guard const lock{mutex_};
     if (group_ != nullptr) {
       abort(verdict);
     }
   }
 
-  void abort(Verdict const& verdict) {
+  void abort(LifelineVerdict const& verdict) {
     group_->abort(verdict.rank < 0 ? verdict.process * local_ : verdict.rank, verdict.reason());
   }
 

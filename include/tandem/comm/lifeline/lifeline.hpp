@@ -63,7 +63,7 @@ struct LifelineOptions {
 /// Cost: 24 bytes each way a beat and connection; process 0 has at most 512 of them, in a tree 64.
 class Lifeline {
  public:
-  using OnVerdict = std::function<void(Verdict const&)>;
+  using OnVerdict = std::function<void(LifelineVerdict const&)>;
 
   /// Returns when all processes are connected. Uses the rendezvous once.
   /// @param on_verdict  called once, on the lifeline's thread, with what went wrong first, also
@@ -112,7 +112,7 @@ class Lifeline {
   }
 
   /// What went wrong first, if anything has. From any thread.
-  [[nodiscard]] std::optional<Verdict> verdict() const {
+  [[nodiscard]] std::optional<LifelineVerdict> verdict() const {
     std::lock_guard const lock{mutex_};
     return verdict_;
   }
@@ -176,7 +176,7 @@ class Lifeline {
     detail::Patience patience{options_.timeout, 0, std::chrono::milliseconds{100}};
     Peer parent;
     Frame answer;
-    Verdict ended{.process = 0, .rank = -1, .what = "has ended without a word"};
+    LifelineVerdict ended{.process = 0, .rank = -1, .what = "has ended without a word"};
     std::string why = "it has no address";
     std::size_t refusals = 0;  // in a row: each address listens until its process ends
     int slice = 2000;          // a stranger may listen at one of them
@@ -211,7 +211,7 @@ class Lifeline {
     peers_.push_back(std::move(parent));
   }
 
-  void add(Verdict verdict) {
+  void add(LifelineVerdict verdict) {
     {
       std::lock_guard const lock{mutex_};
       reports_.push_back(std::move(verdict));
@@ -404,7 +404,7 @@ class Lifeline {
       peer.role = Role::child;
       came_.push_back(process);
       say(peer, FrameKind::welcome);
-      if (std::optional<Verdict> const known = verdict()) {
+      if (std::optional<LifelineVerdict> const known = verdict()) {
         detail::append(peer.out, detail::frame_of(FrameKind::verdict, *known));
       }
     } else {
@@ -464,14 +464,14 @@ class Lifeline {
 
   // Whether this end is to be closed.
   bool take_reports() {
-    std::vector<Verdict> reports;
+    std::vector<LifelineVerdict> reports;
     bool stops = false;
     {
       std::lock_guard const lock{mutex_};
       reports.swap(reports_);
       stops = stops_;
     }
-    for (Verdict const& report : reports) {
+    for (LifelineVerdict const& report : reports) {
       raise(report);
     }
     return stops;
@@ -510,7 +510,7 @@ class Lifeline {
   void lose(Peer& peer, std::string const& what) {
     bool const was_parent = peer.role == Role::parent;
     bool const counts = peer.is_connected() && !peer.is_done;
-    Verdict const verdict = verdict_on(peer, what);
+    LifelineVerdict const verdict = verdict_on(peer, what);
     peer.role = Role::gone;
     if (counts) {
       raise(verdict);
@@ -523,7 +523,7 @@ class Lifeline {
   // It may go on some time, and then reads what was decided.
   void give_up(Peer& peer, std::string const& what) {
     peer.is_done = true;
-    Verdict const verdict = verdict_on(peer, what);
+    LifelineVerdict const verdict = verdict_on(peer, what);
     if (peer.role == Role::parent) {
       decide(verdict);
     } else {
@@ -531,12 +531,12 @@ class Lifeline {
     }
   }
 
-  static Verdict verdict_on(Peer const& peer, std::string const& what) {
+  static LifelineVerdict verdict_on(Peer const& peer, std::string const& what) {
     return {.process = peer.process, .rank = -1, .machine = peer.machine, .what = what};
   }
 
   // Process 0 decides which was the first; who has no way to it, by itself.
-  void raise(Verdict const& verdict) {
+  void raise(LifelineVerdict const& verdict) {
     raised_ = raised_.value_or(verdict);
     for (Peer& peer : peers_) {
       if (peer.role == Role::parent) {
@@ -547,7 +547,7 @@ class Lifeline {
     decide(*raised_);
   }
 
-  void decide(Verdict const& verdict) {
+  void decide(LifelineVerdict const& verdict) {
     {
       std::lock_guard const lock{mutex_};
       if (verdict_) {
@@ -575,17 +575,17 @@ class Lifeline {
   std::array<int, 2> wake_{-1, -1};
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;  // verdict_, begun_
-  std::optional<Verdict> verdict_;   // by mutex_, and so the next three
+  std::condition_variable changed_;         // verdict_, begun_
+  std::optional<LifelineVerdict> verdict_;  // by mutex_, and so the next three
   bool begun_ = false;
-  std::vector<Verdict> reports_;
+  std::vector<LifelineVerdict> reports_;
   bool stops_ = false;
 
   // The lifeline's thread's own.
   std::vector<Peer> peers_;
   std::vector<int> came_;                                      // children
   std::map<int, std::pair<std::string, std::string>> places_;  // process → address, machine
-  std::optional<Verdict> raised_;                              // the first that this end knew
+  std::optional<LifelineVerdict> raised_;                      // the first that this end knew
   std::thread thread_;
 };
 

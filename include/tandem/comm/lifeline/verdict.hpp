@@ -2,14 +2,15 @@
 #pragma once
 
 /// @file
-/// Verdict: what went wrong first in a program of several processes, the same for all of them.
+/// LifelineVerdict: what went wrong first in a program of several processes, the same for all of
+/// them.
 
 #include <string>
 
 namespace tandem {
 
 /// The first failure of a program.
-struct Verdict {
+struct LifelineVerdict {
   int process = 0;        ///< that failed
   int rank = -1;          ///< that failed in it; -1: the process as a whole
   std::string machine{};  ///< that it is on
@@ -22,7 +23,7 @@ struct Verdict {
                     : "on " + machine + ", process " + number + ": " + what;
   }
 
-  friend bool operator==(Verdict const&, Verdict const&) = default;
+  friend bool operator==(LifelineVerdict const&, LifelineVerdict const&) = default;
 };
 
 }  // namespace tandem
