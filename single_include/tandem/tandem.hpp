@@ -43,6 +43,7 @@
 #include <vector>
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -45579,6 +45580,119 @@ std::string choice_text(std::span<int const> ranks, int processes, int devices,
 /// @file
 /// ExitCode: what a program that trains tells the one that has started it.
 
+// ---- tandem/train/checkpoint/signals.hpp
+
+/// @file
+/// SignalWatch: signals that ask a process to end, noted for train() to save first;
+/// StoppedBySignal, what it throws then.
+///
+/// Slurm and other schedulers send SIGTERM, or what was asked for (SIGUSR1), before a job's time is
+/// over; Ctrl-C sends SIGINT. A handler is the process's, and so are the variables here: it writes
+/// nothing else.
+
+namespace tandem {
+
+/// train() has ended since a signal came, with a checkpoint behind its last step; thrown in all
+/// processes. The program returns exit_status(); run() does so by itself.
+class StoppedBySignal : public Error {
+ public:
+  /// Of who stops at SIGINT, as shells have it.
+  static constexpr int interrupted_status = 130;
+
+  StoppedBySignal(int signal, std::string const& text) : Error{text}, signal_{signal} {}
+
+  [[nodiscard]] int signal() const noexcept { return signal_; }
+  /// 75, to be started again; of SIGINT 130.
+  [[nodiscard]] int exit_status() const noexcept {
+    return signal_ == SIGINT ? interrupted_status : stall_exit_status;
+  }
+
+ private:
+  int signal_;
+};
+
+namespace detail {
+
+/// In the order in which one is taken of several.
+inline constexpr std::array<int, 3> watched_signals{SIGTERM, SIGUSR1, SIGINT};
+
+inline char const* name_of_signal(int signal) {
+  return signal == SIGTERM ? "SIGTERM" : signal == SIGUSR1 ? "SIGUSR1" : "SIGINT";
+}
+
+struct SignalNotes {
+  std::array<std::atomic<unsigned>, watched_signals.size()> came{};  ///< how often
+  std::mutex mutex;                                                  ///< of what follows
+  int watches = 0;
+  std::array<struct ::sigaction, watched_signals.size()> before{};
+};
+inline SignalNotes signal_notes;
+static_assert(std::atomic<unsigned>::is_always_lock_free);
+
+inline void note_signal(int signal) {
+  for (std::size_t i = 0; i < watched_signals.size(); ++i) {
+    if (watched_signals[i] == signal) {
+      signal_notes.came[i].fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+}
+
+/// While there is one of these, the signals are noted; behind the last one they do what they did
+/// before. A second SIGINT ends the process in any case, and one that was ignored stays so.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    std::lock_guard const lock{signal_notes.mutex};
+    if (signal_notes.watches++ == 0) {
+      for (std::size_t i = 0; i < watched_signals.size(); ++i) {
+        struct ::sigaction action {};
+        action.sa_handler = note_signal;
+        action.sa_flags = SA_RESTART;
+        if (watched_signals[i] == SIGINT) {
+          action.sa_flags = static_cast<int>(static_cast<unsigned>(SA_RESTART) | SA_RESETHAND);
+        }
+        static_cast<void>(::sigaction(watched_signals[i], nullptr, &signal_notes.before[i]));
+        if (signal_notes.before[i].sa_handler != SIG_IGN) {
+          static_cast<void>(::sigaction(watched_signals[i], &action, nullptr));
+        }
+      }
+    }
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      seen_[i] = signal_notes.came[i].load(std::memory_order_relaxed);
+    }
+  }
+  SignalWatch(SignalWatch const&) = delete;
+  SignalWatch& operator=(SignalWatch const&) = delete;
+  ~SignalWatch() {
+    std::lock_guard const lock{signal_notes.mutex};
+    if (--signal_notes.watches == 0) {
+      for (std::size_t i = 0; i < watched_signals.size(); ++i) {
+        static_cast<void>(::sigaction(watched_signals[i], &signal_notes.before[i], nullptr));
+      }
+    }
+  }
+
+  /// Whether signal number @p i of watched_signals has come since this began, or since forget().
+  [[nodiscard]] bool came(std::size_t i) const {
+    return signal_notes.came[i].load(std::memory_order_relaxed) != seen_[i];
+  }
+  [[nodiscard]] bool any() const { return came(0) || came(1) || came(2); }
+
+  /// What has come was obeyed.
+  void forget() {
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      seen_[i] = signal_notes.came[i].load(std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  std::array<unsigned, watched_signals.size()> seen_{};
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// As sysexits.h numbers what is not the program's own fault.
@@ -45586,7 +45700,8 @@ enum class ExitCode : int {
   done = 0,
   error = 1,         ///< of this program or its input: to start it again would not help
   peer_failed = 70,  ///< another process did, and says why
-  start_again = 75   ///< stopped with all saved, to go on where it is started again
+  start_again = 75,  ///< stopped with all saved, to go on where it is started again
+  interrupted = StoppedBySignal::interrupted_status  ///< the same, by Ctrl-C
 };
 
 namespace detail {
@@ -45613,6 +45728,9 @@ bool is_of_another(std::exception const& error) {
 /// is another's, and so is that of whoever waited in vain.
 template <class = void>  // compiled where it is called, not by every include
 ExitCode exit_code_of(std::exception const& error) {
+  if (auto const* const stopped = dynamic_cast<StoppedBySignal const*>(&error)) {
+    return static_cast<ExitCode>(stopped->exit_status());
+  }
   return detail::is_of_another(error) ? ExitCode::peer_failed : ExitCode::error;
 }
 
@@ -46246,7 +46364,8 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
 ///
 /// Between two steps the parameters are copied; a thread writes the copy while training goes on.
 /// One that cannot be written is said, and training goes on: the last complete one stays, and the
-/// next is tried when it is due.
+/// next is tried when it is due. What one process alone knows, process 0's clock and a signal that
+/// came to any, is added up over all behind steps that all know beforehand, about twice a second.
 
 // ---- tandem/train/checkpoint/folder/writer.hpp
 
@@ -46361,6 +46480,11 @@ struct Checkpoints {
   std::int64_t every_steps = 0;  ///< behind each step whose number this divides; 0: none
   double every_seconds = 0.0;    ///< behind the first step so long after the last one; 0: none
   int keep = 3;                  ///< that stay, the newest; the disk has one more for a moment
+  /// SIGTERM and SIGUSR1, in any process, end train() in all of them behind the same step, with a
+  /// checkpoint, by StoppedBySignal: the program returns its exit_status(), 75. So does SIGINT,
+  /// whose status is 130, and a second one ends the process. The Trainer has their handlers while
+  /// it lives.
+  bool on_signals = false;
 
   [[nodiscard]] bool on() const { return !folder.empty(); }
 };
@@ -46368,6 +46492,14 @@ struct Checkpoints {
 }  // namespace tandem
 
 namespace tandem {
+
+/// Steps until as much time has gone by as @p every, if @p steps have taken @p seconds: 1 or more,
+/// and no more than twice as many and one, since steps may become slower.
+inline std::int64_t steps_until(double every, std::int64_t steps, double seconds) {
+  auto const most = static_cast<double>(2 * steps + 1);
+  double const wanted = seconds > 0.0 ? every * static_cast<double>(steps) / seconds : most;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(wanted, most)));
+}
 
 /// By numbers of steps, which all processes count alike, and by one process's clock.
 class CheckpointSchedule {
@@ -46796,7 +46928,11 @@ template <class Program, class Workers>
 class CheckpointSaver {
  public:
   explicit CheckpointSaver(TrainerOptions const& options)
-      : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {}
+      : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
+    if (options.checkpoints.on_signals) {
+      signals_.emplace();
+    }
+  }
   CheckpointSaver(CheckpointSaver const&) = delete;
   CheckpointSaver& operator=(CheckpointSaver const&) = delete;
   /// Finishes what is being written, and says where it cannot be.
@@ -46829,10 +46965,42 @@ class CheckpointSaver {
   /// next call.
   [[nodiscard]] std::string_view take_failure() { return taken_ = std::exchange(failure_, {}); }
 
-  /// Whether save() is to be called behind step @p step.
-  [[nodiscard]] bool is_due(std::int64_t step) const {
-    return schedule_.by_steps(step) ||
-           (!schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now()));
+  /// Whether obey() is to be called behind step @p step: the same in all processes.
+  [[nodiscard]] bool looks(std::int64_t step) const {
+    if (schedule_.by_steps(step)) {
+      return true;
+    }
+    if (options_.world.processes > 1) {
+      return (schedule_.has_clock() || signals_) && step >= next_look_;
+    }
+    return due_by_time(step) || (signals_ && signals_->any());
+  }
+
+  /// Begins a checkpoint where one is due. @pre no step is queued
+  /// @throws StoppedBySignal  one came, and there is a checkpoint of this step
+  TANDEM_COLD void obey(Workers& workers, TrainingPosition const& position) {
+    Wishes wishes;
+    wishes.saves = due_by_time(position.step) ? 1.0 : 0.0;
+    for (std::size_t i = 0; signals_ && i < wishes.came.size(); ++i) {
+      wishes.came[i] = signals_->came(i) ? 1.0 : 0.0;
+    }
+    if (options_.world.processes > 1 && position.step >= next_look_) {
+      agree(workers, wishes, position.step);
+    } else if (options_.world.processes > 1) {
+      wishes = {};
+    }
+    auto const came = std::find_if(wishes.came.begin(), wishes.came.end(),
+                                   [](double processes) { return processes > 0.0; });
+    bool const stops = came != wishes.came.end();
+    if (schedule_.by_steps(position.step) || wishes.saves > 0.0 ||
+        (stops && !schedule_.has(position.step))) {
+      save(workers, position);
+    }
+    if (stops) {
+      signals_->forget();
+      stop(workers, position.step,
+           detail::watched_signals[static_cast<std::size_t>(came - wishes.came.begin())]);
+    }
   }
 
   /// Begins a checkpoint. @pre no step is queued
@@ -46877,15 +47045,71 @@ class CheckpointSaver {
     return static_cast<std::int64_t>(beyond) - 1;
   }
 
-  /// The trainer goes on from the folder's checkpoint of this step.
-  void loaded(std::int64_t step) { schedule_.saved(step, std::chrono::steady_clock::now()); }
+  /// The trainer goes on from another step, which is that of the folder's checkpoint, or -1.
+  void loaded(std::int64_t step) {
+    schedule_.saved(step, std::chrono::steady_clock::now());
+    next_look_ = 0;
+  }
 
  private:
+  /// What processes have to say; each number is added up over them.
+  struct Wishes {
+    double saves = 0.0;
+    std::array<double, detail::watched_signals.size()> came{};
+  };
+
+  // By this process's clock.
+  [[nodiscard]] bool due_by_time(std::int64_t step) const {
+    return !schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now());
+  }
+
+  void agree(Workers& workers, Wishes& wishes, std::int64_t step) {
+    constexpr double every = 0.5;  // seconds
+    auto const now = std::chrono::steady_clock::now();
+    bool const leads = options_.world.process == 0;
+    double const seconds = std::chrono::duration<double>(now - last_look_).count();
+    std::int64_t const steps = step - last_look_step_;
+    std::array<double, 2 + detail::watched_signals.size()> numbers{};
+    numbers[0] = leads ? wishes.saves : 0.0;
+    numbers[1] =
+        leads ? static_cast<double>(steps_until(every, steps > 0 ? steps : 1, seconds)) : 0.0;
+    std::copy(wishes.came.begin(), wishes.came.end(), numbers.begin() + 2);
+    add_over_processes(workers, std::span<double>{numbers});
+    wishes.saves = numbers[0];
+    std::copy(numbers.begin() + 2, numbers.end(), wishes.came.begin());
+    next_look_ = step + static_cast<std::int64_t>(numbers[1]);
+    last_look_ = now;
+    last_look_step_ = step;
+  }
+
+  // No process ends before the checkpoint is complete: a launcher may end the others then.
+  [[noreturn]] TANDEM_COLD void stop(Workers& workers, std::int64_t step, int signal) {
+    writer_.join();
+    look();
+    double failed = writer_.failure() ? 1.0 : 0.0;
+    if (options_.world.processes > 1) {
+      add_over_processes(workers, std::span{&failed, 1});
+    }
+    std::string const path =
+        detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+    throw StoppedBySignal{
+        signal, std::string{detail::name_of_signal(signal)} +
+                    " came, so training ends behind step " + std::to_string(step) +
+                    (failed > 0.0 ? ", which could not be saved as '" + path +
+                                        "'; started again it goes on from the newest checkpoint"
+                                  : ", saved as '" + path + "'; started again it goes on there")};
+  }
+
   TrainerOptions const& options_;
   CheckpointSchedule schedule_;
   std::string failure_;
   std::string taken_;
   bool told_ = false;  // of the writer's failure
+  std::optional<detail::SignalWatch> signals_;
+  // Of several processes: behind which step they look next, the same in all.
+  std::int64_t next_look_ = 0;
+  std::int64_t last_look_step_ = 0;
+  CheckpointSchedule::Time last_look_ = std::chrono::steady_clock::now();
   detail::CheckpointWriter writer_;
 };
 
@@ -48741,11 +48965,11 @@ class EpochLoop {
       }
       if (saver_.on()) {
         saver_.look();
-        if (saver_.is_due(position_.step)) {
+        if (saver_.looks(position_.step)) {
           while (!queue_.empty()) {
             collect();
           }
-          saver_.save(workers_, position_);
+          saver_.obey(workers_, position_);
         }
       }
     }
@@ -49060,7 +49284,7 @@ inline void check_checkpoints(Checkpoints const& when) {
   expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
           "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
   expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
-  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0),
+  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
           "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
 }
 
@@ -51525,6 +51749,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   ///                        loss scaling a gradient that is not finite is no error, but a step
   ///                        that is skipped, until the scale is as good as nothing
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
+  /// @throws StoppedBySignal  one came, where TrainerOptions::checkpoints has on_signals; all is
+  ///                          saved, and the next train() of this epoch goes on behind this step
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
     return train_epoch(data, epoch, progress, NoWatch{});
@@ -51784,6 +52010,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     take_states<ProgramType>(workers_, loaded.states, position_.streams);
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     cursor_ = {};
+    saver_.loaded(-1);
     take_loss_scale();
     replicas().upload();
   }

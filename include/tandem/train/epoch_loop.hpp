@@ -102,11 +102,11 @@ class EpochLoop {
       }
       if (saver_.on()) {
         saver_.look();
-        if (saver_.is_due(position_.step)) {
+        if (saver_.looks(position_.step)) {
           while (!queue_.empty()) {
             collect();
           }
-          saver_.save(workers_, position_);
+          saver_.obey(workers_, position_);
         }
       }
     }

@@ -152,6 +152,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   ///                        loss scaling a gradient that is not finite is no error, but a step
   ///                        that is skipped, until the scale is as good as nothing
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
+  /// @throws StoppedBySignal  one came, where TrainerOptions::checkpoints has on_signals; all is
+  ///                          saved, and the next train() of this epoch goes on behind this step
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
     return train_epoch(data, epoch, progress, NoWatch{});
@@ -411,6 +413,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     take_states<ProgramType>(workers_, loaded.states, position_.streams);
     options_.seed = static_cast<std::uint64_t>(position_.seed);
     cursor_ = {};
+    saver_.loaded(-1);
     take_loss_scale();
     replicas().upload();
   }

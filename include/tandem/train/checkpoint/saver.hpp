@@ -6,10 +6,15 @@
 ///
 /// Between two steps the parameters are copied; a thread writes the copy while training goes on.
 /// One that cannot be written is said, and training goes on: the last complete one stays, and the
-/// next is tried when it is due.
+/// next is tried when it is due. What one process alone knows, process 0's clock and a signal that
+/// came to any, is added up over all behind steps that all know beforehand, about twice a second.
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,8 +28,10 @@
 #include <tandem/train/checkpoint/folder/writer.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/schedule.hpp>
+#include <tandem/train/checkpoint/signals.hpp>
 #include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/options/options.hpp>
+#include <tandem/train/over_processes.hpp>
 
 namespace tandem {
 
@@ -33,7 +40,11 @@ template <class Program, class Workers>
 class CheckpointSaver {
  public:
   explicit CheckpointSaver(TrainerOptions const& options)
-      : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {}
+      : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
+    if (options.checkpoints.on_signals) {
+      signals_.emplace();
+    }
+  }
   CheckpointSaver(CheckpointSaver const&) = delete;
   CheckpointSaver& operator=(CheckpointSaver const&) = delete;
   /// Finishes what is being written, and says where it cannot be.
@@ -66,10 +77,42 @@ class CheckpointSaver {
   /// next call.
   [[nodiscard]] std::string_view take_failure() { return taken_ = std::exchange(failure_, {}); }
 
-  /// Whether save() is to be called behind step @p step.
-  [[nodiscard]] bool is_due(std::int64_t step) const {
-    return schedule_.by_steps(step) ||
-           (!schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now()));
+  /// Whether obey() is to be called behind step @p step: the same in all processes.
+  [[nodiscard]] bool looks(std::int64_t step) const {
+    if (schedule_.by_steps(step)) {
+      return true;
+    }
+    if (options_.world.processes > 1) {
+      return (schedule_.has_clock() || signals_) && step >= next_look_;
+    }
+    return due_by_time(step) || (signals_ && signals_->any());
+  }
+
+  /// Begins a checkpoint where one is due. @pre no step is queued
+  /// @throws StoppedBySignal  one came, and there is a checkpoint of this step
+  TANDEM_COLD void obey(Workers& workers, TrainingPosition const& position) {
+    Wishes wishes;
+    wishes.saves = due_by_time(position.step) ? 1.0 : 0.0;
+    for (std::size_t i = 0; signals_ && i < wishes.came.size(); ++i) {
+      wishes.came[i] = signals_->came(i) ? 1.0 : 0.0;
+    }
+    if (options_.world.processes > 1 && position.step >= next_look_) {
+      agree(workers, wishes, position.step);
+    } else if (options_.world.processes > 1) {
+      wishes = {};
+    }
+    auto const came = std::find_if(wishes.came.begin(), wishes.came.end(),
+                                   [](double processes) { return processes > 0.0; });
+    bool const stops = came != wishes.came.end();
+    if (schedule_.by_steps(position.step) || wishes.saves > 0.0 ||
+        (stops && !schedule_.has(position.step))) {
+      save(workers, position);
+    }
+    if (stops) {
+      signals_->forget();
+      stop(workers, position.step,
+           detail::watched_signals[static_cast<std::size_t>(came - wishes.came.begin())]);
+    }
   }
 
   /// Begins a checkpoint. @pre no step is queued
@@ -114,15 +157,71 @@ class CheckpointSaver {
     return static_cast<std::int64_t>(beyond) - 1;
   }
 
-  /// The trainer goes on from the folder's checkpoint of this step.
-  void loaded(std::int64_t step) { schedule_.saved(step, std::chrono::steady_clock::now()); }
+  /// The trainer goes on from another step, which is that of the folder's checkpoint, or -1.
+  void loaded(std::int64_t step) {
+    schedule_.saved(step, std::chrono::steady_clock::now());
+    next_look_ = 0;
+  }
 
  private:
+  /// What processes have to say; each number is added up over them.
+  struct Wishes {
+    double saves = 0.0;
+    std::array<double, detail::watched_signals.size()> came{};
+  };
+
+  // By this process's clock.
+  [[nodiscard]] bool due_by_time(std::int64_t step) const {
+    return !schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now());
+  }
+
+  void agree(Workers& workers, Wishes& wishes, std::int64_t step) {
+    constexpr double every = 0.5;  // seconds
+    auto const now = std::chrono::steady_clock::now();
+    bool const leads = options_.world.process == 0;
+    double const seconds = std::chrono::duration<double>(now - last_look_).count();
+    std::int64_t const steps = step - last_look_step_;
+    std::array<double, 2 + detail::watched_signals.size()> numbers{};
+    numbers[0] = leads ? wishes.saves : 0.0;
+    numbers[1] =
+        leads ? static_cast<double>(steps_until(every, steps > 0 ? steps : 1, seconds)) : 0.0;
+    std::copy(wishes.came.begin(), wishes.came.end(), numbers.begin() + 2);
+    add_over_processes(workers, std::span<double>{numbers});
+    wishes.saves = numbers[0];
+    std::copy(numbers.begin() + 2, numbers.end(), wishes.came.begin());
+    next_look_ = step + static_cast<std::int64_t>(numbers[1]);
+    last_look_ = now;
+    last_look_step_ = step;
+  }
+
+  // No process ends before the checkpoint is complete: a launcher may end the others then.
+  [[noreturn]] TANDEM_COLD void stop(Workers& workers, std::int64_t step, int signal) {
+    writer_.join();
+    look();
+    double failed = writer_.failure() ? 1.0 : 0.0;
+    if (options_.world.processes > 1) {
+      add_over_processes(workers, std::span{&failed, 1});
+    }
+    std::string const path =
+        detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+    throw StoppedBySignal{
+        signal, std::string{detail::name_of_signal(signal)} +
+                    " came, so training ends behind step " + std::to_string(step) +
+                    (failed > 0.0 ? ", which could not be saved as '" + path +
+                                        "'; started again it goes on from the newest checkpoint"
+                                  : ", saved as '" + path + "'; started again it goes on there")};
+  }
+
   TrainerOptions const& options_;
   CheckpointSchedule schedule_;
   std::string failure_;
   std::string taken_;
   bool told_ = false;  // of the writer's failure
+  std::optional<detail::SignalWatch> signals_;
+  // Of several processes: behind which step they look next, the same in all.
+  std::int64_t next_look_ = 0;
+  std::int64_t last_look_step_ = 0;
+  CheckpointSchedule::Time last_look_ = std::chrono::steady_clock::now();
   detail::CheckpointWriter writer_;
 };
 

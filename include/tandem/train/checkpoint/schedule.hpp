@@ -4,12 +4,21 @@
 /// @file
 /// CheckpointSchedule: behind which steps a checkpoint is due.
 
+#include <algorithm>
 #include <cstdint>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/train/options/checkpoints.hpp>
 
 namespace tandem {
+
+/// Steps until as much time has gone by as @p every, if @p steps have taken @p seconds: 1 or more,
+/// and no more than twice as many and one, since steps may become slower.
+inline std::int64_t steps_until(double every, std::int64_t steps, double seconds) {
+  auto const most = static_cast<double>(2 * steps + 1);
+  double const wanted = seconds > 0.0 ? every * static_cast<double>(steps) / seconds : most;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(wanted, most)));
+}
 
 /// By numbers of steps, which all processes count alike, and by one process's clock.
 class CheckpointSchedule {

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include <tandem/core/error.hpp>
+#include <tandem/train/checkpoint/signals.hpp>
 
 namespace tandem {
 
@@ -15,7 +16,8 @@ enum class ExitCode : int {
   done = 0,
   error = 1,         ///< of this program or its input: to start it again would not help
   peer_failed = 70,  ///< another process did, and says why
-  start_again = 75   ///< stopped with all saved, to go on where it is started again
+  start_again = 75,  ///< stopped with all saved, to go on where it is started again
+  interrupted = StoppedBySignal::interrupted_status  ///< the same, by Ctrl-C
 };
 
 namespace detail {
@@ -42,6 +44,9 @@ bool is_of_another(std::exception const& error) {
 /// is another's, and so is that of whoever waited in vain.
 template <class = void>  // compiled where it is called, not by every include
 ExitCode exit_code_of(std::exception const& error) {
+  if (auto const* const stopped = dynamic_cast<StoppedBySignal const*>(&error)) {
+    return static_cast<ExitCode>(stopped->exit_status());
+  }
   return detail::is_of_another(error) ? ExitCode::peer_failed : ExitCode::error;
 }
 

@@ -31,7 +31,7 @@ inline void check_checkpoints(Checkpoints const& when) {
   expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
           "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
   expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
-  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0),
+  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
           "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
 }
 
