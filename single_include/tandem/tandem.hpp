@@ -33711,17 +33711,20 @@ struct RecurrentMatrix {
   bool by_row = false;         ///< multiplied with a row of all samples at a time
   bool adds = false;           ///< y += x Wᵀ; else =
   bool adds_backward = false;  ///< dx += dy W; else =
+  bool of_later = false;       ///< its gradient is of all rows but the first time's
 };
 
 /// All of a layer's, those of direction d from d * RecurrentMatrix::kinds; empty ones have out 0.
-inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates) {
+/// @param begins_empty  whether states before the first row are 0
+inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                bool begins_empty) {
   std::vector<RecurrentMatrix> all;
   int const each = 2 + shape.biases + (shape.projected ? 1 : 0);
   for (int d = 0; d < shape.directions; ++d) {
     int const first = d * each;
     bool const lstm = gates == 4;
     all.push_back({gates * shape.hidden, shape.inputs, first, false, false, d > 0});
-    all.push_back({gates * shape.hidden, shape.handed, first + 1, true, lstm, !lstm});
+    all.push_back({gates * shape.hidden, shape.handed, first + 1, true, lstm, !lstm, begins_empty});
     all.push_back({shape.projected ? shape.handed : 0, shape.hidden, first + 2 + shape.biases, true,
                    false, false});
   }
@@ -33847,6 +33850,10 @@ class RecurrentRows {
     std::int64_t const rows = start(first + count) - start(first);
     return sorted_ ? std::min(batch_ * count, rounded(rows, many_)) : rows;
   }
+  /// Behind all that products of rows up to time @p time, or of those but the first time's, have.
+  [[nodiscard]] std::int64_t end(std::int64_t time) const {
+    return time > 0 ? std::max(multiplied(0, time), start(1) + multiplied(1, time - 1)) : 0;
+  }
   [[nodiscard]] bool sorted() const { return sorted_; }
   /// Null: samples stand as they are.
   [[nodiscard]] std::int32_t const* order() const { return sorted_ ? order_.data() : nullptr; }
@@ -33919,7 +33926,8 @@ class RecurrentOp {
         lives_on_{setup.node.carried.any()},
         batch_{std::max(setup.batch, 1)},
         rows_{batch_, shape.longest},
-        products_{matrices_of(shape, Cell::gates), batch_, batch_ * shape.longest, setup.threads} {}
+        products_{matrices_of(shape, Cell::gates, !lives_on_), batch_, batch_ * shape.longest,
+                  setup.threads} {}
   RecurrentOp(RecurrentOp const&) = delete;
   RecurrentOp& operator=(RecurrentOp const&) = delete;
 
@@ -33998,7 +34006,7 @@ class RecurrentOp {
     for (int d = 0; d < shape_.directions; ++d) {
       Memory const own = memory(o.saved, p, p.time, d);
       T const* const of_state = lstm ? own.gates : own.kept;
-      gradient(o, p, d, Matrix::state, rows, of_state, states_before(p, d, own, work.x));
+      state_gradient(o, p, d, of_state, states_before(p, d, own, work.x));
       if (lstm && shape_.biases == 2 && !p.accumulate) {  // both alike
         R* const first = o.gradient[first_parameter(d) + 2];
         bias_gradient(o, p, d, 0, own_rows, own.gates);
@@ -34055,6 +34063,10 @@ class RecurrentOp {
                               int direction) const {
     return {shape_, at, p.batch, count, direction};
   }
+  /// Whether states before the first row are 0, so that their products are.
+  [[nodiscard]] bool begins_empty(Pass<Device> const& p) const {
+    return p.position <= 0 && !lives_on_;
+  }
   // What a carry holds, samples in order, goes on from there.
   void begin(Pass<Device> const& p) {
     rows_.set(p.batch, p.time, p.lengths, p.position < 0 && !lives_on_);
@@ -34085,7 +34097,7 @@ class RecurrentOp {
         std::copy_n(own.h_before(d, t), rows_.samples(t) * n, to + rows_.start(t) * n);
       }
     });
-    std::fill(to + rows_.start(p.time) * n, to + rows_.multiplied(0, p.time) * n, T{});
+    std::fill(to + rows_.start(p.time) * n, to + rows_.end(p.time) * n, T{});
     return to;
   }
   /// Of y or dy, a direction's numbers of a row of time.
@@ -34109,6 +34121,7 @@ class RecurrentOp {
       own.clear(d, part.count);
     }
     input_by_time(o, p, part.first, part.count, work.x);
+    bool const of_nothing = begins_empty(p) && !goes_on;  // the first row
     R* const sums = sums_of(own, work);
     if (std::int64_t const rows = rows_.multiplied(part.first, part.count); rows > 0) {
       products_.forward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
@@ -34128,8 +34141,10 @@ class RecurrentOp {
       SampleRows<T> const y = outside(o.y, p, d, part.first + t);
       R* const row_sums = sums + first * Cell::gates * shape_.hidden;
       if constexpr (lstm) {
-        products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          samples, own.h_before(d, t), row_sums);
+        if (i > 0 || !of_nothing) {
+          products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
+                            o.packed, samples, own.h_before(d, t), row_sums);
+        }
         LstmRow<T> at_row = own.lstm_row(d, t, first);
         at_row.sums = row_sums;
         at_row.bias[0] = bias(o, d, 0);
@@ -34147,8 +34162,12 @@ class RecurrentOp {
           times_to_rows<R, T>(p.device.team, rows_.times(), time, 1, shape_.handed, work.row, y);
         }
       } else {
-        products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          samples, own.h_before(d, t), work.row);
+        if (i > 0 || !of_nothing) {
+          products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
+                            o.packed, samples, own.h_before(d, t), work.row);
+        } else {
+          std::fill_n(work.row, samples * Cell::gates * shape_.hidden, R{0});
+        }
         GruRow<T> at_row = own.gru_row(d, t, first);
         at_row.of_input = row_sums;
         at_row.of_state = work.row;
@@ -34223,7 +34242,7 @@ class RecurrentOp {
                            o.packed, samples, of_state, work.dh);
       }
     }
-    own.clear_gradients(rows_.start(p.time), rows_.multiplied(0, p.time));
+    own.clear_gradients(rows_.start(p.time), rows_.end(p.time));
   }
 
   void bias_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, int which,
@@ -34236,6 +34255,16 @@ class RecurrentOp {
                 std::int64_t rows, T const* dy, T const* x) {
     products_.gradient(p.device, matrix(d, kind), rows, dy, x, o.gradient[parameter(d, kind)],
                        p.accumulate);
+  }
+
+  /// Of the weights of the state, of which the first time knows nothing where it was 0.
+  void state_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, T const* dy,
+                      T const* h) {
+    std::int64_t const left_out = begins_empty(p) && p.time > 0 ? 1 : 0;
+    std::int64_t const first = d == 0 ? left_out : 0;
+    std::int64_t const from = rows_.start(first);
+    gradient(o, p, d, Matrix::state, rows_.multiplied(first, p.time - left_out),
+             dy + from * Cell::gates * shape_.hidden, h + from * shape_.handed);
   }
 
   RecurrentShape shape_;
@@ -58702,7 +58731,8 @@ class PackedProducts {
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       of_[i].is = matrices[i];
       if (matrices[i].out > 0) {
-        prepare(of_[i], matrices[i].by_row ? batch : rows, rows);
+        prepare(of_[i], matrices[i].by_row ? batch : rows,
+                matrices[i].of_later ? rows - batch : rows);
       }
     }
     planned_ = true;
@@ -58782,7 +58812,7 @@ class PackedProducts {
   };
 
   /// Copies and their places among the packed bytes; primitives for a step of the planned size.
-  void prepare(Matrix& m, std::int64_t rows, std::int64_t all_rows) {
+  void prepare(Matrix& m, std::int64_t rows, std::int64_t gradient_rows) {
     if (m.is.by_row) {
       m.forward_copy = copy_in(packed_layout(library_, forward_task(m, usual_batch)),
                                make_descriptor({m.is.in, m.is.out}, dnnl_f32, dnnl_ba));
@@ -58797,9 +58827,9 @@ class PackedProducts {
       m.backward.get(rows, [&](std::int64_t) { return backward_of(m, rows); });
     }
     for (bool const adds : {false, true}) {
-      if (rounds) {
-        m.gradient[adds ? 1 : 0].get(all_rows,
-                                     [&](std::int64_t) { return gradient_of(m, all_rows, adds); });
+      if (rounds && gradient_rows > 0) {
+        m.gradient[adds ? 1 : 0].get(
+            gradient_rows, [&](std::int64_t) { return gradient_of(m, gradient_rows, adds); });
       }
     }
   }

@@ -45,7 +45,8 @@ class RecurrentOp {
         lives_on_{setup.node.carried.any()},
         batch_{std::max(setup.batch, 1)},
         rows_{batch_, shape.longest},
-        products_{matrices_of(shape, Cell::gates), batch_, batch_ * shape.longest, setup.threads} {}
+        products_{matrices_of(shape, Cell::gates, !lives_on_), batch_, batch_ * shape.longest,
+                  setup.threads} {}
   RecurrentOp(RecurrentOp const&) = delete;
   RecurrentOp& operator=(RecurrentOp const&) = delete;
 
@@ -124,7 +125,7 @@ class RecurrentOp {
     for (int d = 0; d < shape_.directions; ++d) {
       Memory const own = memory(o.saved, p, p.time, d);
       T const* const of_state = lstm ? own.gates : own.kept;
-      gradient(o, p, d, Matrix::state, rows, of_state, states_before(p, d, own, work.x));
+      state_gradient(o, p, d, of_state, states_before(p, d, own, work.x));
       if (lstm && shape_.biases == 2 && !p.accumulate) {  // both alike
         R* const first = o.gradient[first_parameter(d) + 2];
         bias_gradient(o, p, d, 0, own_rows, own.gates);
@@ -181,6 +182,10 @@ class RecurrentOp {
                               int direction) const {
     return {shape_, at, p.batch, count, direction};
   }
+  /// Whether states before the first row are 0, so that their products are.
+  [[nodiscard]] bool begins_empty(Pass<Device> const& p) const {
+    return p.position <= 0 && !lives_on_;
+  }
   // What a carry holds, samples in order, goes on from there.
   void begin(Pass<Device> const& p) {
     rows_.set(p.batch, p.time, p.lengths, p.position < 0 && !lives_on_);
@@ -211,7 +216,7 @@ class RecurrentOp {
         std::copy_n(own.h_before(d, t), rows_.samples(t) * n, to + rows_.start(t) * n);
       }
     });
-    std::fill(to + rows_.start(p.time) * n, to + rows_.multiplied(0, p.time) * n, T{});
+    std::fill(to + rows_.start(p.time) * n, to + rows_.end(p.time) * n, T{});
     return to;
   }
   /// Of y or dy, a direction's numbers of a row of time.
@@ -235,6 +240,7 @@ class RecurrentOp {
       own.clear(d, part.count);
     }
     input_by_time(o, p, part.first, part.count, work.x);
+    bool const of_nothing = begins_empty(p) && !goes_on;  // the first row
     R* const sums = sums_of(own, work);
     if (std::int64_t const rows = rows_.multiplied(part.first, part.count); rows > 0) {
       products_.forward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
@@ -254,8 +260,10 @@ class RecurrentOp {
       SampleRows<T> const y = outside(o.y, p, d, part.first + t);
       R* const row_sums = sums + first * Cell::gates * shape_.hidden;
       if constexpr (lstm) {
-        products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          samples, own.h_before(d, t), row_sums);
+        if (i > 0 || !of_nothing) {
+          products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
+                            o.packed, samples, own.h_before(d, t), row_sums);
+        }
         LstmRow<T> at_row = own.lstm_row(d, t, first);
         at_row.sums = row_sums;
         at_row.bias[0] = bias(o, d, 0);
@@ -273,8 +281,12 @@ class RecurrentOp {
           times_to_rows<R, T>(p.device.team, rows_.times(), time, 1, shape_.handed, work.row, y);
         }
       } else {
-        products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state), o.packed,
-                          samples, own.h_before(d, t), work.row);
+        if (i > 0 || !of_nothing) {
+          products_.forward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
+                            o.packed, samples, own.h_before(d, t), work.row);
+        } else {
+          std::fill_n(work.row, samples * Cell::gates * shape_.hidden, R{0});
+        }
         GruRow<T> at_row = own.gru_row(d, t, first);
         at_row.of_input = row_sums;
         at_row.of_state = work.row;
@@ -349,7 +361,7 @@ class RecurrentOp {
                            o.packed, samples, of_state, work.dh);
       }
     }
-    own.clear_gradients(rows_.start(p.time), rows_.multiplied(0, p.time));
+    own.clear_gradients(rows_.start(p.time), rows_.end(p.time));
   }
 
   void bias_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, int which,
@@ -362,6 +374,16 @@ class RecurrentOp {
                 std::int64_t rows, T const* dy, T const* x) {
     products_.gradient(p.device, matrix(d, kind), rows, dy, x, o.gradient[parameter(d, kind)],
                        p.accumulate);
+  }
+
+  /// Of the weights of the state, of which the first time knows nothing where it was 0.
+  void state_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, T const* dy,
+                      T const* h) {
+    std::int64_t const left_out = begins_empty(p) && p.time > 0 ? 1 : 0;
+    std::int64_t const first = d == 0 ? left_out : 0;
+    std::int64_t const from = rows_.start(first);
+    gradient(o, p, d, Matrix::state, rows_.multiplied(first, p.time - left_out),
+             dy + from * Cell::gates * shape_.hidden, h + from * shape_.handed);
   }
 
   RecurrentShape shape_;

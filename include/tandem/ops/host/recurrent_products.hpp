@@ -25,17 +25,20 @@ struct RecurrentMatrix {
   bool by_row = false;         ///< multiplied with a row of all samples at a time
   bool adds = false;           ///< y += x Wᵀ; else =
   bool adds_backward = false;  ///< dx += dy W; else =
+  bool of_later = false;       ///< its gradient is of all rows but the first time's
 };
 
 /// All of a layer's, those of direction d from d * RecurrentMatrix::kinds; empty ones have out 0.
-inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates) {
+/// @param begins_empty  whether states before the first row are 0
+inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                bool begins_empty) {
   std::vector<RecurrentMatrix> all;
   int const each = 2 + shape.biases + (shape.projected ? 1 : 0);
   for (int d = 0; d < shape.directions; ++d) {
     int const first = d * each;
     bool const lstm = gates == 4;
     all.push_back({gates * shape.hidden, shape.inputs, first, false, false, d > 0});
-    all.push_back({gates * shape.hidden, shape.handed, first + 1, true, lstm, !lstm});
+    all.push_back({gates * shape.hidden, shape.handed, first + 1, true, lstm, !lstm, begins_empty});
     all.push_back({shape.projected ? shape.handed : 0, shape.hidden, first + 2 + shape.biases, true,
                    false, false});
   }

@@ -60,6 +60,10 @@ class RecurrentRows {
     std::int64_t const rows = start(first + count) - start(first);
     return sorted_ ? std::min(batch_ * count, rounded(rows, many_)) : rows;
   }
+  /// Behind all that products of rows up to time @p time, or of those but the first time's, have.
+  [[nodiscard]] std::int64_t end(std::int64_t time) const {
+    return time > 0 ? std::max(multiplied(0, time), start(1) + multiplied(1, time - 1)) : 0;
+  }
   [[nodiscard]] bool sorted() const { return sorted_; }
   /// Null: samples stand as they are.
   [[nodiscard]] std::int32_t const* order() const { return sorted_ ? order_.data() : nullptr; }

@@ -52,7 +52,8 @@ class PackedProducts {
     for (std::size_t i = 0; i < matrices.size(); ++i) {
       of_[i].is = matrices[i];
       if (matrices[i].out > 0) {
-        prepare(of_[i], matrices[i].by_row ? batch : rows, rows);
+        prepare(of_[i], matrices[i].by_row ? batch : rows,
+                matrices[i].of_later ? rows - batch : rows);
       }
     }
     planned_ = true;
@@ -132,7 +133,7 @@ class PackedProducts {
   };
 
   /// Copies and their places among the packed bytes; primitives for a step of the planned size.
-  void prepare(Matrix& m, std::int64_t rows, std::int64_t all_rows) {
+  void prepare(Matrix& m, std::int64_t rows, std::int64_t gradient_rows) {
     if (m.is.by_row) {
       m.forward_copy = copy_in(packed_layout(library_, forward_task(m, usual_batch)),
                                make_descriptor({m.is.in, m.is.out}, dnnl_f32, dnnl_ba));
@@ -147,9 +148,9 @@ class PackedProducts {
       m.backward.get(rows, [&](std::int64_t) { return backward_of(m, rows); });
     }
     for (bool const adds : {false, true}) {
-      if (rounds) {
-        m.gradient[adds ? 1 : 0].get(all_rows,
-                                     [&](std::int64_t) { return gradient_of(m, all_rows, adds); });
+      if (rounds && gradient_rows > 0) {
+        m.gradient[adds ? 1 : 0].get(
+            gradient_rows, [&](std::int64_t) { return gradient_of(m, gradient_rows, adds); });
       }
     }
   }
