@@ -4674,6 +4674,111 @@ class Cifar10 {
 /// Length buckets: an epoch's order in which a batch has samples of about one length, so that
 /// little of it is padding.
 
+// ---- tandem/data/epoch_order.hpp
+
+/// @file
+/// KeyedPermutation: the order of an epoch without memory for it; EpochOrder: which sample of a
+/// dataset stands where in an epoch.
+
+namespace tandem {
+
+/// A permutation of 0, …, n - 1 that (n, seed, epoch) determine, worked out place by place.
+///
+/// A place is a pair (l, r) of [0, a) × [0, b), a about the square root of n, a b >= n. Each round
+/// adds to one of both a random number that the other one determines, which can be undone; where
+/// the last round leaves [0, n), all are done again on what came out.
+///
+/// Cost:   some bytes; six Philox blocks an index, and at most a / n of that on average again.
+/// Order:  none: any place at any time.
+/// Source: Luby, Rackoff, "How to construct pseudorandom permutations from pseudorandom functions",
+///         SIAM J. Comput. 17(2), 1988; Black, Rogaway, "Ciphers with arbitrary finite domains",
+///         CT-RSA 2002, for pairs of any two sizes and for walking on to the next one inside
+class KeyedPermutation {
+ public:
+  constexpr KeyedPermutation() = default;
+
+  /// @throws ContractError  n is not in [0, 2^62)
+  constexpr KeyedPermutation(std::int64_t n, std::uint64_t seed, std::int64_t epoch)
+      : n_{n}, seed_{seed}, epoch_{static_cast<std::uint64_t>(epoch)} {
+    expects(n >= 0 && n < std::int64_t{1} << 62, "KeyedPermutation: n must be in [0, 2^62)");
+    std::uint64_t root = 1;  // the least power of two whose square is n or more, then less
+    while (root * root < static_cast<std::uint64_t>(n)) {
+      root *= 2;
+    }
+    for (std::uint64_t step = root / 2; step > 0; step /= 2) {
+      root -= (root - step) * (root - step) >= static_cast<std::uint64_t>(n) ? step : 0;
+    }
+    left_ = root;
+    right_ = n > 0 ? (static_cast<std::uint64_t>(n) + root - 1) / root : 1;
+  }
+
+  [[nodiscard]] constexpr std::int64_t size() const { return n_; }
+
+  /// What stands at @p place. @pre 0 <= place < size()
+  [[nodiscard]] constexpr std::int64_t operator[](std::int64_t place) const {
+    auto at = static_cast<std::uint64_t>(place);
+    do {
+      std::uint64_t left = at / right_;
+      std::uint64_t right = at % right_;
+      for (std::uint64_t round = 0; round < rounds; round += 2) {
+        left = (left + number(round, right, left_)) % left_;
+        right = (right + number(round + 1, left, right_)) % right_;
+      }
+      at = left * right_ + right;
+    } while (at >= static_cast<std::uint64_t>(n_));
+    return static_cast<std::int64_t>(at);
+  }
+
+ private:
+  static constexpr std::uint64_t rounds = 6;
+
+  // Of [0, below).
+  [[nodiscard]] constexpr std::uint64_t number(std::uint64_t round, std::uint64_t other,
+                                               std::uint64_t below) const {
+    Random4 const drawn = philox(seed_, RandomUse::order, round << 32 | other, epoch_);
+    return (std::uint64_t{drawn.word[0]} << 32 | drawn.word[1]) % below;
+  }
+
+  std::int64_t n_ = 0;
+  std::uint64_t seed_ = 0;
+  std::uint64_t epoch_ = 0;
+  std::uint64_t left_ = 1;   // a
+  std::uint64_t right_ = 1;  // b
+};
+
+/// Which sample stands at each position of an epoch: each itself, as a table says, or by a
+/// KeyedPermutation.
+class EpochOrder {
+ public:
+  /// Samples of a shuffled dataset up to which the order is a table, by shuffled_order(): 8 MiB.
+  static constexpr std::int64_t most_in_table = std::int64_t{1} << 20;
+
+  /// Each of @p samples itself.
+  explicit EpochOrder(std::int64_t samples = 0) : size_{samples} {}
+  explicit EpochOrder(std::vector<std::int64_t> table)
+      : size_{static_cast<std::int64_t>(table.size())}, table_{std::move(table)} {}
+  explicit EpochOrder(KeyedPermutation const& permutation)
+      : size_{permutation.size()}, permutation_{permutation}, is_permuted_{true} {}
+
+  [[nodiscard]] std::int64_t size() const { return size_; }
+
+  /// @pre 0 <= position < size()
+  [[nodiscard]] std::int64_t operator[](std::int64_t position) const {
+    if (is_permuted_) {
+      return permutation_[position];
+    }
+    return table_.empty() ? position : table_[static_cast<std::size_t>(position)];
+  }
+
+ private:
+  std::int64_t size_;
+  std::vector<std::int64_t> table_{};
+  KeyedPermutation permutation_{};
+  bool is_permuted_ = false;
+};
+
+}  // namespace tandem
+
 // ---- tandem/data/loader_options.hpp
 
 /// @file
@@ -4978,25 +5083,51 @@ void bucketed_order(std::span<std::int64_t> order, Bucket const& bucket, int buc
             order.begin() + static_cast<std::ptrdiff_t>(to));
 }
 
-/// Fills @p order with the order in which a Loader reads @p data: of (seed, epoch), and where there
-/// are buckets, of the batch.
-/// @pre order.size() is data.size()
+namespace detail {
+
+/// Whether an epoch over @p data is in length buckets.
 template <Dataset D>
-void epoch_order(D const& data, LoaderOptions const& options, std::span<std::int64_t> order) {
-  if (!options.shuffle) {
-    ascending_order(order);
-    return;
-  }
+[[nodiscard]] bool is_in_buckets(D const& data, LoaderOptions const& options) {
   if constexpr (BucketedDataset<D>) {
-    expects(data.buckets() >= 1, "a dataset's buckets() must be 1, for none, or more");
-    if (data.buckets() > 1) {
+    if (options.shuffle) {
+      expects(data.buckets() >= 1, "a dataset's buckets() must be 1, for none, or more");
+      return data.buckets() > 1;
+    }
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// Bytes of what epoch_order() gives: 8 a sample where that is a table, else none.
+template <Dataset D>
+[[nodiscard]] std::size_t epoch_order_bytes(D const& data, LoaderOptions const& options) {
+  bool const is_table = detail::is_in_buckets(data, options) ||
+                        (options.shuffle && data.size() <= EpochOrder::most_in_table);
+  return is_table ? static_cast<std::size_t>(data.size()) * sizeof(std::int64_t) : 0;
+}
+
+/// The order in which a Loader reads @p data: of (seed, epoch), and where there are buckets, of the
+/// batch. Up to EpochOrder::most_in_table samples it is shuffled_order(), of more a
+/// KeyedPermutation; in buckets, whose lengths must be sorted, bucketed_order().
+/// @throws std::bad_alloc
+template <Dataset D>
+[[nodiscard]] EpochOrder epoch_order(D const& data, LoaderOptions const& options) {
+  if (epoch_order_bytes(data, options) == 0) {
+    return options.shuffle ? EpochOrder{KeyedPermutation{data.size(), options.seed, options.epoch}}
+                           : EpochOrder{data.size()};
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+  if constexpr (BucketedDataset<D>) {
+    if (detail::is_in_buckets(data, options)) {
       bucketed_order(
           order, [&](std::int64_t sample) { return detail::bucket_of_sample(data, sample); },
           data.buckets(), options.batch, options.seed, options.epoch);
-      return;
+      return EpochOrder{std::move(order)};
     }
   }
   shuffled_order(order, options.seed, options.epoch);
+  return EpochOrder{std::move(order)};
 }
 
 /// The share of the rows of an epoch's batches, of both inputs if there are two, that is padding;
@@ -5004,29 +5135,28 @@ void epoch_order(D const& data, LoaderOptions const& options, std::span<std::int
 template <Dataset D>
   requires SequenceDataset<D> || PairDataset<D>
 [[nodiscard]] double padding_share(D const& data, LoaderOptions const& options) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-  epoch_order(data, checked(options, data.size()), order);
+  EpochOrder const order = epoch_order(data, checked(options, data.size()));
   double rows = 0.0;
   double own = 0.0;
-  auto const count = [&](std::span<std::int64_t const> batch, int most, auto const& length_of) {
+  auto const count = [&](std::int64_t first, std::int64_t end, int most, auto const& length_of) {
     int longest = 1;
-    for (std::int64_t const sample : batch) {
-      int const length = length_of(sample);
+    for (std::int64_t position = first; position < end; ++position) {
+      int const length = length_of(order[position]);
       own += length;
       longest = std::max(longest, length);
     }
-    rows += detail::rows_of_batch(data, longest, most) * static_cast<double>(batch.size());
+    rows += detail::rows_of_batch(data, longest, most) * static_cast<double>(end - first);
   };
-  auto left = std::span<std::int64_t const>{order}.subspan(static_cast<std::size_t>(options.first));
-  auto const size = static_cast<std::size_t>(options.batch);
-  for (; left.size() >= size || (!left.empty() && !options.drop_last);) {
-    auto const batch = left.first(std::min(size, left.size()));
-    left = left.subspan(batch.size());
-    count(batch, data.shape()[0], [&](std::int64_t sample) { return data.length(sample); });
+  std::int64_t first = options.first;
+  for (std::int64_t left = data.size() - first;
+       left >= options.batch || (left > 0 && !options.drop_last); left = data.size() - first) {
+    std::int64_t const end = first + std::min<std::int64_t>(options.batch, left);
+    count(first, end, data.shape()[0], [&](std::int64_t sample) { return data.length(sample); });
     if constexpr (PairDataset<D>) {
-      count(batch, data.second_shape()[0],
+      count(first, end, data.second_shape()[0],
             [&](std::int64_t sample) { return data.second_length(sample); });
     }
+    first = end;
   }
   return rows > 0.0 ? 1.0 - own / rows : 0.0;
 }
@@ -5500,7 +5630,7 @@ class BatchReader {
   using Target = typename D::Target;
   using Input = DataInput<D>;
   using Slot = BatchSlot<Scalar, Target>;
-  using Order = std::vector<std::int64_t>;
+  using Order = EpochOrder;
 
   /// @p data must live, unchanged, as long as this does.
   BatchReader(D const& data, bool augment, std::uint64_t seed, std::int64_t epoch)
@@ -5554,7 +5684,7 @@ class BatchReader {
       if (!goes_on(position)) {
         return false;
       }
-      std::int64_t const index = order[static_cast<std::size_t>(position)];
+      std::int64_t const index = order[position];
       if constexpr (PairDataset<D>) {
         read_pair(slot, i, index);
       } else {
@@ -5643,7 +5773,7 @@ class BatchReader {
               std::vector<std::int32_t>& lengths) const {
     int longest = 1;
     for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
-      int const length = length_of(order[static_cast<std::size_t>(slot.first) + i]);
+      int const length = length_of(order[slot.first + static_cast<std::int64_t>(i)]);
       if (length < 1 || length > most) {
         throw Error{"a dataset says that a sequence has " + std::to_string(length) +
                     " rows, but its shape allows 1 to " + std::to_string(most) +
@@ -5696,7 +5826,7 @@ class ReadWatch {
 
   /// Between two waits: reports a sample that has made the wait last longer than @p limit.
   /// @param order  indices of the dataset by position
-  void look(StallLimit const& limit, std::span<std::int64_t const> order) {
+  void look(StallLimit const& limit, EpochOrder const& order) {
     Clock::time_point const now = Clock::now();
     bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
     if (std::int64_t const here = position_.load(std::memory_order_relaxed);
@@ -5713,15 +5843,14 @@ class ReadWatch {
   using Clock = std::chrono::steady_clock;
 
   template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD static void report(StallLimit const& limit, std::span<std::int64_t const> order,
+  TANDEM_COLD static void report(StallLimit const& limit, EpochOrder const& order,
                                  std::int64_t position, Clock::duration without_progress) noexcept {
     auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
     std::string text;
     char const* message = "the dataset does not return from read(), and there is no memory left";
     try {
-      text = "the dataset does not return from read(" +
-             std::to_string(order[static_cast<std::size_t>(position)]) + "), sample " +
-             std::to_string(position) + " of the epoch: it has been there for " +
+      text = "the dataset does not return from read(" + std::to_string(order[position]) +
+             "), sample " + std::to_string(position) + " of the epoch: it has been there for " +
              std::to_string(idle.count()) + " ms, and the time-out is " +
              std::to_string(limit.timeout.count()) +
              " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "
@@ -5773,8 +5902,8 @@ class Loader {
 /// nothing else. Of several errors the one at the first position is thrown.
 ///
 /// Cost:   three batches of Scalar and Target (no larger than the dataset), or of their parts that
-///         options.parts asks for; an index for each
-///         sample of the dataset, and the threads; all by the constructor, nothing by next().
+///         options.parts asks for; up to 8 bytes a sample of the dataset for the order, see
+///         epoch_order_bytes(); and the threads; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), first outside [0, size()], or
 ///                        threads outside [1, 256]
@@ -5797,8 +5926,7 @@ class Loader<D, Scalar> {
     for (int i = 0; i < options_.threads; ++i) {
       workers_.push_back(std::make_unique<Worker>(data, options_));
     }
-    allocate(static_cast<std::size_t>(data.size()));
-    epoch_order(data, options_, order_);
+    allocate(data);
     start();
   }
   Loader(D const&&, LoaderOptions) = delete;
@@ -5847,15 +5975,16 @@ class Loader<D, Scalar> {
   };
 
   template <class = void>
-  void allocate(std::size_t samples) {
+  void allocate(D const& data) {
+    auto const samples = static_cast<std::size_t>(data.size());
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
     auto const read = static_cast<std::size_t>(
         largest_part(static_cast<std::int64_t>(samples), static_cast<int>(batch)));
     std::size_t const bytes =
-        samples * sizeof(std::int64_t) + slots * read * workers_.front()->reader.sample_bytes();
+        epoch_order_bytes(data, options_) + slots * read * workers_.front()->reader.sample_bytes();
     detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
     try {
-      order_.resize(samples);
+      order_ = epoch_order(data, options_);
       for (Slot& slot : ring_) {
         workers_.front()->reader.allocate(slot, read, batch);
       }
@@ -5992,7 +6121,7 @@ class Loader<D, Scalar> {
   }
 
   LoaderOptions options_;
-  std::vector<std::int64_t> order_;
+  EpochOrder order_;
   Slot ring_[slots];
 
   std::mutex mutex_;  // guards what follows
@@ -45834,8 +45963,7 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
   using Target = typename D::Target;
   if constexpr (std::floating_point<In> || std::floating_point<Target>) {
     try {
-      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-      epoch_order(data, options, order);
+      EpochOrder const order = epoch_order(data, options);
       BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
       BatchSlot<In, Target> one;
       reader.allocate(one, 1, 1);
@@ -45846,7 +45974,7 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
         one.first = position;
         reader.prepare(one, order);
         reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
-        std::int64_t const index = order[static_cast<std::size_t>(position)];
+        std::int64_t const index = order[position];
         auto const x = std::span<In const>{one.x}.first(
             static_cast<std::size_t>(data.shape().elements(one.time)));
         std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");

@@ -15,6 +15,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
+#include <tandem/data/epoch_order.hpp>
 #include <tandem/data/loader_options.hpp>
 
 namespace tandem {
@@ -74,7 +75,7 @@ class BatchReader {
   using Target = typename D::Target;
   using Input = DataInput<D>;
   using Slot = BatchSlot<Scalar, Target>;
-  using Order = std::vector<std::int64_t>;
+  using Order = EpochOrder;
 
   /// @p data must live, unchanged, as long as this does.
   BatchReader(D const& data, bool augment, std::uint64_t seed, std::int64_t epoch)
@@ -128,7 +129,7 @@ class BatchReader {
       if (!goes_on(position)) {
         return false;
       }
-      std::int64_t const index = order[static_cast<std::size_t>(position)];
+      std::int64_t const index = order[position];
       if constexpr (PairDataset<D>) {
         read_pair(slot, i, index);
       } else {
@@ -217,7 +218,7 @@ class BatchReader {
               std::vector<std::int32_t>& lengths) const {
     int longest = 1;
     for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
-      int const length = length_of(order[static_cast<std::size_t>(slot.first) + i]);
+      int const length = length_of(order[slot.first + static_cast<std::int64_t>(i)]);
       if (length < 1 || length > most) {
         throw Error{"a dataset says that a sequence has " + std::to_string(length) +
                     " rows, but its shape allows 1 to " + std::to_string(most) +

@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/data/dataset.hpp>
+#include <tandem/data/epoch_order.hpp>
 #include <tandem/data/loader_options.hpp>
 #include <tandem/data/order.hpp>
 
@@ -110,25 +112,51 @@ void bucketed_order(std::span<std::int64_t> order, Bucket const& bucket, int buc
             order.begin() + static_cast<std::ptrdiff_t>(to));
 }
 
-/// Fills @p order with the order in which a Loader reads @p data: of (seed, epoch), and where there
-/// are buckets, of the batch.
-/// @pre order.size() is data.size()
+namespace detail {
+
+/// Whether an epoch over @p data is in length buckets.
 template <Dataset D>
-void epoch_order(D const& data, LoaderOptions const& options, std::span<std::int64_t> order) {
-  if (!options.shuffle) {
-    ascending_order(order);
-    return;
-  }
+[[nodiscard]] bool is_in_buckets(D const& data, LoaderOptions const& options) {
   if constexpr (BucketedDataset<D>) {
-    expects(data.buckets() >= 1, "a dataset's buckets() must be 1, for none, or more");
-    if (data.buckets() > 1) {
+    if (options.shuffle) {
+      expects(data.buckets() >= 1, "a dataset's buckets() must be 1, for none, or more");
+      return data.buckets() > 1;
+    }
+  }
+  return false;
+}
+
+}  // namespace detail
+
+/// Bytes of what epoch_order() gives: 8 a sample where that is a table, else none.
+template <Dataset D>
+[[nodiscard]] std::size_t epoch_order_bytes(D const& data, LoaderOptions const& options) {
+  bool const is_table = detail::is_in_buckets(data, options) ||
+                        (options.shuffle && data.size() <= EpochOrder::most_in_table);
+  return is_table ? static_cast<std::size_t>(data.size()) * sizeof(std::int64_t) : 0;
+}
+
+/// The order in which a Loader reads @p data: of (seed, epoch), and where there are buckets, of the
+/// batch. Up to EpochOrder::most_in_table samples it is shuffled_order(), of more a
+/// KeyedPermutation; in buckets, whose lengths must be sorted, bucketed_order().
+/// @throws std::bad_alloc
+template <Dataset D>
+[[nodiscard]] EpochOrder epoch_order(D const& data, LoaderOptions const& options) {
+  if (epoch_order_bytes(data, options) == 0) {
+    return options.shuffle ? EpochOrder{KeyedPermutation{data.size(), options.seed, options.epoch}}
+                           : EpochOrder{data.size()};
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
+  if constexpr (BucketedDataset<D>) {
+    if (detail::is_in_buckets(data, options)) {
       bucketed_order(
           order, [&](std::int64_t sample) { return detail::bucket_of_sample(data, sample); },
           data.buckets(), options.batch, options.seed, options.epoch);
-      return;
+      return EpochOrder{std::move(order)};
     }
   }
   shuffled_order(order, options.seed, options.epoch);
+  return EpochOrder{std::move(order)};
 }
 
 /// The share of the rows of an epoch's batches, of both inputs if there are two, that is padding;
@@ -136,29 +164,28 @@ void epoch_order(D const& data, LoaderOptions const& options, std::span<std::int
 template <Dataset D>
   requires SequenceDataset<D> || PairDataset<D>
 [[nodiscard]] double padding_share(D const& data, LoaderOptions const& options) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-  epoch_order(data, checked(options, data.size()), order);
+  EpochOrder const order = epoch_order(data, checked(options, data.size()));
   double rows = 0.0;
   double own = 0.0;
-  auto const count = [&](std::span<std::int64_t const> batch, int most, auto const& length_of) {
+  auto const count = [&](std::int64_t first, std::int64_t end, int most, auto const& length_of) {
     int longest = 1;
-    for (std::int64_t const sample : batch) {
-      int const length = length_of(sample);
+    for (std::int64_t position = first; position < end; ++position) {
+      int const length = length_of(order[position]);
       own += length;
       longest = std::max(longest, length);
     }
-    rows += detail::rows_of_batch(data, longest, most) * static_cast<double>(batch.size());
+    rows += detail::rows_of_batch(data, longest, most) * static_cast<double>(end - first);
   };
-  auto left = std::span<std::int64_t const>{order}.subspan(static_cast<std::size_t>(options.first));
-  auto const size = static_cast<std::size_t>(options.batch);
-  for (; left.size() >= size || (!left.empty() && !options.drop_last);) {
-    auto const batch = left.first(std::min(size, left.size()));
-    left = left.subspan(batch.size());
-    count(batch, data.shape()[0], [&](std::int64_t sample) { return data.length(sample); });
+  std::int64_t first = options.first;
+  for (std::int64_t left = data.size() - first;
+       left >= options.batch || (left > 0 && !options.drop_last); left = data.size() - first) {
+    std::int64_t const end = first + std::min<std::int64_t>(options.batch, left);
+    count(first, end, data.shape()[0], [&](std::int64_t sample) { return data.length(sample); });
     if constexpr (PairDataset<D>) {
-      count(batch, data.second_shape()[0],
+      count(first, end, data.second_shape()[0],
             [&](std::int64_t sample) { return data.second_length(sample); });
     }
+    first = end;
   }
   return rows > 0.0 ? 1.0 - own / rows : 0.0;
 }

@@ -69,8 +69,8 @@ class Loader {
 /// nothing else. Of several errors the one at the first position is thrown.
 ///
 /// Cost:   three batches of Scalar and Target (no larger than the dataset), or of their parts that
-///         options.parts asks for; an index for each
-///         sample of the dataset, and the threads; all by the constructor, nothing by next().
+///         options.parts asks for; up to 8 bytes a sample of the dataset for the order, see
+///         epoch_order_bytes(); and the threads; all by the constructor, nothing by next().
 /// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), first outside [0, size()], or
 ///                        threads outside [1, 256]
@@ -93,8 +93,7 @@ class Loader<D, Scalar> {
     for (int i = 0; i < options_.threads; ++i) {
       workers_.push_back(std::make_unique<Worker>(data, options_));
     }
-    allocate(static_cast<std::size_t>(data.size()));
-    epoch_order(data, options_, order_);
+    allocate(data);
     start();
   }
   Loader(D const&&, LoaderOptions) = delete;
@@ -143,15 +142,16 @@ class Loader<D, Scalar> {
   };
 
   template <class = void>
-  void allocate(std::size_t samples) {
+  void allocate(D const& data) {
+    auto const samples = static_cast<std::size_t>(data.size());
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
     auto const read = static_cast<std::size_t>(
         largest_part(static_cast<std::int64_t>(samples), static_cast<int>(batch)));
     std::size_t const bytes =
-        samples * sizeof(std::int64_t) + slots * read * workers_.front()->reader.sample_bytes();
+        epoch_order_bytes(data, options_) + slots * read * workers_.front()->reader.sample_bytes();
     detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
     try {
-      order_.resize(samples);
+      order_ = epoch_order(data, options_);
       for (Slot& slot : ring_) {
         workers_.front()->reader.allocate(slot, read, batch);
       }
@@ -288,7 +288,7 @@ class Loader<D, Scalar> {
   }
 
   LoaderOptions options_;
-  std::vector<std::int64_t> order_;
+  EpochOrder order_;
   Slot ring_[slots];
 
   std::mutex mutex_;  // guards what follows

@@ -5,16 +5,15 @@
 /// ReadWatch: which sample a thread of a Loader is at, and the sentence for one that never comes.
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <span>
 #include <string>
 #include <utility>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
+#include <tandem/data/epoch_order.hpp>
 
 namespace tandem {
 
@@ -32,7 +31,7 @@ class ReadWatch {
 
   /// Between two waits: reports a sample that has made the wait last longer than @p limit.
   /// @param order  indices of the dataset by position
-  void look(StallLimit const& limit, std::span<std::int64_t const> order) {
+  void look(StallLimit const& limit, EpochOrder const& order) {
     Clock::time_point const now = Clock::now();
     bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
     if (std::int64_t const here = position_.load(std::memory_order_relaxed);
@@ -49,15 +48,14 @@ class ReadWatch {
   using Clock = std::chrono::steady_clock;
 
   template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD static void report(StallLimit const& limit, std::span<std::int64_t const> order,
+  TANDEM_COLD static void report(StallLimit const& limit, EpochOrder const& order,
                                  std::int64_t position, Clock::duration without_progress) noexcept {
     auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
     std::string text;
     char const* message = "the dataset does not return from read(), and there is no memory left";
     try {
-      text = "the dataset does not return from read(" +
-             std::to_string(order[static_cast<std::size_t>(position)]) + "), sample " +
-             std::to_string(position) + " of the epoch: it has been there for " +
+      text = "the dataset does not return from read(" + std::to_string(order[position]) +
+             "), sample " + std::to_string(position) + " of the epoch: it has been there for " +
              std::to_string(idle.count()) + " ms, and the time-out is " +
              std::to_string(limit.timeout.count()) +
              " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "

@@ -11,7 +11,6 @@
 #include <exception>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <tandem/core/finite.hpp>
 #include <tandem/data/batch_reader.hpp>
@@ -63,8 +62,7 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
   using Target = typename D::Target;
   if constexpr (std::floating_point<In> || std::floating_point<Target>) {
     try {
-      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-      epoch_order(data, options, order);
+      EpochOrder const order = epoch_order(data, options);
       BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
       BatchSlot<In, Target> one;
       reader.allocate(one, 1, 1);
@@ -75,7 +73,7 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
         one.first = position;
         reader.prepare(one, order);
         reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
-        std::int64_t const index = order[static_cast<std::size_t>(position)];
+        std::int64_t const index = order[position];
         auto const x = std::span<In const>{one.x}.first(
             static_cast<std::size_t>(data.shape().elements(one.time)));
         std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");

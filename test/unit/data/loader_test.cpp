@@ -301,6 +301,42 @@ struct Sequences {
   }
 };
 
+/// More samples than an order is listed of, each of its index.
+struct Millions {
+  using Target = float;
+  [[nodiscard]] std::int64_t size() const { return tandem::EpochOrder::most_in_table + 3; }
+  [[nodiscard]] tandem::Shape shape() const { return tandem::vector_shape(1); }
+  [[nodiscard]] int targets() const { return 1; }
+  void read(std::int64_t index, std::span<float> x, std::span<float> /*y*/) const {
+    x[0] = static_cast<float>(index);  // exact: below 2^24
+  }
+};
+
+TEST_CASE("Loader reads each of many samples once, and goes on within an epoch") {
+  tandem::test::Watchdog const watchdog{"Loader of many samples"};
+  Millions const data;
+  constexpr int batch = 1 << 18;
+  auto const epoch = [&](std::int64_t first) {
+    std::vector<float> all;
+    Loader<Millions> loader{data, {.batch = batch, .seed = 9, .first = first}};
+    for (Loader<Millions>::BatchType own; loader.next(own);) {
+      all.insert(all.end(), own.x, own.x + own.size);
+    }
+    return all;
+  };
+  std::vector<float> all = epoch(0);
+  std::vector<float> const rest = epoch(3 * batch);
+  REQUIRE(all.size() == static_cast<std::size_t>(data.size()));
+  CHECK(std::equal(rest.begin(), rest.end(), all.begin() + 3 * batch, all.end()));
+  CHECK_FALSE(std::is_sorted(all.begin(), all.end()));
+  std::sort(all.begin(), all.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i] != static_cast<float>(i)) {
+      FAIL("sample " << i << " is missing, or there twice");
+    }
+  }
+}
+
 TEST_CASE("Loader of parts reads those of each batch, and knows the lengths of all") {
   tandem::test::Watchdog const watchdog{"Loader of parts"};
   struct Third {  // of a batch: less than one sample of some, nothing of others
