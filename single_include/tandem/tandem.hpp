@@ -207,18 +207,18 @@
 
 namespace tandem {
 
-/// Rows, along axis 0 of a parameter, that a pass over a microbatch may give a gradient: so many a
-/// sample and so many besides, none of them twice. None at all: its gradient is dense.
+/// Rows, along axis 0 of a parameter, that a step may give a gradient: so many a sample, and so
+/// many that are the same in each of its passes. None at all: its gradient is dense.
 struct RowsTouched {
   int of_sample = 0;  ///< as the T indices of an Embedding
-  int of_pass = 0;    ///< as what a sampled softmax draws once for all samples
+  int of_step = 0;    ///< as what a sampled softmax draws once for the global batch
 
-  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_pass > 0; }
+  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_step > 0; }
 
   /// Of @p passes over microbatches of @p batch samples, in a parameter of @p rows rows.
   [[nodiscard]] constexpr std::int64_t most(std::int64_t rows, std::int64_t batch,
                                             std::int64_t passes = 1) const {
-    return std::min(rows, passes * (of_pass + batch * of_sample));
+    return std::min(rows, of_step + passes * batch * of_sample);
   }
 
   friend constexpr bool operator==(RowsTouched const&, RowsTouched const&) = default;
@@ -14301,7 +14301,7 @@ struct RowGradientSize {
                             std::int64_t element_bytes) {
     std::int64_t const rows = parameter.shape[0];
     most = parameter.touched.most(rows, task.batch, task.microbatches);
-    all = std::min(rows, most * task.replicas);
+    all = parameter.touched.most(rows, task.batch, std::int64_t{task.microbatches} * task.replicas);
     width = static_cast<int>(parameter.shape.elements() / rows);
     limit = parameter.shape[0];
     block = gradient_rows_bytes(most, width, element_bytes);
@@ -14335,7 +14335,7 @@ class RowGradients {
       RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
       RowScratch const scratch{
           .keys = task.batch * Program::graph.parameter[p].parameter.touched.of_sample +
-                  Program::graph.parameter[p].parameter.touched.of_pass,
+                  Program::graph.parameter[p].parameter.touched.of_step,
           .most = size.most,
           .block = size.block,
           .limit = size.limit,
@@ -24329,9 +24329,11 @@ struct ConvTranspose2d<Out, Options...> {
 namespace tandem {
 
 /// Embedding<V, C, RowGradient>: the weight's gradient is the rows that the step's indices name, at
-/// most batch times T of V, in place of V rows: no memory of the size of the weight, and of the
-/// update nothing but these rows. Replicas gather each other's rows and add them in the order of a
-/// dense gradient, so that the numbers are the same, bit for bit.
+/// most batch times T of V, in place of V rows; Vocabulary<V, Sampled<S>, RowGradient>: weight's
+/// and bias's are those of the words that are drawn and of the targets, S and as many more. No
+/// memory of the size of the weight, and of the update nothing but these rows. Replicas gather each
+/// other's rows and add them in the order of a dense gradient, so that the numbers are the same,
+/// bit for bit.
 ///
 /// For optimizers that leave alone what has the gradient 0: Sgd without momentum, Adagrad, and own
 /// ones that say so, all without weight decay.
@@ -25686,7 +25688,8 @@ inline constexpr bool is_sampled = requires {
 }  // namespace detail
 
 template <class Option>
-concept VocabularyOption = std::same_as<Option, NoBias> || is_of_criterion<Option> ||
+concept VocabularyOption =
+    std::same_as<Option, NoBias> || is_of_criterion<Option> || std::same_as<Option, RowGradient> ||
     detail::is_smoothing<Option> || detail::is_chunked<Option> || detail::is_sampled<Option> ||
     detail::is_shares<Option> || InitOption<Option> || BiasInitOption<Option>;
 
@@ -25741,6 +25744,10 @@ inline constexpr bool samples_are_not_smoothed = gather_vocabulary_options<Optio
                                                  gather_vocabulary_options<Options...>().smoothing
                                                      == 0.0;
 
+template <class... Options>
+inline constexpr bool rows_are_sampled =
+    !has_row_gradient<Options...>() || gather_vocabulary_options<Options...>().sampled > 0;
+
 template <int V, class... Options>
 struct VocabularyIsSound {
   static constexpr bool value = true;
@@ -25748,14 +25755,17 @@ struct VocabularyIsSound {
   static constexpr bool fit = samples_fit<V, Options...>;
   static_assert(known,
                 "Vocabulary<V, Options...>: give a positive number of words; options are NoBias, "
-                "Shares<W>, Smoothing<Percent<10>>, Sampled<Words>, Chunked<Rows>, PerToken or "
-                "PerSample, and initial values such as InitNormal<2, 100> or "
+                "Shares<W>, Smoothing<Percent<10>>, Sampled<Words>, RowGradient, Chunked<Rows>, "
+                "PerToken or PerSample, and initial values such as InitNormal<2, 100> or "
                 "InitBias<InitUniform<1, 10>>");
   static_assert(!known || fit,
                 "Vocabulary<V, Sampled<Words>>: a sample has each word once, so at most V of them");
   static_assert(!known || !fit || samples_are_not_smoothed<Options...>,
                 "Vocabulary<V, Sampled<Words>, Smoothing<...>>: a sample cannot be smoothed over "
                 "words that it does not have; leave one of the two options out");
+  static_assert(!known || rows_are_sampled<Options...>,
+                "Vocabulary<V, RowGradient>: a softmax over all words gives each of them a "
+                "gradient; add Sampled<Words>, or leave RowGradient out");
 };
 
 }  // namespace detail
@@ -25769,7 +25779,8 @@ struct VocabularyIsSound {
 /// Saves:  the gradient over the logits, B T V elements; Sampled<S> B T (S + 1); with Chunked
 ///         nothing but a view of x.
 /// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
-///         Sampled<S> (S + 1) C, and writes the V C elements of the weight's gradient. Where all
+///         Sampled<S> (S + 1) C, and writes the V C elements of the weight's gradient, with
+///         RowGradient only those of its words and of the targets. Where all
 ///         words are wanted, it takes as many rows at a time as have the memory of those logits, 64
 ///         or more.
 /// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0,
@@ -25785,7 +25796,7 @@ struct Vocabulary {
 
 template <int V, class... Options>
   requires(detail::vocabulary_is_known<V, Options...>&& detail::samples_fit<V, Options...>&&
-               detail::samples_are_not_smoothed<Options...>)
+               detail::samples_are_not_smoothed<Options...>&& detail::rows_are_sampled<Options...>)
 struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   using layer = Vocabulary;
   using Divisor = typename detail::DivisorOf<Options...>::type;
@@ -25795,6 +25806,7 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   static constexpr detail::VocabularyOptions options =
       detail::gather_vocabulary_options<Options...>();
   static constexpr bool bias = options.bias;
+  static constexpr bool by_rows = has_row_gradient<Options...>();
 
   static constexpr Fault fault(Shape in) {
     return in.rank == 2 && in.timed ? Fault::none : Fault::not_timed;
@@ -25802,11 +25814,16 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], 3); }
   static constexpr Parameters parameters(Shape in) {
     Init const usual = Init::uniform_fan_in(in[1]);
-    Parameter const weight{"weight", {2, {V, in[1]}}, detail::init_of<Options...>(usual)};
+    Parameter weight{"weight", {2, {V, in[1]}}, detail::init_of<Options...>(usual)};
+    if (by_rows) {  // the sample's, and each row's target
+      weight.touched = {.of_sample = in[0], .of_step = options.sampled};
+    }
     if constexpr (bias) {
       bool const given = (InitOption<Options> || ...);
       Init const law = detail::bias_init_of<Options...>(given ? Init::constant(0.0F) : usual);
-      return Parameters{weight, Parameter{"bias", vector_shape(V), law}};
+      Parameter of_bias{"bias", vector_shape(V), law};
+      of_bias.touched = weight.touched;
+      return Parameters{weight, of_bias};
     } else {
       return Parameters{weight};
     }
@@ -35013,6 +35030,55 @@ TANDEM_NOINLINE void add_target_input_gradient(Team& team, std::int64_t rows, in
   });
 }
 
+namespace detail {
+
+/// Adds a sample's gradient to the rows of its words, and of each target what its row wants.
+///
+/// @param row_of   row_of(i): where the gradient of word i of the sample stands, and behind those
+///                 row_of(S + r) of the target of row r
+/// @param bias_of  likewise, of the biases; null where there are none
+template <class T, class P, class RowOf, class BiasOf>
+void add_sample(Team& team, std::int64_t count, std::int64_t rows, int channels, P const* drows,
+                P const* dbias, T const* x, T const* dlogits, std::int32_t const* targets,
+                RowOf const& row_of, BiasOf const& bias_of) {
+  constexpr std::int64_t block = 64;
+  std::int64_t const asked = targets != nullptr ? rows : 0;
+  team.parallel_for((channels + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
+    std::int64_t const first = begin * block;
+    std::int64_t const last = std::min<std::int64_t>(end * block, channels);
+    for (std::int64_t s = 0; s < count; ++s) {
+      P* const to = row_of(s);
+      P const* const from = drows + s * channels;
+      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(to + c) + some.load(from + c));
+      });
+    }
+    for (std::int64_t r = 0; r < asked; ++r) {
+      if (targets[r] < 0) {
+        continue;
+      }
+      P* const to = row_of(count + r);
+      T const* const in = x + r * channels;
+      auto const factor = wide<T>(static_cast<P>(dlogits[r * (count + 1) + count]));
+      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(to + c) + factor * some.load(in + c));
+      });
+    }
+  });
+  if constexpr (!std::is_null_pointer_v<BiasOf>) {
+    for (std::int64_t s = 0; s < count; ++s) {
+      *bias_of(s) += dbias[s];
+    }
+    for (std::int64_t r = 0; r < asked; ++r) {
+      if (targets[r] >= 0) {
+        *bias_of(count + r) += static_cast<P>(dlogits[r * (count + 1) + count]);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
 /// dtable = [+=] 0 but for the rows of the sample and of the targets; the bias likewise.
 ///
 /// Shapes: drows (S + 1, C) and dbias_of (S + 1), whose last row is nothing; x (rows, C), dlogits
@@ -35026,49 +35092,80 @@ TANDEM_NOINLINE void spread_sample(Team& team, LogUniformSample const& sample, i
                                    P const* dbias_of, T const* x, T const* dlogits,
                                    std::int32_t const* targets, P* dtable, P* dbias,
                                    bool accumulate) {
-  constexpr std::int64_t block = 64;
   std::span<std::int32_t const> const words = sample.classes();
   auto const count = static_cast<std::int64_t>(words.size());
   if (!accumulate) {
     for_wide<T>(team, std::int64_t{vocabulary} * channels,
                 [=](std::int64_t i, auto some) { some.store(dtable + i, wide<T>(0)); });
   }
-  team.parallel_for((channels + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
-    std::int64_t const first = begin * block;
-    std::int64_t const last = std::min<std::int64_t>(end * block, channels);
-    for (std::int64_t s = 0; s < count; ++s) {
-      P* const to = dtable + std::int64_t{words[static_cast<std::size_t>(s)]} * channels;
-      P const* const from = drows + s * channels;
-      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
-        some.store(to + c, some.load(to + c) + some.load(from + c));
-      });
-    }
-    for (std::int64_t r = 0; r < rows && targets != nullptr; ++r) {
-      if (targets[r] < 0) {
-        continue;
-      }
-      P* const to = dtable + std::int64_t{targets[r]} * channels;
-      T const* const in = x + r * channels;
-      auto const factor = wide<T>(static_cast<P>(dlogits[r * (count + 1) + count]));
-      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
-        some.store(to + c, some.load(to + c) + factor * some.load(in + c));
-      });
-    }
-  });
+  auto const word = [=](std::int64_t i) -> std::int64_t {
+    return i < count ? words[static_cast<std::size_t>(i)] : targets[i - count];
+  };
+  auto const row_of = [=](std::int64_t i) { return dtable + word(i) * channels; };
   if (dbias == nullptr) {
+    detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                       nullptr);
     return;
   }
   if (!accumulate) {
     std::fill_n(dbias, vocabulary, P{0});
   }
-  for (std::int64_t s = 0; s < count; ++s) {
-    dbias[words[static_cast<std::size_t>(s)]] += dbias_of[s];
+  detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                     [=](std::int64_t i) { return dbias + word(i); });
+}
+
+/// Numbers of scratch of spread_sample_rows.
+constexpr std::int64_t sample_rows_scratch(int sampled, std::int64_t rows) {
+  return 6 * (sampled + rows);
+}
+
+/// The same as GradientRows, of the words of the sample and of the targets: spread_sample's bits.
+///
+/// Shapes: dtable of width C, dbias of width 1 or without values.
+/// Cost:   reads and writes (S + rows) C elements; one thread sorts S + rows numbers before.
+///         Nothing is of the size of the table.
+/// @pre    scratch has sample_rows_scratch(S, rows) numbers
+template <class T, class P>
+TANDEM_NOINLINE void spread_sample_rows(Team& team, LogUniformSample const& sample, int vocabulary,
+                                        std::int64_t rows, int channels, P const* drows,
+                                        P const* dbias_of, T const* x, T const* dlogits,
+                                        std::int32_t const* targets, GradientRows<P> const& dtable,
+                                        GradientRows<P> const& dbias, bool accumulate,
+                                        std::int32_t* scratch) {
+  std::span<std::int32_t const> const words = sample.classes();
+  auto const count = static_cast<std::int64_t>(words.size());
+  std::int64_t const all = count + (targets != nullptr ? rows : 0);
+  std::int32_t* const word = scratch;          // of each item: a word of the sample, a target
+  std::int32_t* const number = scratch + all;  // of each row
+  std::int32_t* const place = scratch + 2 * all;
+  std::int32_t* const place_of = scratch + 3 * all;  // of each item
+  std::copy(words.begin(), words.end(), word);
+  for (std::int64_t i = count; i < all; ++i) {
+    std::int32_t const target = targets[i - count];
+    word[i] = target < 0 ? words.front() : target;  // none: no row is opened for it, nor written
   }
-  for (std::int64_t r = 0; r < rows && targets != nullptr; ++r) {
-    if (targets[r] >= 0) {
-      dbias[targets[r]] += static_cast<P>(dlogits[r * (count + 1) + count]);
+  std::int32_t const* const order =
+      detail::sort_by_index(all, vocabulary, word, scratch + 4 * all, scratch + 5 * all);
+  std::int64_t unique = 0;
+  for (std::int64_t i = 0; i < all; ++i) {
+    if (i == 0 || word[order[i]] != number[unique - 1]) {
+      number[unique++] = word[order[i]];
     }
+    place_of[order[i]] = static_cast<std::int32_t>(unique - 1);
   }
+  auto const open = [&](GradientRows<P> const& gradient) {
+    open_rows(gradient, unique, number, place, accumulate);
+  };
+  open(dtable);
+  auto const row_of = [=](std::int64_t i) { return dtable.values_of(place[place_of[i]]); };
+  if (dbias.value == nullptr) {
+    detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                       nullptr);
+    return;
+  }
+  open(dbias);  // rows of both have the same numbers, and so the same places
+  detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                     [=](std::int64_t i) { return dbias.values_of(place[place_of[i]]); });
 }
 
 }  // namespace tandem::host
@@ -35370,20 +35467,23 @@ namespace host {
 template <class T, class P, class Linear>
 class SampledLinear {
  public:
-  /// @param setup  of the Linear<S + 1>
-  SampledLinear(OpSetup const& setup, int vocabulary, bool bias)
+  /// @param setup    of the Linear<S + 1>
+  /// @param by_rows  the gradients of weight and bias are GradientRows
+  SampledLinear(OpSetup const& setup, int vocabulary, bool bias, bool by_rows)
       : vocabulary_{vocabulary},
         channels_{setup.node.in[0]},
         sampled_{setup.node.out[0] - 1},
         layer_{static_cast<std::uint32_t>(setup.index)},
         bias_{bias},
+        by_rows_{by_rows},
         linear_{setup},
         linear_scratch_{rounded(linear_.needs().scratch_bytes)},
         sample_{vocabulary, sampled_},
         columns_(static_cast<std::size_t>(std::max(setup.batch, 1))) {}
 
   [[nodiscard]] OpNeeds needs() const {
-    return {.input = true, .scratch_bytes = linear_scratch_ + rows_bytes() + bias_bytes()};
+    return {.input = true,
+            .scratch_bytes = linear_scratch_ + rows_bytes() + bias_bytes() + numbers_bytes()};
   }
 
   /// Of the rows of the last forward().
@@ -35410,9 +35510,15 @@ class SampledLinear {
     Pass<Device> overwriting = p;
     overwriting.accumulate = false;
     linear_.weight_gradient(of_sample, overwriting);
-    spread_sample(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0], gradient[1],
-                  o.x[0], o.dy, p.targets, o.gradient[0], bias_ ? o.gradient[1] : nullptr,
-                  p.accumulate);
+    if (by_rows_) {
+      spread_sample_rows(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
+                         gradient[1], o.x[0], o.dy, p.targets, o.rows[0],
+                         bias_ ? o.rows[1] : GradientRows<P>{}, p.accumulate, numbers(p.device));
+    } else {
+      spread_sample(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
+                    gradient[1], o.x[0], o.dy, p.targets, o.gradient[0],
+                    bias_ ? o.gradient[1] : nullptr, p.accumulate);
+    }
   }
 
  private:
@@ -35424,12 +35530,21 @@ class SampledLinear {
   [[nodiscard]] std::int64_t bias_bytes() const {
     return rounded((std::int64_t{sampled_} + 1) * static_cast<std::int64_t>(sizeof(P)));
   }
+  [[nodiscard]] std::int64_t numbers_bytes() const {
+    return by_rows_ ? sample_rows_scratch(sampled_, static_cast<std::int64_t>(columns_.size())) *
+                          static_cast<std::int64_t>(sizeof(std::int32_t))
+                    : 0;
+  }
   template <class E>
   [[nodiscard]] E* rows(Device& device) const {
     return reinterpret_cast<E*>(device.scratch + linear_scratch_);
   }
   [[nodiscard]] P* bias_of(Device& device) const {
     return reinterpret_cast<P*>(device.scratch + linear_scratch_ + rows_bytes());
+  }
+  [[nodiscard]] std::int32_t* numbers(Device& device) const {
+    return reinterpret_cast<std::int32_t*>(device.scratch + linear_scratch_ + rows_bytes() +
+                                           bias_bytes());
   }
   [[nodiscard]] P const* bias(Operands<T, P> const& o) const {
     return bias_ ? o.parameter[1] : nullptr;
@@ -35460,6 +35575,7 @@ class SampledLinear {
   int sampled_;
   std::uint32_t layer_;
   bool bias_;
+  bool by_rows_;
   Linear linear_;
   std::int64_t linear_scratch_;
   LogUniformSample sample_;
@@ -35474,8 +35590,9 @@ class SampledLinear {
 template <class T, class P, class Linear, class Whole, class Rows>
 class SampledVocabularyOp {
  public:
-  SampledVocabularyOp(OpSetup const& setup, int words, int sampled, bool bias, int chunk_rows)
-      : sampled_{setup, sampled + 1, 0.0, chunk_rows, words, bias},
+  SampledVocabularyOp(OpSetup const& setup, int words, int sampled, bool bias, bool by_rows,
+                      int chunk_rows)
+      : sampled_{setup, sampled + 1, 0.0, chunk_rows, words, bias, by_rows},
         whole_{setup, words, 0.0, chunk_rows > 0 ? chunk_rows : rows_of(setup, words, sampled)} {}
 
   [[nodiscard]] OpNeeds needs() const {
@@ -35552,7 +35669,8 @@ struct Op<Vocabulary<V, Options...>, BasicHost<Portable, Precision>>
           host::VocabularyByRow> {
   using L = Vocabulary<V, Options...>;
   explicit Op(OpSetup const& setup)
-      : Op::SampledVocabularyOp{setup, V, L::options.sampled, L::bias, L::options.chunk_rows} {}
+      : Op::SampledVocabularyOp{setup,   V,          L::options.sampled,
+                                L::bias, L::by_rows, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem
@@ -59716,7 +59834,8 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
           host::channels_last::VocabularyInVectors> {
   using L = Vocabulary<V, Options...>;
   explicit Op(OpSetup const& setup)
-      : Op::SampledVocabularyOp{setup, V, L::options.sampled, L::bias, L::options.chunk_rows} {}
+      : Op::SampledVocabularyOp{setup,   V,          L::options.sampled,
+                                L::bias, L::by_rows, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem

@@ -13,18 +13,18 @@
 
 namespace tandem {
 
-/// Rows, along axis 0 of a parameter, that a pass over a microbatch may give a gradient: so many a
-/// sample and so many besides, none of them twice. None at all: its gradient is dense.
+/// Rows, along axis 0 of a parameter, that a step may give a gradient: so many a sample, and so
+/// many that are the same in each of its passes. None at all: its gradient is dense.
 struct RowsTouched {
   int of_sample = 0;  ///< as the T indices of an Embedding
-  int of_pass = 0;    ///< as what a sampled softmax draws once for all samples
+  int of_step = 0;    ///< as what a sampled softmax draws once for the global batch
 
-  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_pass > 0; }
+  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_step > 0; }
 
   /// Of @p passes over microbatches of @p batch samples, in a parameter of @p rows rows.
   [[nodiscard]] constexpr std::int64_t most(std::int64_t rows, std::int64_t batch,
                                             std::int64_t passes = 1) const {
-    return std::min(rows, passes * (of_pass + batch * of_sample));
+    return std::min(rows, of_step + passes * batch * of_sample);
   }
 
   friend constexpr bool operator==(RowsTouched const&, RowsTouched const&) = default;

@@ -10,9 +10,11 @@
 namespace tandem {
 
 /// Embedding<V, C, RowGradient>: the weight's gradient is the rows that the step's indices name, at
-/// most batch times T of V, in place of V rows: no memory of the size of the weight, and of the
-/// update nothing but these rows. Replicas gather each other's rows and add them in the order of a
-/// dense gradient, so that the numbers are the same, bit for bit.
+/// most batch times T of V, in place of V rows; Vocabulary<V, Sampled<S>, RowGradient>: weight's
+/// and bias's are those of the words that are drawn and of the targets, S and as many more. No
+/// memory of the size of the weight, and of the update nothing but these rows. Replicas gather each
+/// other's rows and add them in the order of a dense gradient, so that the numbers are the same,
+/// bit for bit.
 ///
 /// For optimizers that leave alone what has the gradient 0: Sgd without momentum, Adagrad, and own
 /// ones that say so, all without weight decay.

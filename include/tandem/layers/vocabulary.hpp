@@ -15,6 +15,7 @@
 #include <tandem/layers/init_options.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/options.hpp>
+#include <tandem/layers/row_gradient.hpp>
 
 namespace tandem {
 
@@ -60,7 +61,8 @@ inline constexpr bool is_sampled = requires {
 }  // namespace detail
 
 template <class Option>
-concept VocabularyOption = std::same_as<Option, NoBias> || is_of_criterion<Option> ||
+concept VocabularyOption =
+    std::same_as<Option, NoBias> || is_of_criterion<Option> || std::same_as<Option, RowGradient> ||
     detail::is_smoothing<Option> || detail::is_chunked<Option> || detail::is_sampled<Option> ||
     detail::is_shares<Option> || InitOption<Option> || BiasInitOption<Option>;
 
@@ -115,6 +117,10 @@ inline constexpr bool samples_are_not_smoothed = gather_vocabulary_options<Optio
                                                  gather_vocabulary_options<Options...>().smoothing
                                                      == 0.0;
 
+template <class... Options>
+inline constexpr bool rows_are_sampled =
+    !has_row_gradient<Options...>() || gather_vocabulary_options<Options...>().sampled > 0;
+
 template <int V, class... Options>
 struct VocabularyIsSound {
   static constexpr bool value = true;
@@ -122,14 +128,17 @@ struct VocabularyIsSound {
   static constexpr bool fit = samples_fit<V, Options...>;
   static_assert(known,
                 "Vocabulary<V, Options...>: give a positive number of words; options are NoBias, "
-                "Shares<W>, Smoothing<Percent<10>>, Sampled<Words>, Chunked<Rows>, PerToken or "
-                "PerSample, and initial values such as InitNormal<2, 100> or "
+                "Shares<W>, Smoothing<Percent<10>>, Sampled<Words>, RowGradient, Chunked<Rows>, "
+                "PerToken or PerSample, and initial values such as InitNormal<2, 100> or "
                 "InitBias<InitUniform<1, 10>>");
   static_assert(!known || fit,
                 "Vocabulary<V, Sampled<Words>>: a sample has each word once, so at most V of them");
   static_assert(!known || !fit || samples_are_not_smoothed<Options...>,
                 "Vocabulary<V, Sampled<Words>, Smoothing<...>>: a sample cannot be smoothed over "
                 "words that it does not have; leave one of the two options out");
+  static_assert(!known || rows_are_sampled<Options...>,
+                "Vocabulary<V, RowGradient>: a softmax over all words gives each of them a "
+                "gradient; add Sampled<Words>, or leave RowGradient out");
 };
 
 }  // namespace detail
@@ -143,7 +152,8 @@ struct VocabularyIsSound {
 /// Saves:  the gradient over the logits, B T V elements; Sampled<S> B T (S + 1); with Chunked
 ///         nothing but a view of x.
 /// Cost:   V C multiply-accumulates a row, each of three passes; Chunked five instead of three.
-///         Sampled<S> (S + 1) C, and writes the V C elements of the weight's gradient. Where all
+///         Sampled<S> (S + 1) C, and writes the V C elements of the weight's gradient, with
+///         RowGradient only those of its words and of the targets. Where all
 ///         words are wanted, it takes as many rows at a time as have the memory of those logits, 64
 ///         or more.
 /// Init:   uniform in ±1/sqrt(C), as PyTorch's Linear; with a law of the weight's the bias is 0,
@@ -159,7 +169,7 @@ struct Vocabulary {
 
 template <int V, class... Options>
   requires(detail::vocabulary_is_known<V, Options...>&& detail::samples_fit<V, Options...>&&
-               detail::samples_are_not_smoothed<Options...>)
+               detail::samples_are_not_smoothed<Options...>&& detail::rows_are_sampled<Options...>)
 struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   using layer = Vocabulary;
   using Divisor = typename detail::DivisorOf<Options...>::type;
@@ -169,6 +179,7 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   static constexpr detail::VocabularyOptions options =
       detail::gather_vocabulary_options<Options...>();
   static constexpr bool bias = options.bias;
+  static constexpr bool by_rows = has_row_gradient<Options...>();
 
   static constexpr Fault fault(Shape in) {
     return in.rank == 2 && in.timed ? Fault::none : Fault::not_timed;
@@ -176,11 +187,16 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], 3); }
   static constexpr Parameters parameters(Shape in) {
     Init const usual = Init::uniform_fan_in(in[1]);
-    Parameter const weight{"weight", {2, {V, in[1]}}, detail::init_of<Options...>(usual)};
+    Parameter weight{"weight", {2, {V, in[1]}}, detail::init_of<Options...>(usual)};
+    if (by_rows) {  // the sample's, and each row's target
+      weight.touched = {.of_sample = in[0], .of_step = options.sampled};
+    }
     if constexpr (bias) {
       bool const given = (InitOption<Options> || ...);
       Init const law = detail::bias_init_of<Options...>(given ? Init::constant(0.0F) : usual);
-      return Parameters{weight, Parameter{"bias", vector_shape(V), law}};
+      Parameter of_bias{"bias", vector_shape(V), law};
+      of_bias.touched = weight.touched;
+      return Parameters{weight, of_bias};
     } else {
       return Parameters{weight};
     }

@@ -21,8 +21,9 @@ using namespace tandem;
 using test::Team;
 
 static_assert(RowsTouched{.of_sample = 20}.most(200'000, 64, 2) == 2560);
-static_assert(RowsTouched{.of_sample = 20, .of_pass = 100}.most(1500, 64) == 1380);
-static_assert(RowsTouched{.of_sample = 20, .of_pass = 100}.most(1300, 64) == 1300);
+static_assert(RowsTouched{.of_sample = 20, .of_step = 100}.most(1500, 64) == 1380);
+static_assert(RowsTouched{.of_sample = 20, .of_step = 100}.most(1300, 64) == 1300);
+static_assert(RowsTouched{.of_sample = 20, .of_step = 100}.most(9000, 64, 3) == 3940);
 static_assert(!RowsTouched{}.sparse());
 static_assert(row_gradient_is_cheaper(200'000, 1280, 2) && !row_gradient_is_cheaper(50, 49, 1));
 static_assert(row_gradient_is_cheaper(8, 1, 4) && !row_gradient_is_cheaper(8, 3, 4));

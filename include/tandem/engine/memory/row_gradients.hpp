@@ -32,7 +32,7 @@ class RowGradients {
       RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
       RowScratch const scratch{
           .keys = task.batch * Program::graph.parameter[p].parameter.touched.of_sample +
-                  Program::graph.parameter[p].parameter.touched.of_pass,
+                  Program::graph.parameter[p].parameter.touched.of_step,
           .most = size.most,
           .block = size.block,
           .limit = size.limit,

@@ -10,9 +10,12 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/log_uniform_sample.hpp>
+#include <tandem/kernels/host/gradient_rows.hpp>
 #include <tandem/kernels/host/wide.hpp>
 #include <tandem/runtime/host/team.hpp>
 
@@ -106,6 +109,55 @@ TANDEM_NOINLINE void add_target_input_gradient(Team& team, std::int64_t rows, in
   });
 }
 
+namespace detail {
+
+/// Adds a sample's gradient to the rows of its words, and of each target what its row wants.
+///
+/// @param row_of   row_of(i): where the gradient of word i of the sample stands, and behind those
+///                 row_of(S + r) of the target of row r
+/// @param bias_of  likewise, of the biases; null where there are none
+template <class T, class P, class RowOf, class BiasOf>
+void add_sample(Team& team, std::int64_t count, std::int64_t rows, int channels, P const* drows,
+                P const* dbias, T const* x, T const* dlogits, std::int32_t const* targets,
+                RowOf const& row_of, BiasOf const& bias_of) {
+  constexpr std::int64_t block = 64;
+  std::int64_t const asked = targets != nullptr ? rows : 0;
+  team.parallel_for((channels + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
+    std::int64_t const first = begin * block;
+    std::int64_t const last = std::min<std::int64_t>(end * block, channels);
+    for (std::int64_t s = 0; s < count; ++s) {
+      P* const to = row_of(s);
+      P const* const from = drows + s * channels;
+      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(to + c) + some.load(from + c));
+      });
+    }
+    for (std::int64_t r = 0; r < asked; ++r) {
+      if (targets[r] < 0) {
+        continue;
+      }
+      P* const to = row_of(count + r);
+      T const* const in = x + r * channels;
+      auto const factor = wide<T>(static_cast<P>(dlogits[r * (count + 1) + count]));
+      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
+        some.store(to + c, some.load(to + c) + factor * some.load(in + c));
+      });
+    }
+  });
+  if constexpr (!std::is_null_pointer_v<BiasOf>) {
+    for (std::int64_t s = 0; s < count; ++s) {
+      *bias_of(s) += dbias[s];
+    }
+    for (std::int64_t r = 0; r < asked; ++r) {
+      if (targets[r] >= 0) {
+        *bias_of(count + r) += static_cast<P>(dlogits[r * (count + 1) + count]);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
 /// dtable = [+=] 0 but for the rows of the sample and of the targets; the bias likewise.
 ///
 /// Shapes: drows (S + 1, C) and dbias_of (S + 1), whose last row is nothing; x (rows, C), dlogits
@@ -119,49 +171,80 @@ TANDEM_NOINLINE void spread_sample(Team& team, LogUniformSample const& sample, i
                                    P const* dbias_of, T const* x, T const* dlogits,
                                    std::int32_t const* targets, P* dtable, P* dbias,
                                    bool accumulate) {
-  constexpr std::int64_t block = 64;
   std::span<std::int32_t const> const words = sample.classes();
   auto const count = static_cast<std::int64_t>(words.size());
   if (!accumulate) {
     for_wide<T>(team, std::int64_t{vocabulary} * channels,
                 [=](std::int64_t i, auto some) { some.store(dtable + i, wide<T>(0)); });
   }
-  team.parallel_for((channels + block - 1) / block, [=](std::int64_t begin, std::int64_t end) {
-    std::int64_t const first = begin * block;
-    std::int64_t const last = std::min<std::int64_t>(end * block, channels);
-    for (std::int64_t s = 0; s < count; ++s) {
-      P* const to = dtable + std::int64_t{words[static_cast<std::size_t>(s)]} * channels;
-      P const* const from = drows + s * channels;
-      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
-        some.store(to + c, some.load(to + c) + some.load(from + c));
-      });
-    }
-    for (std::int64_t r = 0; r < rows && targets != nullptr; ++r) {
-      if (targets[r] < 0) {
-        continue;
-      }
-      P* const to = dtable + std::int64_t{targets[r]} * channels;
-      T const* const in = x + r * channels;
-      auto const factor = wide<T>(static_cast<P>(dlogits[r * (count + 1) + count]));
-      for_wide<T>(first, last, [=](std::int64_t c, auto some) {
-        some.store(to + c, some.load(to + c) + factor * some.load(in + c));
-      });
-    }
-  });
+  auto const word = [=](std::int64_t i) -> std::int64_t {
+    return i < count ? words[static_cast<std::size_t>(i)] : targets[i - count];
+  };
+  auto const row_of = [=](std::int64_t i) { return dtable + word(i) * channels; };
   if (dbias == nullptr) {
+    detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                       nullptr);
     return;
   }
   if (!accumulate) {
     std::fill_n(dbias, vocabulary, P{0});
   }
-  for (std::int64_t s = 0; s < count; ++s) {
-    dbias[words[static_cast<std::size_t>(s)]] += dbias_of[s];
+  detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                     [=](std::int64_t i) { return dbias + word(i); });
+}
+
+/// Numbers of scratch of spread_sample_rows.
+constexpr std::int64_t sample_rows_scratch(int sampled, std::int64_t rows) {
+  return 6 * (sampled + rows);
+}
+
+/// The same as GradientRows, of the words of the sample and of the targets: spread_sample's bits.
+///
+/// Shapes: dtable of width C, dbias of width 1 or without values.
+/// Cost:   reads and writes (S + rows) C elements; one thread sorts S + rows numbers before.
+///         Nothing is of the size of the table.
+/// @pre    scratch has sample_rows_scratch(S, rows) numbers
+template <class T, class P>
+TANDEM_NOINLINE void spread_sample_rows(Team& team, LogUniformSample const& sample, int vocabulary,
+                                        std::int64_t rows, int channels, P const* drows,
+                                        P const* dbias_of, T const* x, T const* dlogits,
+                                        std::int32_t const* targets, GradientRows<P> const& dtable,
+                                        GradientRows<P> const& dbias, bool accumulate,
+                                        std::int32_t* scratch) {
+  std::span<std::int32_t const> const words = sample.classes();
+  auto const count = static_cast<std::int64_t>(words.size());
+  std::int64_t const all = count + (targets != nullptr ? rows : 0);
+  std::int32_t* const word = scratch;          // of each item: a word of the sample, a target
+  std::int32_t* const number = scratch + all;  // of each row
+  std::int32_t* const place = scratch + 2 * all;
+  std::int32_t* const place_of = scratch + 3 * all;  // of each item
+  std::copy(words.begin(), words.end(), word);
+  for (std::int64_t i = count; i < all; ++i) {
+    std::int32_t const target = targets[i - count];
+    word[i] = target < 0 ? words.front() : target;  // none: no row is opened for it, nor written
   }
-  for (std::int64_t r = 0; r < rows && targets != nullptr; ++r) {
-    if (targets[r] >= 0) {
-      dbias[targets[r]] += static_cast<P>(dlogits[r * (count + 1) + count]);
+  std::int32_t const* const order =
+      detail::sort_by_index(all, vocabulary, word, scratch + 4 * all, scratch + 5 * all);
+  std::int64_t unique = 0;
+  for (std::int64_t i = 0; i < all; ++i) {
+    if (i == 0 || word[order[i]] != number[unique - 1]) {
+      number[unique++] = word[order[i]];
     }
+    place_of[order[i]] = static_cast<std::int32_t>(unique - 1);
   }
+  auto const open = [&](GradientRows<P> const& gradient) {
+    open_rows(gradient, unique, number, place, accumulate);
+  };
+  open(dtable);
+  auto const row_of = [=](std::int64_t i) { return dtable.values_of(place[place_of[i]]); };
+  if (dbias.value == nullptr) {
+    detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                       nullptr);
+    return;
+  }
+  open(dbias);  // rows of both have the same numbers, and so the same places
+  detail::add_sample(team, count, rows, channels, drows, dbias_of, x, dlogits, targets, row_of,
+                     [=](std::int64_t i) { return dbias.values_of(place[place_of[i]]); });
 }
 
 }  // namespace tandem::host

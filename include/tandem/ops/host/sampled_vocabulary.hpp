@@ -29,20 +29,23 @@ namespace host {
 template <class T, class P, class Linear>
 class SampledLinear {
  public:
-  /// @param setup  of the Linear<S + 1>
-  SampledLinear(OpSetup const& setup, int vocabulary, bool bias)
+  /// @param setup    of the Linear<S + 1>
+  /// @param by_rows  the gradients of weight and bias are GradientRows
+  SampledLinear(OpSetup const& setup, int vocabulary, bool bias, bool by_rows)
       : vocabulary_{vocabulary},
         channels_{setup.node.in[0]},
         sampled_{setup.node.out[0] - 1},
         layer_{static_cast<std::uint32_t>(setup.index)},
         bias_{bias},
+        by_rows_{by_rows},
         linear_{setup},
         linear_scratch_{rounded(linear_.needs().scratch_bytes)},
         sample_{vocabulary, sampled_},
         columns_(static_cast<std::size_t>(std::max(setup.batch, 1))) {}
 
   [[nodiscard]] OpNeeds needs() const {
-    return {.input = true, .scratch_bytes = linear_scratch_ + rows_bytes() + bias_bytes()};
+    return {.input = true,
+            .scratch_bytes = linear_scratch_ + rows_bytes() + bias_bytes() + numbers_bytes()};
   }
 
   /// Of the rows of the last forward().
@@ -69,9 +72,15 @@ class SampledLinear {
     Pass<Device> overwriting = p;
     overwriting.accumulate = false;
     linear_.weight_gradient(of_sample, overwriting);
-    spread_sample(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0], gradient[1],
-                  o.x[0], o.dy, p.targets, o.gradient[0], bias_ ? o.gradient[1] : nullptr,
-                  p.accumulate);
+    if (by_rows_) {
+      spread_sample_rows(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
+                         gradient[1], o.x[0], o.dy, p.targets, o.rows[0],
+                         bias_ ? o.rows[1] : GradientRows<P>{}, p.accumulate, numbers(p.device));
+    } else {
+      spread_sample(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
+                    gradient[1], o.x[0], o.dy, p.targets, o.gradient[0],
+                    bias_ ? o.gradient[1] : nullptr, p.accumulate);
+    }
   }
 
  private:
@@ -83,12 +92,21 @@ class SampledLinear {
   [[nodiscard]] std::int64_t bias_bytes() const {
     return rounded((std::int64_t{sampled_} + 1) * static_cast<std::int64_t>(sizeof(P)));
   }
+  [[nodiscard]] std::int64_t numbers_bytes() const {
+    return by_rows_ ? sample_rows_scratch(sampled_, static_cast<std::int64_t>(columns_.size())) *
+                          static_cast<std::int64_t>(sizeof(std::int32_t))
+                    : 0;
+  }
   template <class E>
   [[nodiscard]] E* rows(Device& device) const {
     return reinterpret_cast<E*>(device.scratch + linear_scratch_);
   }
   [[nodiscard]] P* bias_of(Device& device) const {
     return reinterpret_cast<P*>(device.scratch + linear_scratch_ + rows_bytes());
+  }
+  [[nodiscard]] std::int32_t* numbers(Device& device) const {
+    return reinterpret_cast<std::int32_t*>(device.scratch + linear_scratch_ + rows_bytes() +
+                                           bias_bytes());
   }
   [[nodiscard]] P const* bias(Operands<T, P> const& o) const {
     return bias_ ? o.parameter[1] : nullptr;
@@ -119,6 +137,7 @@ class SampledLinear {
   int sampled_;
   std::uint32_t layer_;
   bool bias_;
+  bool by_rows_;
   Linear linear_;
   std::int64_t linear_scratch_;
   LogUniformSample sample_;
@@ -133,8 +152,9 @@ class SampledLinear {
 template <class T, class P, class Linear, class Whole, class Rows>
 class SampledVocabularyOp {
  public:
-  SampledVocabularyOp(OpSetup const& setup, int words, int sampled, bool bias, int chunk_rows)
-      : sampled_{setup, sampled + 1, 0.0, chunk_rows, words, bias},
+  SampledVocabularyOp(OpSetup const& setup, int words, int sampled, bool bias, bool by_rows,
+                      int chunk_rows)
+      : sampled_{setup, sampled + 1, 0.0, chunk_rows, words, bias, by_rows},
         whole_{setup, words, 0.0, chunk_rows > 0 ? chunk_rows : rows_of(setup, words, sampled)} {}
 
   [[nodiscard]] OpNeeds needs() const {
@@ -211,7 +231,8 @@ struct Op<Vocabulary<V, Options...>, BasicHost<Portable, Precision>>
           host::VocabularyByRow> {
   using L = Vocabulary<V, Options...>;
   explicit Op(OpSetup const& setup)
-      : Op::SampledVocabularyOp{setup, V, L::options.sampled, L::bias, L::options.chunk_rows} {}
+      : Op::SampledVocabularyOp{setup,   V,          L::options.sampled,
+                                L::bias, L::by_rows, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem

@@ -59,7 +59,8 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
           host::channels_last::VocabularyInVectors> {
   using L = Vocabulary<V, Options...>;
   explicit Op(OpSetup const& setup)
-      : Op::SampledVocabularyOp{setup, V, L::options.sampled, L::bias, L::options.chunk_rows} {}
+      : Op::SampledVocabularyOp{setup,   V,          L::options.sampled,
+                                L::bias, L::by_rows, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem

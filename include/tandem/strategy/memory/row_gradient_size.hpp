@@ -5,7 +5,6 @@
 /// RowGradientSize: how much memory a device has for one parameter's GradientRows. The engine
 /// allocates it, and device_memory() counts it.
 
-#include <algorithm>
 #include <cstdint>
 
 #include <tandem/core/gradient_rows.hpp>
@@ -36,7 +35,7 @@ struct RowGradientSize {
                             std::int64_t element_bytes) {
     std::int64_t const rows = parameter.shape[0];
     most = parameter.touched.most(rows, task.batch, task.microbatches);
-    all = std::min(rows, most * task.replicas);
+    all = parameter.touched.most(rows, task.batch, std::int64_t{task.microbatches} * task.replicas);
     width = static_cast<int>(parameter.shape.elements() / rows);
     limit = parameter.shape[0];
     block = gradient_rows_bytes(most, width, element_bytes);
