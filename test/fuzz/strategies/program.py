@@ -151,8 +151,11 @@ def with_row_gradients(seed, program):
     pairs = [pair for pair in program["pairs"] if pair["strategy"] in kept]
     if not pairs:
         return program
-    for part in sequences.embeddings_in(network["body"]):
-        part["rows"] = True
+    for part in sequences.parts_in(network["body"]):
+        if part["kind"] == "vocabulary" and not part["shares"] and r.random() < 0.6:
+            part.update({"smoothing": 0, "sampled": part.get("sampled", 0) or r.randint(1, network["vocabulary"])})
+        if part["kind"] == "embedding" or part.get("sampled", 0):
+            part["rows"] = True
     optimizer_of = {}
     for pair in pairs:
         number = pair["settings"]["number"]

@@ -105,7 +105,8 @@ def cpp(part):
         options += [] if part["bias"] else ["NoBias"]
         options += [f"Smoothing<Percent<{part['smoothing']}>>"] if part["smoothing"] else []
         options += [f"Chunked<{part['chunk']}>"] if part["chunk"] else []
-        options += [f"Sampled<{part['sampled']}>"] if part.get("sampled", 0) else []
+        if part.get("sampled", 0):
+            options += [f"Sampled<{part['sampled']}>"] + (["RowGradient"] if part.get("rows") else [])
         return spelled("Vocabulary", options + ([part["divisor"]] if part["divisor"] else []))
     return None
 
