@@ -43822,6 +43822,19 @@ std::string manifest_end(std::string_view text) {
   return ",\n  \"crc32c\": \"" + hex_of_sum(crc32c(std::as_bytes(std::span{text}))) + "\"\n}\n";
 }
 
+/// The members of an object of files.
+template <class = void>
+std::string files_text(std::vector<FileSum> const& files) {
+  std::string text;
+  for (FileSum const& file : files) {
+    text += text.empty() ? "\n    " : ",\n    ";
+    append_json_string(text, file.name);
+    text += ": {\"bytes\": " + std::to_string(file.bytes) + ", \"crc32c\": \"" +
+            hex_of_sum(file.crc32c) + "\"}";
+  }
+  return text;
+}
+
 template <class = void>
 std::string write_manifest(CheckpointManifest const& manifest) {
   std::string text = "{\n  \"format\": \"tandem\",\n  \"version\": 1";
@@ -43836,13 +43849,7 @@ std::string write_manifest(CheckpointManifest const& manifest) {
   append_json_string(text, manifest.optimizer);
   number("processes", manifest.processes);
   text += ",\n  \"files\": {";
-  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
-    FileSum const& file = manifest.files[i];
-    text += i > 0 ? ",\n    " : "\n    ";
-    append_json_string(text, file.name);
-    text += ": {\"bytes\": " + std::to_string(file.bytes) + ", \"crc32c\": \"" +
-            hex_of_sum(file.crc32c) + "\"}";
-  }
+  text += files_text(manifest.files);
   text += "\n  }";
   return text + manifest_end(text);
 }
@@ -43874,6 +43881,32 @@ FileSum read_file_sum(JsonReader& json, std::string name) {
 inline bool is_name_in_folder(std::string_view name) {
   return name.find('/') == name.npos && name.find('\0') == name.npos &&
          (name.ends_with(".safetensors") || name == index_name);
+}
+
+/// Reads an object of files.
+template <class = void>
+std::vector<FileSum> read_files(JsonReader& json) {
+  std::vector<FileSum> files;
+  json.object([&](std::string name) {
+    if (!is_name_in_folder(name)) {
+      json.fail("the name " + json_quoted(name) + " is none of a checkpoint's file");
+    }
+    files.push_back(read_file_sum(json, std::move(name)));
+  });
+  return files;
+}
+
+/// Reads a number below 2^64 in quotes, which JSON's own numbers are too small for.
+template <class = void>
+std::uint64_t read_digits(JsonReader& json) {
+  std::string const digits = json.string();
+  std::uint64_t value = 0;
+  char const* const end = digits.data() + digits.size();
+  auto const [last, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc{} || last != end) {
+    json.fail("expected a number below 2^64 in quotes");
+  }
+  return value;
 }
 
 /// Reads what write_manifest() wrote; keys may stand in any order, and none be left out or added.
@@ -43914,12 +43947,7 @@ CheckpointManifest read_manifest(std::string_view text, std::string const& path)
     } else if (key == "position") {
       counted(manifest.position);
     } else if (key == "seed") {
-      std::string const digits = json.string();
-      auto const [last, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), manifest.seed);
-      if (error != std::errc{} || last != digits.data() + digits.size()) {
-        json.fail("\"seed\" must be a number below 2^64 in quotes");
-      }
+      manifest.seed = read_digits(json);
     } else if (key == "optimizer") {
       manifest.optimizer = json.string();
     } else if (key == "processes") {
@@ -43929,12 +43957,7 @@ CheckpointManifest read_manifest(std::string_view text, std::string const& path)
       }
       manifest.processes = static_cast<int>(processes);
     } else if (key == "files") {
-      json.object([&](std::string name) {
-        if (!is_name_in_folder(name)) {
-          json.fail("the name " + json_quoted(name) + " is none of a checkpoint's file");
-        }
-        manifest.files.push_back(read_file_sum(json, std::move(name)));
-      });
+      manifest.files = read_files(json);
     } else if (key == "crc32c") {
       static_cast<void>(json.string());
     } else {
@@ -44021,6 +44044,144 @@ std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
   std::sort(files.begin(), files.end());
   files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/checkpoint/folder/peers.hpp
+
+/// @file
+/// How processes that write one checkpoint meet: in its folder.
+///
+/// Each writes its tensors' files, and when they are on the disk share-00002.json, which says so to
+/// process 0. So nothing is sent while training goes on, and whoever writes is in nobody's way; the
+/// folder must be one that all see.
+
+namespace tandem::detail {
+
+/// Who writes: a process of several that see the folder, each its share.
+struct CheckpointPeers {
+  int process = 0;
+  int processes = 1;
+  std::uint64_t run = 0;  ///< the same in all: what an earlier run has left is not taken for theirs
+  /// How long process 0 waits for another's share; 0: for ever.
+  std::chrono::milliseconds timeout{};
+  /// Where it becomes true, not longer than this without a file that grows.
+  std::atomic<bool> const* hurries = nullptr;
+  static constexpr std::chrono::milliseconds patience{10'000};
+};
+
+/// What a process has written, or why it has not.
+struct ShareReport {
+  std::uint64_t run = 0;
+  std::string error{};
+  std::vector<FileSum> files{};
+};
+
+inline std::string share_name(int process) { return "share-" + std::to_string(process) + ".json"; }
+
+template <class = void>  // compiled where it is called, not by every include
+std::string write_report(ShareReport const& report) {
+  std::string text = "{\"run\": \"" + std::to_string(report.run) + "\", \"error\": ";
+  append_json_string(text, is_utf8(report.error) ? report.error : "an error without words");
+  return text + ", \"files\": {" + files_text(report.files) + "}}\n";
+}
+
+/// @throws FileError  it is anything else
+template <class = void>
+ShareReport read_report(std::string_view text, std::string const& path) {
+  ShareReport report;
+  JsonReader json{text, path, 0, "the file"};
+  json.object([&](std::string const& key) {
+    if (key == "run") {
+      report.run = read_digits(json);
+    } else if (key == "error") {
+      report.error = json.string();
+    } else if (key == "files") {
+      report.files = read_files(json);
+    } else {
+      json.fail("the key " + json_quoted(key) + " is unknown");
+    }
+  });
+  json.end();
+  return report;
+}
+
+/// Says to process 0 how this process's share is; behind it all of the share is on the disk. A
+/// report of a failure that cannot be written is missed there, too.
+template <class = void>
+void report_share(std::string const& folder, CheckpointPeers const& peers, ShareReport report) {
+  report.run = peers.run;
+  std::string const name = share_name(peers.process);
+  try {
+    make_folders(folder);
+    write_synced(folder, name + ".part", write_report(report));
+    std::string const path = in_folder(folder, name);
+    int error = std::rename((path + ".part").c_str(), path.c_str()) == 0 ? 0 : errno;
+    error = error == 0 ? sync_folder(folder.c_str()) : error;
+    if (error != 0) {
+      throw FileError{path, "cannot say that this process's share is written: " +
+                                std::generic_category().message(error)};
+    }
+  } catch (FileError const&) {
+    if (report.error.empty()) {
+      throw;
+    }
+  }
+}
+
+/// Bytes of the files in a folder.
+template <class = void>
+std::uint64_t bytes_in(std::string const& folder) {
+  std::uint64_t bytes = 0;
+  for (std::string const& name : names_in(folder)) {
+    struct ::stat status {};
+    bytes += ::stat(in_folder(folder, name).c_str(), &status) == 0
+                 ? static_cast<std::uint64_t>(status.st_size) + 1
+                 : 0;
+  }
+  return bytes;
+}
+
+/// The files of another process, when it has written them.
+/// @throws FileError  it could not, or has not within the time-out
+template <class = void>
+std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers const& peers,
+                                 int process) {
+  using Clock = std::chrono::steady_clock;
+  std::string const path = in_folder(folder, share_name(process));
+  auto const begin = Clock::now();
+  auto grew = begin;
+  std::uint64_t bytes = 0;
+  std::chrono::milliseconds pause{1};
+  while (true) {
+    if (is_file(path)) {
+      FileBytes const file = read_whole_file(path);
+      ShareReport report =
+          read_report({reinterpret_cast<char const*>(file.bytes.get()), file.size}, path);
+      if (report.run == peers.run && !report.error.empty()) {
+        throw FileError{path, "process " + std::to_string(process) +
+                                  " could not write its share: " + report.error};
+      }
+      if (report.run == peers.run) {
+        return std::move(report.files);
+      }
+    }
+    auto const now = Clock::now();
+    bool const hurries = peers.hurries != nullptr && peers.hurries->load();
+    if (std::uint64_t const size = hurries ? bytes_in(folder) : bytes; size != bytes || !hurries) {
+      bytes = size;
+      grew = now;
+    }
+    if ((peers.timeout.count() > 0 && now - begin >= peers.timeout) ||
+        now - grew >= CheckpointPeers::patience) {
+      throw FileError{path, "process " + std::to_string(process) +
+                                " has not written its share by the time-out; it has failed, or "
+                                "the folder is not the same on all machines"};
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds{50});
+  }
 }
 
 }  // namespace tandem::detail
@@ -44326,6 +44487,17 @@ struct CheckpointContents {
   CheckpointManifest about{};         ///< but for the files
 };
 
+/// Of the tensors only those that this process writes keep their data.
+template <class = void>  // compiled where it is called, not by every include
+void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
+  CheckpointShares const shares{contents.tensors, peers.processes};
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    if (shares.owner(i) != peers.process) {
+      contents.tensors[i].data = {};
+    }
+  }
+}
+
 /// One file of these tensors.
 template <class = void>  // compiled where it is called, not by every include
 FileSum write_tensor_file(std::string const& folder, std::string const& name,
@@ -44406,7 +44578,7 @@ int take_name(std::string const& from, std::string const& to) {
 /// Behind all shares: index and tandem.json are written, and the folder gets its name.
 template <class = void>
 void finish_folder(std::string const& folder, CheckpointContents const& contents,
-                   CheckpointShares const& shares, std::vector<FileSum> files) {
+                   CheckpointShares const& shares, std::vector<FileSum> files, int processes) {
   std::string const path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
   for (std::string const& name : names_in(own)) {  // of an earlier run
@@ -44416,6 +44588,7 @@ void finish_folder(std::string const& folder, CheckpointContents const& contents
   }
   files.push_back(write_index_file(own, contents, shares));
   CheckpointManifest manifest = contents.about;
+  manifest.processes = processes;
   manifest.files = std::move(files);
   write_synced(own, manifest_name, write_manifest(manifest));
   auto const must = [&](int error, char const* what) {
@@ -44444,24 +44617,48 @@ template <class = void>
 }
 
 /// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
-/// replaced.
-/// @returns its path
+/// replaced. Of several processes each calls it: it writes its share, and process 0, when all have,
+/// the rest.
+/// @returns its path; in process 0 it is complete
 /// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
 ///                    checkpoints are as they were
 template <class = void>
 std::string write_checkpoint_folder(std::string const& folder, CheckpointContents const& contents,
-                                    NonFinite non_finite = NonFinite::refused) {
+                                    NonFinite non_finite = NonFinite::refused,
+                                    CheckpointPeers const& peers = {}) {
   std::string path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
-  if (non_finite == NonFinite::refused) {
-    check_finite(path, contents.tensors);
+  CheckpointShares const shares{contents.tensors, peers.processes};
+  try {
+    if (non_finite == NonFinite::refused) {
+      check_finite(path, contents.tensors);
+    }
+  } catch (FileError const& error) {
+    if (peers.process != 0) {
+      report_share(own, peers, {.error = error.what()});
+    }
+    throw;
   }
   try {
     make_folders(own);
-    CheckpointShares const shares{contents.tensors, 1};
-    finish_folder(folder, contents, shares, write_share(own, contents, shares, 0));
+    std::vector<FileSum> files = write_share(own, contents, shares, peers.process);
+    if (peers.process != 0) {
+      report_share(own, peers, {.files = std::move(files)});
+      return path;
+    }
+    for (int process = 1; process < peers.processes; ++process) {
+      std::vector<FileSum> const theirs = await_share(own, peers, process);
+      files.insert(files.end(), theirs.begin(), theirs.end());
+    }
+    std::sort(files.begin(), files.end(),
+              [](FileSum const& a, FileSum const& b) { return a.name < b.name; });
+    finish_folder(folder, contents, shares, std::move(files), peers.processes);
   } catch (FileError const& error) {
-    remove_folder(own);  // which may have filled the disk
+    if (peers.process != 0) {
+      report_share(own, peers, {.error = error.what()});
+    } else {
+      remove_folder(own);  // which may have filled the disk
+    }
     fail_to_write(folder, contents.about.step, error.what());
   }
   remove_unfinished(folder, contents.about.step);
@@ -46675,24 +46872,28 @@ class CheckpointWriter {
   CheckpointWriter() = default;
   CheckpointWriter(CheckpointWriter const&) = delete;
   CheckpointWriter& operator=(CheckpointWriter const&) = delete;
-  /// Finishes what is being written.
-  ~CheckpointWriter() { join(); }
+  /// Finishes what is being written; for another process's share it waits only while that grows.
+  ~CheckpointWriter() { end(); }
 
   /// Copies the tensors and begins to write them into @p folder, of which the newest @p keep stay;
   /// waits for the checkpoint before. Whatever fails is failure(), here or later.
   /// Cost: one pass over the tensors here, one allocation the first time.
   template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents, int keep) {
+  TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents, int keep,
+                         CheckpointPeers peers) {
     join();
     failure_ = nullptr;
     try {
-      take_copy(folder, contents);
+      take_copy(folder, contents, peers);
+      peers.hurries = &ends_;
       done_.store(false, std::memory_order_relaxed);
-      thread_ = std::thread{[this, folder, keep, own = std::move(contents)] {
+      thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
         static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
         try {
-          write_checkpoint_folder(folder, own);
-          remove_oldest(folder, keep, own.about.step);
+          write_checkpoint_folder(folder, own, NonFinite::refused, peers);
+          if (peers.process == 0) {
+            remove_oldest(folder, keep, own.about.step);
+          }
         } catch (...) {
           failure_ = std::current_exception();
         }
@@ -46710,6 +46911,12 @@ class CheckpointWriter {
     return done_.load(std::memory_order_acquire) ? failure_ : nullptr;
   }
 
+  /// As the destructor.
+  void end() {
+    ends_ = true;
+    join();
+  }
+
   /// Waits for what is being written.
   void join() {
     if (thread_.joinable()) {
@@ -46719,7 +46926,9 @@ class CheckpointWriter {
 
  private:
   template <class = void>
-  void take_copy(std::string const& folder, CheckpointContents& contents) {
+  void take_copy(std::string const& folder, CheckpointContents& contents,
+                 CheckpointPeers const& peers) {
+    take_share(contents, peers);
     std::size_t bytes = 0;
     for (TensorView const& tensor : contents.tensors) {
       bytes += tensor.data.size();
@@ -46748,6 +46957,7 @@ class CheckpointWriter {
   std::size_t size_ = 0;
   std::exception_ptr failure_;  // the thread's until it is done
   std::atomic<bool> done_{true};
+  std::atomic<bool> ends_{false};
   std::thread thread_;
 };
 
@@ -47232,7 +47442,7 @@ class CheckpointSaver {
   CheckpointSaver& operator=(CheckpointSaver const&) = delete;
   /// Finishes what is being written, and says where it cannot be.
   ~CheckpointSaver() {
-    writer_.join();
+    writer_.end();
     look();
   }
 
@@ -47300,19 +47510,44 @@ class CheckpointSaver {
 
   /// Begins a checkpoint. @pre no step is queued
   TANDEM_COLD void save(Workers& workers, TrainingPosition position) {
-    auto const states = states_of<Program>(workers, position.streams, options_.world.processes);
     schedule_.saved(position.step, std::chrono::steady_clock::now());
-    if (options_.world.process != 0) {
-      return;
-    }
     writer_.join();
     look();
     told_ = false;
-    writer_.begin(options_.checkpoints.folder,
-                  detail::checkpoint_contents(Replicas<Program, Workers>{workers}.whole(),
-                                              state_names(options_.optimizer), position,
-                                              optimizer_name(options_.optimizer), states),
-                  options_.checkpoints.keep);
+    detail::CheckpointPeers const own = peers(workers);
+    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    writer_.begin(options_.checkpoints.folder, contents_of(workers, position, states),
+                  options_.checkpoints.keep, own);
+  }
+
+  /// Writes one into @p folder now. All processes call it; it is complete when one returns.
+  /// @returns its path
+  TANDEM_COLD std::string save_in(std::string const& folder, Workers& workers,
+                                  TrainingPosition position, NonFinite non_finite) {
+    detail::CheckpointPeers const own = peers(workers);
+    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    detail::CheckpointContents contents = contents_of(workers, position, states);
+    detail::take_share(contents, own);
+    std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
+    std::exception_ptr failure;
+    try {
+      detail::write_checkpoint_folder(folder, contents, non_finite, own);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    double failed = failure ? 1.0 : 0.0;
+    if (own.processes > 1) {
+      add_over_processes(workers, std::span{&failed, 1});
+    }
+    if (failure) {
+      std::rethrow_exception(failure);
+    }
+    if (failed > 0.0) {
+      throw FileError{path,
+                      "another process could not write its share of this checkpoint; its "
+                      "message says why"};
+    }
+    return path;
   }
 
   /// Waits for what is being written.
@@ -47358,6 +47593,32 @@ class CheckpointSaver {
     return !schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now());
   }
 
+  // The same in all processes, which all call it.
+  detail::CheckpointPeers peers(Workers& workers) {
+    detail::CheckpointPeers own{.process = options_.world.process,
+                                .processes = options_.world.processes,
+                                .run = 0,
+                                .timeout = options_.timeout};
+    if (own.processes > 1 && run_ == 0.0) {
+      using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
+      if (own.process == 0) {
+        run_ =
+            std::floor(Microseconds{std::chrono::system_clock::now().time_since_epoch()}.count());
+      }
+      add_over_processes(workers, std::span{&run_, 1});
+    }
+    own.run = static_cast<std::uint64_t>(run_) + ++saves_;
+    return own;
+  }
+
+  template <class States>
+  detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
+                                         States const& states) const {
+    return detail::checkpoint_contents(Replicas<Program, Workers>{workers}.whole(),
+                                       state_names(options_.optimizer), position,
+                                       optimizer_name(options_.optimizer), states);
+  }
+
   void agree(Workers& workers, Wishes& wishes, std::int64_t step) {
     constexpr double every = 0.5;  // seconds
     auto const now = std::chrono::steady_clock::now();
@@ -47401,6 +47662,8 @@ class CheckpointSaver {
   std::string taken_;
   bool told_ = false;  // of the writer's failure
   std::optional<detail::SignalWatch> signals_;
+  double run_ = 0.0;  // of several processes: when they first saved, by process 0's clock
+  std::uint64_t saves_ = 0;
   // Of several processes: behind which step they look next, the same in all.
   std::int64_t next_look_ = 0;
   std::int64_t last_look_step_ = 0;
@@ -52261,22 +52524,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Writes a checkpoint as a folder, `<folder>/step-000420`, which appears whole or not at all;
-  /// one of this step is replaced, no other touched. Otherwise as save().
+  /// one of this step is replaced, no other touched. All processes call it, and each writes its
+  /// share of the tensors; of one process also after a rank has failed, as save().
   /// @returns its path, in every process
-  /// @throws FileError  as save() does
+  /// @throws FileError  it cannot be written, or has inf or nan; what was complete is untouched
   std::string save_in(std::string const& folder, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save_in()");
-    auto const states =
-        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
-    if (!leads()) {
-      return detail::in_folder(folder, detail::checkpoint_name(position_.step));
-    }
-    TrainingPosition position = position_;
-    return detail::write_checkpoint_folder(
-        folder,
-        detail::checkpoint_contents(replicas().whole(), state_names(options_.optimizer), position,
-                                    optimizer_name(options_.optimizer), states),
-        non_finite);
+    return saver_.save_in(folder, workers_, position_, non_finite);
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
@@ -52508,7 +52762,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;
-  Saver saver_{options_};
+  mutable Saver saver_{options_};
 };
 
 }  // namespace tandem

@@ -369,22 +369,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Writes a checkpoint as a folder, `<folder>/step-000420`, which appears whole or not at all;
-  /// one of this step is replaced, no other touched. Otherwise as save().
+  /// one of this step is replaced, no other touched. All processes call it, and each writes its
+  /// share of the tensors; of one process also after a rank has failed, as save().
   /// @returns its path, in every process
-  /// @throws FileError  as save() does
+  /// @throws FileError  it cannot be written, or has inf or nan; what was complete is untouched
   std::string save_in(std::string const& folder, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save_in()");
-    auto const states =
-        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
-    if (!leads()) {
-      return detail::in_folder(folder, detail::checkpoint_name(position_.step));
-    }
-    TrainingPosition position = position_;
-    return detail::write_checkpoint_folder(
-        folder,
-        detail::checkpoint_contents(replicas().whole(), state_names(options_.optimizer), position,
-                                    optimizer_name(options_.optimizer), states),
-        non_finite);
+    return saver_.save_in(folder, workers_, position_, non_finite);
   }
 
   /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
@@ -616,7 +607,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;
-  Saver saver_{options_};
+  mutable Saver saver_{options_};
 };
 
 }  // namespace tandem

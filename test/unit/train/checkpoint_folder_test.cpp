@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <tandem/train/checkpoint/folder/read.hpp>
@@ -197,6 +199,90 @@ TEST_CASE("one of the same step is replaced") {
   CHECK(detail::names_in(folder.name()) == std::vector<std::string>{"step-000420"});
   CHECK(std::ranges::equal(detail::read_tensors(path).at("0.bias").data,
                            second.contents.tensors[1].data));
+}
+
+/// Process @p process writes its share of @p some.
+std::string write_share_of(std::string const& folder, Tensors const& some, int process,
+                           int processes, std::uint64_t run = 5) {
+  detail::CheckpointPeers const peers{.process = process,
+                                      .processes = processes,
+                                      .run = run,
+                                      .timeout = std::chrono::milliseconds{run == 5 ? 20'000 : 50}};
+  CheckpointContents contents = some.contents;
+  detail::take_share(contents, peers);
+  return write_checkpoint_folder(folder, contents, NonFinite::refused, peers);
+}
+
+TEST_CASE("processes write a share each, and process 0 waits for all") {
+  test::TemporaryFolder const folder;
+  Tensors const some;
+  for (int const processes : {2, 3, 9}) {
+    std::vector<std::thread> others;
+    for (int process = 1; process < processes; ++process) {
+      others.emplace_back(
+          [&, process] { write_share_of(folder.name(), some, process, processes); });
+    }
+    std::string const path = write_share_of(folder.name(), some, 0, processes);
+    for (std::thread& other : others) {
+      other.join();
+    }
+    CHECK(detail::names_in(folder.name()) == std::vector<std::string>{"step-000420"});
+    std::vector<std::string> names{"model.safetensors.index.json", "tandem.json"};
+    detail::CheckpointShares const shares{some.contents.tensors, processes};
+    for (std::size_t i = 0; i < some.contents.tensors.size(); ++i) {
+      names.push_back(shares.file(i));
+    }
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    CHECK(detail::names_in(path) == names);
+    CHECK(detail::read_manifest(test::content(path + "/tandem.json"), "").processes == processes);
+    Safetensors const read = detail::read_tensors(path);
+    CHECK(read.tensors().size() == some.contents.tensors.size());
+    for (TensorView const& tensor : some.contents.tensors) {
+      CHECK(std::ranges::equal(read.at(tensor.name).data, tensor.data));
+    }
+  }
+}
+
+TEST_CASE("a process that cannot write its share, or does not come, is named by process 0") {
+  test::TemporaryFolder const folder;
+  Tensors some;
+  std::size_t of_second = 0;
+  detail::CheckpointShares const shares{some.contents.tensors, 2};
+  while (of_second == 4 || shares.owner(of_second) != 1) {
+    ++of_second;
+  }
+  some.memory[of_second][0] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THROWS_AS(write_share_of(folder.name(), some, 1, 2), FileError);
+  std::string const text =
+      test::message<FileError>([&] { write_share_of(folder.name(), some, 0, 2); });
+  CHECK(test::contains(text, "process 1 could not write its share: '"));
+  CHECK(test::contains(text, "is inf or nan at element 0"));
+  CHECK(folder.entries() == 0);
+
+  some.memory[of_second][0] = 1.0F;
+  write_share_of(folder.name(), some, 1, 2, 4);  // of another run
+  CHECK(test::contains(
+      test::message<FileError>([&] { write_share_of(folder.name(), some, 0, 2, 6); }),
+      "process 1 has not written its share by the time-out; it has failed, or the folder is not "
+      "the same on all machines"));
+  CHECK(folder.entries() == 0);
+}
+
+TEST_CASE("what a process says of its share is refused where it is anything else") {
+  detail::ShareReport const some{.run = ~std::uint64_t{0},
+                                 .error = "a \"word\"",
+                                 .files = {{.name = "a.safetensors", .bytes = 3, .crc32c = 5}}};
+  std::string const text = detail::write_report(some);
+  detail::ShareReport const read = detail::read_report(text, "x");
+  CHECK(read.run == some.run);
+  CHECK(read.error == some.error);
+  CHECK(read.files == some.files);
+  for (std::size_t size = 0; size + 1 < text.size(); ++size) {
+    CHECK_THROWS_AS(static_cast<void>(detail::read_report(text.substr(0, size), "x")), FileError);
+  }
+  CHECK_THROWS_AS(static_cast<void>(detail::read_report(R"({"other": "1"})", "x")), FileError);
+  CHECK_THROWS_AS(static_cast<void>(detail::read_report(R"({"run": "x"})", "x")), FileError);
 }
 
 TEST_CASE("a flipped bit is found in every byte of every file, and the file named") {

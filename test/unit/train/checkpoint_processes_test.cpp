@@ -97,6 +97,39 @@ TEST_CASE("all processes stop behind the same step, whichever has seen the signa
   });
 }
 
+TEST_CASE("each process writes its share, and one alone goes on with the same bits") {
+  test::Watchdog const watchdog{"shares of processes"};
+  test::TemporaryFolder const folder;
+  T whole{options({})};
+  train_to_the_end(whole);
+  Checkpoints const when{.folder = folder.file("run"), .every_steps = 3, .keep = 2};
+  std::mutex mutex;
+  test::as_processes(2, [&](World const& world) {
+    OfTwo trainer{options(when, world)};
+    for (auto epoch : epochs(2)) {
+      trainer.train(data, epoch);
+    }
+    std::string const path = trainer.save_in(folder.file("own"));
+    std::lock_guard const lock{mutex};
+    CHECK(path == folder.file("own/step-000008"));
+    CHECK(detail::complete_checkpoints(folder.file("own")) == std::vector<std::int64_t>{8});
+  });
+  CHECK(detail::names_in(when.folder) == std::vector<std::string>{"step-000003", "step-000006"});
+  CHECK(detail::names_in(when.folder + "/step-000006") ==
+        std::vector<std::string>{"model-00001-of-00002.safetensors",
+                                 "model-00002-of-00002.safetensors", "model.safetensors.index.json",
+                                 "optimizer-00001-of-00002.safetensors",
+                                 "optimizer-00002-of-00002.safetensors", "tandem.json"});
+  T resumed{options(when)};
+  CHECK(resumed.resume() == folder.file("run/step-000006"));
+  train_to_the_end(resumed);
+  CHECK(test::first_difference(resumed.parameters(), whole.parameters()) == "");
+  T other{options(when)};
+  other.load(folder.file("own/step-000008"));
+  train_to_the_end(other);
+  CHECK(test::first_difference(other.parameters(), whole.parameters()) == "");
+}
+
 TEST_CASE("process 0's clock decides for all") {
   test::Watchdog const watchdog{"clock of processes"};
   test::TemporaryFolder const folder;

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -121,7 +122,8 @@ namespace tandem {
 namespace checkpoint_torn_test {
 
 /// A checkpoint whose numbers say which it is.
-void write_checkpoint(std::string const& folder, std::int64_t step, float number, int keep) {
+void write_checkpoint(std::string const& folder, std::int64_t step, float number, int keep,
+                      detail::CheckpointPeers const& peers = {}) {
   std::vector<float> const weight(5, number);
   std::vector<float> const momentum(3, number);
   detail::CheckpointContents contents;
@@ -132,8 +134,11 @@ void write_checkpoint(std::string const& folder, std::int64_t step, float number
   contents.metadata = {{"optimizer", "Sgd"}};
   contents.about.step = step;
   contents.about.optimizer = "Sgd";
-  detail::write_checkpoint_folder(folder, contents);
-  detail::remove_oldest(folder, keep, step);
+  detail::take_share(contents, peers);
+  detail::write_checkpoint_folder(folder, contents, NonFinite::refused, peers);
+  if (peers.process == 0) {
+    detail::remove_oldest(folder, keep, step);
+  }
 }
 
 /// The numbers of a checkpoint, which are all the same.
@@ -220,6 +225,44 @@ TEST_CASE("likewise where a checkpoint of the same step is replaced") {
       }
       write_checkpoint(folder.name(), 30, 30.0F, 2);
       CHECK(folder.entries() == 2);
+    }
+  }
+}
+
+TEST_CASE("likewise where either of two processes is killed") {
+  detail::CheckpointPeers first{.process = 0, .processes = 2, .run = 1};
+  first.timeout = std::chrono::milliseconds{50};
+  detail::CheckpointPeers const second{.process = 1, .processes = 2, .run = 1};
+  for (int const killed : {0, 1}) {
+    bool done = false;
+    for (int call = 1; !done; ++call) {
+      CAPTURE(killed);
+      CAPTURE(call);
+      test::TemporaryFolder const folder;
+      write_checkpoint(folder.name(), 10, 10.0F, 2);
+      auto const write_second = [&] { write_checkpoint(folder.name(), 20, 20.0F, 2, second); };
+      auto const write_first = [&] {
+        try {
+          write_checkpoint(folder.name(), 20, 20.0F, 2, first);
+        } catch (FileError const&) {  // the other has not come
+        }
+      };
+      if (killed == 0) {
+        write_second();
+        done = survives(call, write_first);
+      } else {
+        done = survives(call, write_second);
+        write_first();
+      }
+      auto const steps = detail::complete_checkpoints(folder.name());
+      REQUIRE_FALSE(steps.empty());
+      CHECK(number_of(folder.name(), 10) == 10.0F);
+      CHECK((!done || steps.back() == 20));
+      if (steps.back() == 20) {
+        CHECK(number_of(folder.name(), 20) == 20.0F);
+      }
+      write_checkpoint(folder.name(), 30, 30.0F, 1);
+      CHECK(folder.entries() == 1);
     }
   }
 }

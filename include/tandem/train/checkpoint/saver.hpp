@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -49,7 +50,7 @@ class CheckpointSaver {
   CheckpointSaver& operator=(CheckpointSaver const&) = delete;
   /// Finishes what is being written, and says where it cannot be.
   ~CheckpointSaver() {
-    writer_.join();
+    writer_.end();
     look();
   }
 
@@ -117,19 +118,44 @@ class CheckpointSaver {
 
   /// Begins a checkpoint. @pre no step is queued
   TANDEM_COLD void save(Workers& workers, TrainingPosition position) {
-    auto const states = states_of<Program>(workers, position.streams, options_.world.processes);
     schedule_.saved(position.step, std::chrono::steady_clock::now());
-    if (options_.world.process != 0) {
-      return;
-    }
     writer_.join();
     look();
     told_ = false;
-    writer_.begin(options_.checkpoints.folder,
-                  detail::checkpoint_contents(Replicas<Program, Workers>{workers}.whole(),
-                                              state_names(options_.optimizer), position,
-                                              optimizer_name(options_.optimizer), states),
-                  options_.checkpoints.keep);
+    detail::CheckpointPeers const own = peers(workers);
+    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    writer_.begin(options_.checkpoints.folder, contents_of(workers, position, states),
+                  options_.checkpoints.keep, own);
+  }
+
+  /// Writes one into @p folder now. All processes call it; it is complete when one returns.
+  /// @returns its path
+  TANDEM_COLD std::string save_in(std::string const& folder, Workers& workers,
+                                  TrainingPosition position, NonFinite non_finite) {
+    detail::CheckpointPeers const own = peers(workers);
+    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    detail::CheckpointContents contents = contents_of(workers, position, states);
+    detail::take_share(contents, own);
+    std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
+    std::exception_ptr failure;
+    try {
+      detail::write_checkpoint_folder(folder, contents, non_finite, own);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    double failed = failure ? 1.0 : 0.0;
+    if (own.processes > 1) {
+      add_over_processes(workers, std::span{&failed, 1});
+    }
+    if (failure) {
+      std::rethrow_exception(failure);
+    }
+    if (failed > 0.0) {
+      throw FileError{path,
+                      "another process could not write its share of this checkpoint; its "
+                      "message says why"};
+    }
+    return path;
   }
 
   /// Waits for what is being written.
@@ -175,6 +201,32 @@ class CheckpointSaver {
     return !schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now());
   }
 
+  // The same in all processes, which all call it.
+  detail::CheckpointPeers peers(Workers& workers) {
+    detail::CheckpointPeers own{.process = options_.world.process,
+                                .processes = options_.world.processes,
+                                .run = 0,
+                                .timeout = options_.timeout};
+    if (own.processes > 1 && run_ == 0.0) {
+      using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
+      if (own.process == 0) {
+        run_ =
+            std::floor(Microseconds{std::chrono::system_clock::now().time_since_epoch()}.count());
+      }
+      add_over_processes(workers, std::span{&run_, 1});
+    }
+    own.run = static_cast<std::uint64_t>(run_) + ++saves_;
+    return own;
+  }
+
+  template <class States>
+  detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
+                                         States const& states) const {
+    return detail::checkpoint_contents(Replicas<Program, Workers>{workers}.whole(),
+                                       state_names(options_.optimizer), position,
+                                       optimizer_name(options_.optimizer), states);
+  }
+
   void agree(Workers& workers, Wishes& wishes, std::int64_t step) {
     constexpr double every = 0.5;  // seconds
     auto const now = std::chrono::steady_clock::now();
@@ -218,6 +270,8 @@ class CheckpointSaver {
   std::string taken_;
   bool told_ = false;  // of the writer's failure
   std::optional<detail::SignalWatch> signals_;
+  double run_ = 0.0;  // of several processes: when they first saved, by process 0's clock
+  std::uint64_t saves_ = 0;
   // Of several processes: behind which step they look next, the same in all.
   std::int64_t next_look_ = 0;
   std::int64_t last_look_step_ = 0;

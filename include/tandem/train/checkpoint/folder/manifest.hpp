@@ -69,6 +69,19 @@ std::string manifest_end(std::string_view text) {
   return ",\n  \"crc32c\": \"" + hex_of_sum(crc32c(std::as_bytes(std::span{text}))) + "\"\n}\n";
 }
 
+/// The members of an object of files.
+template <class = void>
+std::string files_text(std::vector<FileSum> const& files) {
+  std::string text;
+  for (FileSum const& file : files) {
+    text += text.empty() ? "\n    " : ",\n    ";
+    append_json_string(text, file.name);
+    text += ": {\"bytes\": " + std::to_string(file.bytes) + ", \"crc32c\": \"" +
+            hex_of_sum(file.crc32c) + "\"}";
+  }
+  return text;
+}
+
 template <class = void>
 std::string write_manifest(CheckpointManifest const& manifest) {
   std::string text = "{\n  \"format\": \"tandem\",\n  \"version\": 1";
@@ -83,13 +96,7 @@ std::string write_manifest(CheckpointManifest const& manifest) {
   append_json_string(text, manifest.optimizer);
   number("processes", manifest.processes);
   text += ",\n  \"files\": {";
-  for (std::size_t i = 0; i < manifest.files.size(); ++i) {
-    FileSum const& file = manifest.files[i];
-    text += i > 0 ? ",\n    " : "\n    ";
-    append_json_string(text, file.name);
-    text += ": {\"bytes\": " + std::to_string(file.bytes) + ", \"crc32c\": \"" +
-            hex_of_sum(file.crc32c) + "\"}";
-  }
+  text += files_text(manifest.files);
   text += "\n  }";
   return text + manifest_end(text);
 }
@@ -121,6 +128,32 @@ FileSum read_file_sum(JsonReader& json, std::string name) {
 inline bool is_name_in_folder(std::string_view name) {
   return name.find('/') == name.npos && name.find('\0') == name.npos &&
          (name.ends_with(".safetensors") || name == index_name);
+}
+
+/// Reads an object of files.
+template <class = void>
+std::vector<FileSum> read_files(JsonReader& json) {
+  std::vector<FileSum> files;
+  json.object([&](std::string name) {
+    if (!is_name_in_folder(name)) {
+      json.fail("the name " + json_quoted(name) + " is none of a checkpoint's file");
+    }
+    files.push_back(read_file_sum(json, std::move(name)));
+  });
+  return files;
+}
+
+/// Reads a number below 2^64 in quotes, which JSON's own numbers are too small for.
+template <class = void>
+std::uint64_t read_digits(JsonReader& json) {
+  std::string const digits = json.string();
+  std::uint64_t value = 0;
+  char const* const end = digits.data() + digits.size();
+  auto const [last, error] = std::from_chars(digits.data(), end, value);
+  if (error != std::errc{} || last != end) {
+    json.fail("expected a number below 2^64 in quotes");
+  }
+  return value;
 }
 
 /// Reads what write_manifest() wrote; keys may stand in any order, and none be left out or added.
@@ -161,12 +194,7 @@ CheckpointManifest read_manifest(std::string_view text, std::string const& path)
     } else if (key == "position") {
       counted(manifest.position);
     } else if (key == "seed") {
-      std::string const digits = json.string();
-      auto const [last, error] =
-          std::from_chars(digits.data(), digits.data() + digits.size(), manifest.seed);
-      if (error != std::errc{} || last != digits.data() + digits.size()) {
-        json.fail("\"seed\" must be a number below 2^64 in quotes");
-      }
+      manifest.seed = read_digits(json);
     } else if (key == "optimizer") {
       manifest.optimizer = json.string();
     } else if (key == "processes") {
@@ -176,12 +204,7 @@ CheckpointManifest read_manifest(std::string_view text, std::string const& path)
       }
       manifest.processes = static_cast<int>(processes);
     } else if (key == "files") {
-      json.object([&](std::string name) {
-        if (!is_name_in_folder(name)) {
-          json.fail("the name " + json_quoted(name) + " is none of a checkpoint's file");
-        }
-        manifest.files.push_back(read_file_sum(json, std::move(name)));
-      });
+      manifest.files = read_files(json);
     } else if (key == "crc32c") {
       static_cast<void>(json.string());
     } else {

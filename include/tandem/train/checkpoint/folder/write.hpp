@@ -30,6 +30,7 @@
 #include <tandem/train/checkpoint/folder/index.hpp>
 #include <tandem/train/checkpoint/folder/manifest.hpp>
 #include <tandem/train/checkpoint/folder/names.hpp>
+#include <tandem/train/checkpoint/folder/peers.hpp>
 #include <tandem/train/checkpoint/folder/shares.hpp>
 
 namespace tandem::detail {
@@ -40,6 +41,17 @@ struct CheckpointContents {
   SafetensorsMetadata metadata{};     ///< of each file
   CheckpointManifest about{};         ///< but for the files
 };
+
+/// Of the tensors only those that this process writes keep their data.
+template <class = void>  // compiled where it is called, not by every include
+void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
+  CheckpointShares const shares{contents.tensors, peers.processes};
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    if (shares.owner(i) != peers.process) {
+      contents.tensors[i].data = {};
+    }
+  }
+}
 
 /// One file of these tensors.
 template <class = void>  // compiled where it is called, not by every include
@@ -121,7 +133,7 @@ int take_name(std::string const& from, std::string const& to) {
 /// Behind all shares: index and tandem.json are written, and the folder gets its name.
 template <class = void>
 void finish_folder(std::string const& folder, CheckpointContents const& contents,
-                   CheckpointShares const& shares, std::vector<FileSum> files) {
+                   CheckpointShares const& shares, std::vector<FileSum> files, int processes) {
   std::string const path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
   for (std::string const& name : names_in(own)) {  // of an earlier run
@@ -131,6 +143,7 @@ void finish_folder(std::string const& folder, CheckpointContents const& contents
   }
   files.push_back(write_index_file(own, contents, shares));
   CheckpointManifest manifest = contents.about;
+  manifest.processes = processes;
   manifest.files = std::move(files);
   write_synced(own, manifest_name, write_manifest(manifest));
   auto const must = [&](int error, char const* what) {
@@ -159,24 +172,48 @@ template <class = void>
 }
 
 /// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
-/// replaced.
-/// @returns its path
+/// replaced. Of several processes each calls it: it writes its share, and process 0, when all have,
+/// the rest.
+/// @returns its path; in process 0 it is complete
 /// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
 ///                    checkpoints are as they were
 template <class = void>
 std::string write_checkpoint_folder(std::string const& folder, CheckpointContents const& contents,
-                                    NonFinite non_finite = NonFinite::refused) {
+                                    NonFinite non_finite = NonFinite::refused,
+                                    CheckpointPeers const& peers = {}) {
   std::string path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
-  if (non_finite == NonFinite::refused) {
-    check_finite(path, contents.tensors);
+  CheckpointShares const shares{contents.tensors, peers.processes};
+  try {
+    if (non_finite == NonFinite::refused) {
+      check_finite(path, contents.tensors);
+    }
+  } catch (FileError const& error) {
+    if (peers.process != 0) {
+      report_share(own, peers, {.error = error.what()});
+    }
+    throw;
   }
   try {
     make_folders(own);
-    CheckpointShares const shares{contents.tensors, 1};
-    finish_folder(folder, contents, shares, write_share(own, contents, shares, 0));
+    std::vector<FileSum> files = write_share(own, contents, shares, peers.process);
+    if (peers.process != 0) {
+      report_share(own, peers, {.files = std::move(files)});
+      return path;
+    }
+    for (int process = 1; process < peers.processes; ++process) {
+      std::vector<FileSum> const theirs = await_share(own, peers, process);
+      files.insert(files.end(), theirs.begin(), theirs.end());
+    }
+    std::sort(files.begin(), files.end(),
+              [](FileSum const& a, FileSum const& b) { return a.name < b.name; });
+    finish_folder(folder, contents, shares, std::move(files), peers.processes);
   } catch (FileError const& error) {
-    remove_folder(own);  // which may have filled the disk
+    if (peers.process != 0) {
+      report_share(own, peers, {.error = error.what()});
+    } else {
+      remove_folder(own);  // which may have filled the disk
+    }
     fail_to_write(folder, contents.about.step, error.what());
   }
   remove_unfinished(folder, contents.about.step);

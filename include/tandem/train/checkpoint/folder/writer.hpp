@@ -28,24 +28,28 @@ class CheckpointWriter {
   CheckpointWriter() = default;
   CheckpointWriter(CheckpointWriter const&) = delete;
   CheckpointWriter& operator=(CheckpointWriter const&) = delete;
-  /// Finishes what is being written.
-  ~CheckpointWriter() { join(); }
+  /// Finishes what is being written; for another process's share it waits only while that grows.
+  ~CheckpointWriter() { end(); }
 
   /// Copies the tensors and begins to write them into @p folder, of which the newest @p keep stay;
   /// waits for the checkpoint before. Whatever fails is failure(), here or later.
   /// Cost: one pass over the tensors here, one allocation the first time.
   template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents, int keep) {
+  TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents, int keep,
+                         CheckpointPeers peers) {
     join();
     failure_ = nullptr;
     try {
-      take_copy(folder, contents);
+      take_copy(folder, contents, peers);
+      peers.hurries = &ends_;
       done_.store(false, std::memory_order_relaxed);
-      thread_ = std::thread{[this, folder, keep, own = std::move(contents)] {
+      thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
         static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
         try {
-          write_checkpoint_folder(folder, own);
-          remove_oldest(folder, keep, own.about.step);
+          write_checkpoint_folder(folder, own, NonFinite::refused, peers);
+          if (peers.process == 0) {
+            remove_oldest(folder, keep, own.about.step);
+          }
         } catch (...) {
           failure_ = std::current_exception();
         }
@@ -63,6 +67,12 @@ class CheckpointWriter {
     return done_.load(std::memory_order_acquire) ? failure_ : nullptr;
   }
 
+  /// As the destructor.
+  void end() {
+    ends_ = true;
+    join();
+  }
+
   /// Waits for what is being written.
   void join() {
     if (thread_.joinable()) {
@@ -72,7 +82,9 @@ class CheckpointWriter {
 
  private:
   template <class = void>
-  void take_copy(std::string const& folder, CheckpointContents& contents) {
+  void take_copy(std::string const& folder, CheckpointContents& contents,
+                 CheckpointPeers const& peers) {
+    take_share(contents, peers);
     std::size_t bytes = 0;
     for (TensorView const& tensor : contents.tensors) {
       bytes += tensor.data.size();
@@ -101,6 +113,7 @@ class CheckpointWriter {
   std::size_t size_ = 0;
   std::exception_ptr failure_;  // the thread's until it is done
   std::atomic<bool> done_{true};
+  std::atomic<bool> ends_{false};
   std::thread thread_;
 };
 
