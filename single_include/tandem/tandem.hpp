@@ -1445,20 +1445,22 @@ std::string name_of_group(std::vector<RankSet> const& groups, int group) {
 /// @throws ContractError  a group is empty, or names a rank twice or one that there is not
 template <class = void>
 TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    std::string const name = name_of_group(groups, static_cast<int>(g));
-    if (groups[g].ranks.empty()) {
-      throw ContractError{"transport: " + name + " has no ranks; leave it out, or name some"};
+  std::vector<int> last(static_cast<std::size_t>(ranks), -1);  // group that has named each rank
+  for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
+    RankSet const& set = groups[static_cast<std::size_t>(g)];
+    if (set.ranks.empty()) {
+      throw ContractError{"transport: " + name_of_group(groups, g) +
+                          " has no ranks; leave it out, or name some"};
     }
-    for (std::size_t i = 0; i < groups[g].ranks.size(); ++i) {
-      int const rank = groups[g].ranks[i];
+    for (int const rank : set.ranks) {
       if (rank < 0 || rank >= ranks) {
-        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
-                            ", but the ranks are 0 to " + std::to_string(ranks - 1)};
+        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
+                            std::to_string(rank) + ", but the ranks are 0 to " +
+                            std::to_string(ranks - 1)};
       }
-      if (position_of(groups[g], rank) != static_cast<int>(i)) {
-        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
-                            " twice; each rank is in a group once at most"};
+      if (std::exchange(last[static_cast<std::size_t>(rank)], g) == g) {
+        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
+                            std::to_string(rank) + " twice; each rank is in a group once at most"};
       }
     }
   }
@@ -7152,6 +7154,14 @@ struct Batching {
     return microbatches / copies / leaves_of_copy(copies);
   }
 };
+
+namespace detail {
+
+/// Of a model that a type may ask for: so many of 2,047 microbatches each are as many as an int
+/// counts.
+inline constexpr int most_replicas = 1 << 20;
+
+}  // namespace detail
 
 template <class Option>
 concept BatchingOption = requires {
@@ -38209,14 +38219,15 @@ template <int N, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
+  static_assert(N >= 1 && N <= detail::most_replicas,
+                "DataParallel<N>: N must be from 1 to 1048576");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
                 "Wire and BucketBytes");
 };
 
 template <int N, class... Options>
-  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
+  requires(N >= 1 && N <= detail::most_replicas && (BatchingOption<Options> && ...))
 struct DataParallel<N, Options...>
     : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
   static constexpr Mesh mesh{Axis::data, N};
@@ -39452,7 +39463,7 @@ template <class S>
 concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
 
 template <int N, class... Options>
-concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
+concept ReplicatesModels = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...) &&
                            !counts_microbatches<Options...>;
 
 /// A DataParallel; not looked into, since alone it may not be sound.
@@ -39466,7 +39477,7 @@ template <int N, class... Options>
 struct Outer<DataParallel<N, Options...>> {
   static constexpr bool is = true;
   static constexpr bool counts = counts_microbatches<Options...>;
-  static constexpr bool sound = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...);
+  static constexpr bool sound = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...);
 };
 
 template <class... Parts>
@@ -45766,7 +45777,7 @@ namespace detail {
 /// The numbers of devices that take the microbatches of DataParallel<N, Options...>, falling.
 struct DevicesDown {
   int count = 0;
-  int devices[64] = {};  // no number up to 4096 has more divisors
+  int devices[240] = {};  // no number up to most_replicas has more divisors
 };
 
 /// @p Fewer devices for the batch of DataParallel<N, Options...>, leaves and all.
@@ -45786,9 +45797,21 @@ constexpr Batching batching_on(int fewer) {
 template <int N, int Least, class... Options>
 constexpr DevicesDown devices_down() {
   DevicesDown down;
-  for (int fewer = N; fewer >= Least; --fewer) {
-    if (N % fewer == 0 && leaves_fit(batching_on<N, Options...>(fewer))) {
+  auto const add = [&](int fewer) {
+    if (fewer >= Least && leaves_fit(batching_on<N, Options...>(fewer))) {
       down.devices[down.count++] = fewer;
+    }
+  };
+  int root = 1;  // the largest divisor that is no larger than what it leaves
+  for (int part = 1; part <= N / part; ++part) {
+    if (N % part == 0) {
+      root = part;
+      add(N / part);
+    }
+  }
+  for (int fewer = root == N / root ? root - 1 : root; fewer >= Least; --fewer) {
+    if (N % fewer == 0) {
+      add(fewer);
     }
   }
   return down;
@@ -45837,7 +45860,7 @@ struct GoDown {
 
 /// Goes down as far as it says, so that Elastic<..., DownTo<Least>> is what its name says.
 template <int N, int Least, class... Options>
-concept GoesDown = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) && Least >= 1 &&
+concept GoesDown = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...) && Least >= 1 &&
                    gather_batching<N, Options...>().shards == 0 &&
                    leaves_fit(gather_batching<N, Options...>()) &&
                    Least < N&& devices_down<N, Least, Options...>()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: DataParallel<N>: N must be from 1 to 4096
+// expect-error: DataParallel<N>: N must be from 1 to 1048576
 #include <tandem/strategy/types/data_parallel.hpp>
 
 using namespace tandem;

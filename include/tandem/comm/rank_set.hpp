@@ -9,6 +9,7 @@
 /// rank in common.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/config.hpp>
@@ -46,20 +47,22 @@ std::string name_of_group(std::vector<RankSet> const& groups, int group) {
 /// @throws ContractError  a group is empty, or names a rank twice or one that there is not
 template <class = void>
 TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    std::string const name = name_of_group(groups, static_cast<int>(g));
-    if (groups[g].ranks.empty()) {
-      throw ContractError{"transport: " + name + " has no ranks; leave it out, or name some"};
+  std::vector<int> last(static_cast<std::size_t>(ranks), -1);  // group that has named each rank
+  for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
+    RankSet const& set = groups[static_cast<std::size_t>(g)];
+    if (set.ranks.empty()) {
+      throw ContractError{"transport: " + name_of_group(groups, g) +
+                          " has no ranks; leave it out, or name some"};
     }
-    for (std::size_t i = 0; i < groups[g].ranks.size(); ++i) {
-      int const rank = groups[g].ranks[i];
+    for (int const rank : set.ranks) {
       if (rank < 0 || rank >= ranks) {
-        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
-                            ", but the ranks are 0 to " + std::to_string(ranks - 1)};
+        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
+                            std::to_string(rank) + ", but the ranks are 0 to " +
+                            std::to_string(ranks - 1)};
       }
-      if (position_of(groups[g], rank) != static_cast<int>(i)) {
-        throw ContractError{"transport: " + name + " names rank " + std::to_string(rank) +
-                            " twice; each rank is in a group once at most"};
+      if (std::exchange(last[static_cast<std::size_t>(rank)], g) == g) {
+        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
+                            std::to_string(rank) + " twice; each rank is in a group once at most"};
       }
     }
   }

@@ -33,6 +33,21 @@ using Twelve = Elastic<DataParallel<12, Reproducible<>>, DownTo<3>>;
 static_assert(Twelve::count == 3 && Twelve::ranks[0] == 12 && Twelve::ranks[1] == 6 &&
               Twelve::ranks[2] == 3);
 
+// Thousands of devices, and the number that has most divisors.
+using Thousands = Elastic<DataParallel<65536, Reproducible<>>, DownTo<16384>>;
+static_assert(Thousands::count == 3 && Thousands::ranks[0] == 65536);
+static_assert(has<Thousands, 2, DataParallel<16384, Microbatches<4>, Reproducible<>>>);
+constexpr detail::DevicesDown most = detail::devices_down<720720, 1>();
+static_assert(most.count == 240 && most.devices[0] == 720720 && most.devices[239] == 1);
+static_assert([] {
+  for (int i = 1; i < most.count; ++i) {
+    if (most.devices[i] >= most.devices[i - 1]) {
+      return false;
+    }
+  }
+  return true;
+}());
+
 using Listed =
     Elastic<Hybrid<DataParallel<2, Reproducible<4>>, Pipeline<OneFOneB, 2, Split<2>, Split<2>>>,
             DataParallel<2, Microbatches<2>, Reproducible<4>>,

@@ -23,6 +23,20 @@ static_assert(Strategy<Hybrid<DataParallel<2>, Cut>>);
 static_assert(Strategy<Hybrid<DataParallel<2>, DataParallel<3>, Pipe>>);
 static_assert(Strategy<Hybrid<DataParallel<2>, Hybrid<DataParallel<3>, Pipe>>>);
 
+TEST_CASE("a type has as many replicas as there are GPUs anywhere") {
+  using Wide = DataParallel<1 << 20, Microbatches<2047>>;
+  static_assert(Wide::ranks == 1 << 20);
+  static_assert(Wide::batching.all_microbatches() == 2146435072);
+  using Tall =
+      Hybrid<DataParallel<16384>, Pipeline<OneFOneB, 4, Split<1>, Split<1>, Split<1>, Split<1>>>;
+  using P = Program<Four, Tall, 4>;
+  static_assert(P::ranks == 65536 && P::devices == 4);
+  auto const groups = RankGroups<P>::list();
+  CHECK(groups.size() == 4 + std::size_t{16384} * 3 * 2);
+  detail::check_groups(groups, P::ranks);
+  CHECK(detail::rounds_of(groups, P::ranks).size() == 5);
+}
+
 TEST_CASE("ranks multiply; each replica has its share of the batch") {
   using H = Hybrid<DataParallel<3>, Pipe>;
   CHECK(H::mesh == Mesh{Axis::data, 3} * Mesh{Axis::model, 2});

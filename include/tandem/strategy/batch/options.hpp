@@ -111,6 +111,14 @@ struct Batching {
   }
 };
 
+namespace detail {
+
+/// Of a model that a type may ask for: so many of 2,047 microbatches each are as many as an int
+/// counts.
+inline constexpr int most_replicas = 1 << 20;
+
+}  // namespace detail
+
 template <class Option>
 concept BatchingOption = requires {
   Option::microbatches;

@@ -24,7 +24,7 @@ namespace detail {
 /// The numbers of devices that take the microbatches of DataParallel<N, Options...>, falling.
 struct DevicesDown {
   int count = 0;
-  int devices[64] = {};  // no number up to 4096 has more divisors
+  int devices[240] = {};  // no number up to most_replicas has more divisors
 };
 
 /// @p Fewer devices for the batch of DataParallel<N, Options...>, leaves and all.
@@ -44,9 +44,21 @@ constexpr Batching batching_on(int fewer) {
 template <int N, int Least, class... Options>
 constexpr DevicesDown devices_down() {
   DevicesDown down;
-  for (int fewer = N; fewer >= Least; --fewer) {
-    if (N % fewer == 0 && leaves_fit(batching_on<N, Options...>(fewer))) {
+  auto const add = [&](int fewer) {
+    if (fewer >= Least && leaves_fit(batching_on<N, Options...>(fewer))) {
       down.devices[down.count++] = fewer;
+    }
+  };
+  int root = 1;  // the largest divisor that is no larger than what it leaves
+  for (int part = 1; part <= N / part; ++part) {
+    if (N % part == 0) {
+      root = part;
+      add(N / part);
+    }
+  }
+  for (int fewer = root == N / root ? root - 1 : root; fewer >= Least; --fewer) {
+    if (N % fewer == 0) {
+      add(fewer);
     }
   }
   return down;
@@ -95,7 +107,7 @@ struct GoDown {
 
 /// Goes down as far as it says, so that Elastic<..., DownTo<Least>> is what its name says.
 template <int N, int Least, class... Options>
-concept GoesDown = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) && Least >= 1 &&
+concept GoesDown = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...) && Least >= 1 &&
                    gather_batching<N, Options...>().shards == 0 &&
                    leaves_fit(gather_batching<N, Options...>()) &&
                    Least < N&& devices_down<N, Least, Options...>()

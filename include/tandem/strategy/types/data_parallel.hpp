@@ -98,14 +98,15 @@ template <int N, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(N >= 1 && N <= 4096, "DataParallel<N>: N must be from 1 to 4096");
+  static_assert(N >= 1 && N <= detail::most_replicas,
+                "DataParallel<N>: N must be from 1 to 1048576");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
                 "Wire and BucketBytes");
 };
 
 template <int N, class... Options>
-  requires(N >= 1 && N <= 4096 && (BatchingOption<Options> && ...))
+  requires(N >= 1 && N <= detail::most_replicas && (BatchingOption<Options> && ...))
 struct DataParallel<N, Options...>
     : OneDeviceModel<detail::gather_batching<N, Options...>().microbatches> {
   static constexpr Mesh mesh{Axis::data, N};

@@ -31,7 +31,7 @@ template <class S>
 concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
 
 template <int N, class... Options>
-concept ReplicatesModels = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...) &&
+concept ReplicatesModels = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...) &&
                            !counts_microbatches<Options...>;
 
 /// A DataParallel; not looked into, since alone it may not be sound.
@@ -45,7 +45,7 @@ template <int N, class... Options>
 struct Outer<DataParallel<N, Options...>> {
   static constexpr bool is = true;
   static constexpr bool counts = counts_microbatches<Options...>;
-  static constexpr bool sound = N >= 1 && N <= 4096 && (BatchingOption<Options> && ...);
+  static constexpr bool sound = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...);
 };
 
 template <class... Parts>
