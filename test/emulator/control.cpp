@@ -70,10 +70,10 @@ std::uint64_t kernels_run() {
   return emulator().kernels;
 }
 
-std::vector<GraphWork> graph_work() {
+std::vector<GraphWork> graph_work(int device) {
   auto const held = lock();
   std::vector<GraphWork> all;
-  for (Node const& node : emulator().newest_graph) {
+  for (Node const& node : emulator().newest_graph[device]) {
     all.push_back({node.kernel != nullptr ? symbol_name(node.kernel) : node.name, node.bytes});
   }
   return all;

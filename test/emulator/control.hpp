@@ -65,8 +65,8 @@ struct GraphWork {
   std::int64_t bytes = -1;  ///< that a product or a convolution reads and writes; else -1
 };
 
-/// What the newest graph consists of, in the order in which it was captured.
-[[nodiscard]] std::vector<GraphWork> graph_work();
+/// What the newest graph of a device consists of, in the order in which it was captured.
+[[nodiscard]] std::vector<GraphWork> graph_work(int device = 0);
 
 /// Items on all streams that have not run yet.
 [[nodiscard]] std::size_t pending_work();

@@ -89,9 +89,10 @@ cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
   }
   auto made = std::make_unique<CUgraphExec_st>();
   made->nodes = std::make_shared<std::vector<Node> const>(found->second->nodes);
-  emulator().newest_graph.clear();
+  auto& newest = emulator().newest_graph[current_device()];
+  newest.clear();
   for (Node const& node : *made->nodes) {
-    emulator().newest_graph.push_back(
+    newest.push_back(
         {.name = node.name, .start = {}, .after = {}, .kernel = node.kernel, .bytes = node.bytes});
   }
   made->accesses = found->second->accesses;

@@ -116,7 +116,8 @@ struct Emulator {
   bool races = false;   ///< are looked for
   bool peers = true;
   std::set<std::pair<int, int>> peer_access;  ///< (device, whose plain memory its kernels may use)
-  std::vector<Node> newest_graph;  ///< of those instantiated, without what runs, which owns things
+  /// Of each device the last one instantiated, without what runs, which owns things.
+  std::map<int, std::vector<Node>> newest_graph;
   bool trace = false;
   bool quiet = false;
   bool computes = true;

@@ -12,92 +12,15 @@
 #if defined(TANDEM_CUDA_EMULATED) && defined(TANDEM_CUDNN)
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
-#include <emulator/control.hpp>
-
 #include <tiny_network.hpp>
+
+#include "account_support.hpp"
 
 namespace tandem::test {
 namespace account_test {
-
-/// "void tandem::cuda::detail::map_kernel<8, …UnaryBody<…AsItIs, float, …> >(…)" is
-/// "map_kernel:AsItIs": the function, and for the kernels that are given a body, which.
-std::string kernel_name(std::string name) {
-  for (std::string const skipped :
-       {"void ", "tandem::cuda::detail::", "tandem::cuda::", "tandem::detail::", "tandem::"}) {
-    for (std::size_t at; (at = name.find(skipped)) != std::string::npos;) {
-      name.erase(at, skipped.size());
-    }
-  }
-  std::string const function = name.substr(0, name.find_first_of("<("));
-  if (function == "map_kernel" || function == "column_map_kernel" ||
-      function == "column_sums_kernel" || function == "each_kernel") {
-    std::size_t at = function.size();
-    std::string body;
-    do {  // the first argument that is neither a number nor a type of numbers
-      at = name.find_first_not_of("<, ", at);
-      std::size_t const end = name.find_first_of("<,> (", at);
-      body = name.substr(at, end - at);
-      at = end;
-    } while (std::string{"0123456789"}.find(body[0]) != std::string::npos || body == "float" ||
-             body == "double" || body == "UnaryBody" || body == "BinaryBody");
-    return function + ":" + body;
-  }
-  return function;
-}
-
-struct Sum {
-  double times = 0;
-  double bytes = 0;
-};
-using Sums = std::map<std::string, Sum>;
-
-/// Nothing is computed meanwhile, so that networks may be large.
-class Idle {
- public:
-  Idle() { cuda_emulator::set_computing(false); }
-  ~Idle() { cuda_emulator::set_computing(true); }
-  Idle(Idle const&) = delete;
-  Idle& operator=(Idle const&) = delete;
-};
-
-Sums captured() {
-  Sums sums;
-  for (cuda_emulator::GraphWork const& work : cuda_emulator::graph_work()) {
-    Sum& sum = sums[kernel_name(work.name)];
-    ++sum.times;
-    sum.bytes += static_cast<double>(work.bytes);
-  }
-  return sums;
-}
-
-/// @param exact  kernels whose bytes the emulator knows
-void check_account(StepAccount const& account, std::vector<std::string> const& exact) {
-  CHECK(account.unknown.empty());
-  Sums counted;
-  for (AccountRow const& row : account.row) {
-    Sum& sum = counted[std::string{row.launch.kernel}];
-    sum.times += row.launch.times;
-    sum.bytes += row.launch.read + row.launch.written;
-  }
-  Sums const recorded = captured();
-  for (auto const& of_kernel : recorded) {
-    CAPTURE(of_kernel.first);
-    CHECK(counted[of_kernel.first].times == of_kernel.second.times);
-  }
-  for (auto const& of_kernel : counted) {
-    CAPTURE(of_kernel.first);
-    CHECK((recorded.count(of_kernel.first) == 1 || of_kernel.second.times == 0));
-  }
-  for (std::string const& name : exact) {
-    CAPTURE(name);
-    REQUIRE(recorded.count(name) == 1);
-    CHECK(counted[name].bytes == recorded.at(name).bytes);
-  }
-}
 
 template <class Net, class S, class Precision>
 void check_images(AccountOptions const& options, std::vector<std::string> const& exact) {
@@ -110,8 +33,6 @@ void check_images(AccountOptions const& options, std::vector<std::string> const&
   }
   check_account(step_account<Net, S, Precision>(options), exact);
 }
-
-std::vector<std::string> const libraries{"cudnnBackendExecute", "cublasLtMatmul"};
 
 struct Small : models::SmallCnn<10> {};
 TEST_CASE("the account of a small network, of whole batches and of microbatches") {

@@ -7,7 +7,7 @@
 #include <tandem/measure/account/text.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/plan/machine/machines.hpp>
-#include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/tandem.hpp>
 
 namespace step_account_test {
 
@@ -61,12 +61,23 @@ TEST_CASE("GoogLeNet on 128 images in bf16: half of the kernels, less traffic") 
   CHECK(account.total().operations > 1.16e12);
 }
 
+int collectives(StepAccount const& account) {
+  int count = 0;
+  for (AccountRow const& row : account.row) {
+    count += row.communicates() ? 1 : 0;
+  }
+  return count;
+}
+
 TEST_CASE("replicas share the batch, and times are a roofline's") {
   StepAccount const half = step_account<Google, DataParallel<2>, Tf32>({.batch = 128});
   StepAccount const alone = step_account<Google, SingleDevice<>, Tf32>({.batch = 64});
   CHECK(half.samples == 64);
   CHECK(half.total().operations == alone.total().operations);
-  CHECK(half.kernels() == alone.kernels() + 1);  // the losses' sums are cleared
+  // The losses' sums are cleared, and added over the replicas, as the gradients' buckets are.
+  CHECK(half.kernels() == alone.kernels() + 1 + collectives(half));
+  CHECK(collectives(half) == 3);
+  CHECK(collectives(alone) == 0);
   Machine const machine = dgx_h100();
   cuda::Launch const copy{.kernel = "copy", .read = 3.35e6, .written = 3.35e6};
   CHECK(roofline_seconds(copy, machine, MathPrecision::tf32) == doctest::Approx(2e-6));
@@ -77,6 +88,45 @@ TEST_CASE("replicas share the batch, and times are a roofline's") {
         std::string::npos);
   CHECK(text.find("0.0 Conv2d, forward ") != std::string::npos);
   CHECK(text.find("\ntotal ") != std::string::npos);
+}
+
+struct Joined : Network<Image<3, 8, 8>, Sequential<Conv2d<8>, SyncBatchNorm2d<>, ReLU, Conv2d<4>,
+                                                   GlobalAvgPool, Linear<10>>> {};
+
+TEST_CASE("the account of statistics that replicas join by hand") {
+  StepAccount const account = step_account<Joined, DataParallel<2>, Tf32>({.batch = 8});
+  cuda::Launch const forward = sum_of(account, "1 SyncBatchNorm2d", "forward");
+  CHECK(forward.times == 5);  // moments, sums, their sum over the replicas, statistics, y
+  int joined = 0;
+  for (AccountRow const& row : account.row) {
+    if (row.place == "1 SyncBatchNorm2d" && row.communicates()) {
+      CHECK(row.launch.read == 8 * (2 * 8 + 1));  // of each channel two sums, and a count
+      ++joined;
+    }
+  }
+  CHECK(joined == 2);
+  CHECK(account.unknown.empty());
+  StepAccount const alone = step_account<Joined, SingleDevice<>, Tf32>({.batch = 4});
+  CHECK(sum_of(alone, "1 SyncBatchNorm2d", "forward").times == 2);
+}
+
+struct Cut
+    : Network<Image<3, 8, 8>, Sequential<Conv2d<8>, ReLU, Conv2d<4>, GlobalAvgPool, Linear<10>>> {};
+
+TEST_CASE("the account of stages by hand: messages with their bytes, and what is done again") {
+  using Two = Pipeline<OneFOneB, 4, Split<2>, Split<3>, Checkpoint<Boundaries>>;
+  constexpr double tensor = 2.0 * 8 * 8 * 8 * 4;  // of a microbatch, in fp32
+  StepAccount const first = step_account<Cut, Two, Tf32>({.batch = 8});
+  StepAccount const second = step_account<Cut, Two, Tf32>({.batch = 8, .device = 1});
+  CHECK(sum_of(first, "stage 0", "send forward").read == 4 * tensor);
+  CHECK(sum_of(second, "stage 1", "receive forward").written == 4 * tensor);
+  CHECK(sum_of(second, "stage 1", "send backward").read == 4 * tensor);
+  CHECK(sum_of(first, "stage 0", "receive backward").times == 4);
+  CHECK(sum_of(first, "0 Conv2d", "again").operations ==
+        sum_of(first, "0 Conv2d", "forward").operations);
+  CHECK(sum_of(second, "0 Conv2d", "forward").times == 0);
+  CHECK(first.devices == 2);
+  CHECK(second.device == 1);
 }
 
 }  // namespace step_account_test

@@ -3,489 +3,282 @@
 
 /// @file
 /// step_account: the kernels of a training step on a GPU, with what each reads, writes and
-/// computes, counted from the network alone: without a GPU, nvcc or the CUDA Toolkit.
+/// computes, counted from the types alone: without a GPU, nvcc or the CUDA Toolkit.
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/engine/step/microbatches.hpp>
 #include <tandem/graph/graph_view.hpp>
-#include <tandem/graph/leaves.hpp>
-#include <tandem/ops/cuda/launch_table.hpp>
-#include <tandem/ops/cuda/update_chunks.hpp>
+#include <tandem/measure/account/account.hpp>
+#include <tandem/measure/account/account_device.hpp>
+#include <tandem/measure/account/gradient_accounts.hpp>
+#include <tandem/measure/account/message_accounts.hpp>
+#include <tandem/measure/account/node_accounts.hpp>
+#include <tandem/measure/account/row_gradient_accounts.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
-#include <tandem/runtime/cuda/cast_queue.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
-#include <tandem/strategy/memory/row_gradient_size.hpp>
 #include <tandem/strategy/program.hpp>
 
 namespace tandem {
 
-/// Kernels of one kind that a node's pass, or the engine, queues in a step.
-struct AccountRow {
-  int node = -1;            ///< in the network's graph; -1: the engine's own
-  std::string place{};      ///< "2.0 Conv2d", or "batch", "loss", "update", "shared"
-  std::string_view pass{};  ///< "forward", "input gradient", "weight gradient", "fork", or ""
-  cuda::Launch launch{};
-};
-
-/// A training step of one GPU.
-struct StepAccount {
-  std::vector<AccountRow> row{};
-  std::vector<std::string> unknown{};  ///< layers whose kernels the table does not have
-  int samples = 0;                     ///< of this GPU
-
-  [[nodiscard]] cuda::Launch total() const {
-    cuda::Launch sum{.kernel = "total", .times = 0};
-    for (AccountRow const& r : row) {
-      sum.times += r.launch.times;
-      sum.read += r.launch.read;
-      sum.written += r.launch.written;
-      sum.operations += r.launch.operations;
-    }
-    return sum;
-  }
-  /// Nodes of the step's graph: kernels, copies and fills.
-  [[nodiscard]] std::int64_t kernels() const { return static_cast<std::int64_t>(total().times); }
-  [[nodiscard]] double bytes() const { return total().read + total().written; }
-};
-
-struct AccountOptions {
-  int batch = 128;  ///< global
-  Optimizer optimizer = Sgd{};
-  bool clips = false;  ///< by a norm
-};
-
 namespace detail {
 
-/// A device's graph, as values: compiled once for all networks.
-struct AccountGraph {
-  GraphView graph;
-  bool const* gives_input_gradient;
-  std::int16_t const* closes;  ///< of a node: the bucket that is whole after it, or -1
-  std::int64_t elements;       ///< of all parameters
-  std::int64_t dense;          ///< of those that have a gradient in the flat array
-  std::int64_t trained;        ///< of these and of those whose gradients are GradientRows
-  std::vector<cuda::LaunchTraits> traits;
-  int microbatches = 1;  ///< of a step
-  int largest = 1;       ///< samples of the largest
-  int replicas = 1;
-};
-
-/// Of a precision.
-struct AccountPrecision {
-  int scalar;
-  int master;
-  bool fp32;
-
-  [[nodiscard]] bool mixed() const { return scalar != master; }
-};
-
-/// Adds what the nodes of a device's graph queue for its microbatches.
+/// Follows a device's whole row, as a Rank does.
 template <class = void>  // compiled where it is called, not by every include
-class NodeAccounts {
+class RowAccount {
  public:
-  NodeAccounts(StepAccount& to, AccountGraph const& device, AccountPrecision const& precision)
-      : to_{to}, device_{device}, graph_{device.graph}, precision_{precision} {
-    std::int64_t most = 0;
-    std::int64_t all = 0;
-    for (int n = 0; n < graph_.nodes; ++n) {
-      most = std::max(most, waiting_bytes(n));
-      all += waiting_bytes(n);
-    }
-    casts_.bytes = std::max(most, std::min(all, std::int64_t{32} << 20));
+  RowAccount(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision,
+             AccountOptions const& options)
+      : to_{to},
+        device_{device},
+        graph_{device.graph},
+        precision_{precision},
+        options_{options},
+        microbatches_{device.plan.batching, 0, device.copies},
+        sums_{16.0 * device.plan.batching.all_microbatches()},
+        nodes_{to, device, precision},
+        messages_{to, device, precision},
+        gradients_{to, device, precision},
+        rows_{to, device, precision} {
+    microbatches_.split(options.batch);
+    to_.samples = static_cast<int>(microbatches_.end() - microbatches_.begin());
   }
 
-  void forward(int batch) {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      if (graph_.node[n].computes()) {
-        add(n, batch, false, cuda::KernelPass::forward);
-      }
+  void follow() {
+    if (device_.keeps_two) {
+      to_.leave_out("the exchange of two models' weights (AverageWeights)");
     }
-  }
-  void backward(int batch, bool accumulates) {
-    for (int n = graph_.nodes - 1; n >= 0; --n) {
-      Node const& node = graph_.node[n];
-      if (!node.needs_gradient) {
-        continue;
-      }
-      if (int const forks = uses(n); forks > 1 && !node.joined) {
-        double const bytes = activation(n, batch);
-        to_.row.push_back(
-            {node.origin, place(node), "fork", {"map_kernel:SumBody", 1, forks * bytes, bytes, 0}});
-      }
-      if (device_.gives_input_gradient[n]) {
-        add(n, batch, accumulates, cuda::KernelPass::input_gradient);
-      }
-      if (node.parameters > 0 && !node.frozen && node.computes()) {
-        let_wait(n, accumulates);
-        add(n, batch, accumulates, cuda::KernelPass::weight_gradient);
-      }
-      if (device_.closes[n] >= 0 && node.parameters > 0 && !node.frozen) {
-        cast();
-      }
+    take_batch();
+    if (device_.ranks > 1) {
+      to_.add("loss", "", "memset", 0, sums_);
     }
-  }
-
-  /// After the update the weights of siblings are put side by side.
-  void pack() {
-    cuda::CastQueue packing;
-    double elements = 0;
-    auto const flush = [&] {
-      if (packing.entries > 0) {
-        double const bytes = elements * precision_.scalar;
-        to_.row.push_back({-1, "update", "", {"cast_many_kernel", 1, bytes, bytes, 0}});
-      }
-      packing.clear();
-      elements = 0;
-    };
-    for (int n = 0; n < graph_.nodes; ++n) {
-      if (!is_convolution(n) || graph_.node[n].width == 0) {
-        continue;
-      }
-      int count = 0;
-      each_sibling(n, [&](int) { ++count; });
-      if (!packing.fits(count, 0, false)) {
-        flush();
-      }
-      each_sibling(n, [&](int s) {
-        packing.put(nullptr, nullptr, weights_of(s), false);
-        elements += static_cast<double>(weights_of(s));
-      });
+    for (Action const& action : device_.plan.training) {
+      follow(action);
     }
-    flush();
-  }
-
-  [[nodiscard]] double activation(int n, int batch) const {
-    return static_cast<double>(graph_.node[n].out.elements()) * batch * precision_.scalar;
   }
 
  private:
-  static std::string place(Node const& node) {
-    return to_string(node.path) + " " + std::string{node.name};
-  }
-  [[nodiscard]] int uses(int node) const {
-    int count = 0;
-    for (int n = 0; n < graph_.nodes; ++n) {
-      for (int e = 0; e < graph_.node[n].edges && !graph_.node[n].merged; ++e) {
-        count += graph_.source[graph_.node[n].first_edge + e] == node ? 1 : 0;
-      }
-    }
-    return count;
-  }
+  struct Host {
+    RowAccount& row;
+    int leaf;
 
-  /// f(node) for a convolution and those that it computes beside its own (a rewrite).
-  template <class F>
-  void each_sibling(int leader, F const& f) const {
-    f(leader);
-    for (int n = leader + 1; n < graph_.nodes && graph_.node[leader].width > 0; ++n) {
-      if (graph_.node[n].merged && graph_.node[n].home == leader) {
-        f(n);
-      }
-    }
-  }
-  [[nodiscard]] std::int64_t weights_of(int n) const {
-    return graph_.parameter[graph_.node[n].first_parameter].parameter.shape.elements();
-  }
-  [[nodiscard]] bool is_convolution(int n) const {
-    return graph_.node[n].computes() && tandem::is_convolution(graph_.node[n].layer);
-  }
+    void gathered(int n, int batch) const { row.messages_.gather(n, batch); }
+    void closed(int bucket) const { row.gradients_.ready(bucket, leaf); }
+  };
 
-  // Gradients of convolutions in 16 bits wait until they are cast together: see CastQueue.
-  [[nodiscard]] std::int64_t waiting_bytes(int n) const {
-    std::int64_t elements = 0;
-    if (precision_.mixed() && is_convolution(n)) {
-      each_sibling(n, [&](int s) { elements += weights_of(s); });
-    }
-    return cuda::CastQueue::bytes_for(elements, static_cast<std::size_t>(precision_.scalar));
-  }
-  void let_wait(int n, bool adds) {
-    std::int64_t const bytes = waiting_bytes(n);
-    if (bytes > 0) {
-      int count = 0;
-      each_sibling(n, [&](int) { ++count; });
-      if (!casts_.fits(count, bytes, adds)) {
-        cast();
-      }
-      casts_.used += bytes;
-      each_sibling(n, [&](int s) { casts_.put(nullptr, nullptr, weights_of(s), adds); });
-    }
-  }
-  void cast() {
-    double elements = 0;
-    for (int i = 0; i < casts_.entries; ++i) {
-      elements += static_cast<double>(casts_.entry[i].count);
-    }
-    if (casts_.entries > 0) {
-      double const kept = elements * precision_.master;
-      to_.row.push_back({-1,
-                         "gradients",
-                         "",
-                         {"cast_many_kernel", 1,
-                          elements * precision_.scalar + (casts_.adds ? kept : 0), kept, 0}});
-    }
-    casts_.clear();
-  }
-
-  void add(int n, int batch, bool accumulates, cuda::KernelPass pass) {
-    Node const& node = graph_.node[n];
-    if (!cuda::has_launches(node.name)) {
-      std::string const name{node.name};
-      for (std::string const& known : to_.unknown) {
-        if (known == name) {
-          return;
+  void follow(Action action) {
+    switch (action.kind) {
+      case ActionKind::forward:
+        forward(action);
+        break;
+      case ActionKind::backward:
+        backward(action, {});
+        break;
+      case ActionKind::input_gradient:
+        backward(action, {.weights = false});
+        break;
+      case ActionKind::weight_gradient:
+        backward(action, {.inputs = false});
+        break;
+      case ActionKind::reduce_gradient:
+        gradients_.await(action.index);
+        if (action.index == 0) {
+          rows_.reduce();
         }
-      }
-      to_.unknown.push_back(name);
+        break;
+      case ActionKind::begin_loss:
+        to_.add("loss", "", "ncclAllReduce", sums_, sums_);
+        break;
+      case ActionKind::reduce_norm:
+        gradients_.share();
+        if (options_.clips) {
+          add_squares();
+          double const bytes = 8.0 * static_cast<double>(device_.parameter_squares);
+          to_.add("update", "", "ncclAllReduce", bytes, bytes);
+        }
+        break;
+      case ActionKind::update:
+        gradients_.share();
+        update(action.stage);
+        break;
+      case ActionKind::send_forward:
+      case ActionKind::receive_forward:
+      case ActionKind::send_backward:
+      case ActionKind::receive_backward:
+        if (microbatches_.size(action.index) > 0) {
+          messages_.run(action, microbatches_.size(action.index));
+        }
+        break;
+      default:
+        break;
+    }
+  }
+
+  [[nodiscard]] LocalStage const& stage(int id) const {
+    std::size_t local = 0;
+    while (device_.stages[local].id != id) {
+      ++local;
+    }
+    return device_.stages[local];
+  }
+  [[nodiscard]] bool criterion() const { return graph_.node[graph_.result].criterion; }
+
+  void forward(Action action) {
+    LocalStage const& own = stage(action.stage);
+    int const batch = microbatches_.size(action.index);
+    if (batch == 0) {
       return;
     }
-    std::string_view const name = pass == cuda::KernelPass::forward          ? "forward"
-                                  : pass == cuda::KernelPass::input_gradient ? "input gradient"
-                                                                             : "weight gradient";
-    cuda::each_launch(sizes(n, batch, accumulates), pass, [&](cuda::Launch const& launch) {
-      to_.row.push_back({node.origin, place(node), name, launch});
-    });
+    nodes_.forward(own.first, own.last, batch);
+    if (!own.has_result) {
+      return;
+    }
+    double const outputs = nodes_.activation(graph_.result, batch);
+    if (criterion()) {
+      to_.add("loss", "", "criterion_sum_kernel", 2 * outputs, 16, 2);
+    } else {
+      to_.add("loss", "", "softmax_cross_entropy_kernel", outputs + 4.0 * batch, 8.0 * batch);
+      to_.add("loss", "", "ordered_sum_kernel", 16.0 * batch, 16, 2);
+      to_.add("loss", "", "top_k_kernel", outputs + 4.0 * batch, 8.0 * batch);
+    }
   }
 
-  [[nodiscard]] cuda::LaunchSizes sizes(int n, int batch, bool accumulates) const {
-    Node const& node = graph_.node[n];
-    auto const elements = [&](int p) {
-      return p < node.parameters
-                 ? static_cast<double>(
-                       graph_.parameter[node.first_parameter + p].parameter.shape.elements())
-                 : 0.0;
-    };
-    cuda::LaunchSizes s{.node = node,
-                        .traits = device_.traits[static_cast<std::size_t>(n)],
-                        .scalar = precision_.scalar,
-                        .master = precision_.master,
-                        .fp32 = precision_.fp32,
-                        .accumulates = accumulates,
-                        .gives_input_gradient = device_.gives_input_gradient[n],
-                        .batch = batch,
-                        .microbatches = device_.microbatches,
-                        .largest = device_.largest,
-                        .y = activation(n, batch),
-                        .weights = elements(0),
-                        .biases = elements(1)};
-    for (int e = 0; e < node.edges; ++e) {
-      double const bytes = activation(graph_.source[node.first_edge + e], batch);
-      s.x += e == 0 ? bytes : 0;
-      s.inputs += bytes;
+  void backward(Action action, AccountPart part) {
+    LocalStage const& own = stage(action.stage);
+    Microbatch const& microbatch = microbatches_[action.index];
+    if (microbatch.size == 0 || !own.needs_gradient) {
+      return;
     }
-    if (is_convolution(n) && node.width > 0) {
-      s.siblings = 0;
-      s.y = s.weights = s.biases = 0;
-      s.node.macs = 0;
-      each_sibling(n, [&](int other) {
-        Node const& sibling = graph_.node[other];
-        ++s.siblings;
-        s.y += activation(other, batch);
-        s.weights += static_cast<double>(weights_of(other));
-        s.biases += sibling.parameters > 1 ? sibling.out[0] : 0;
-        s.node.macs += sibling.macs;
-      });
+    if (own.has_result && part.inputs && !criterion()) {
+      double const outputs = nodes_.activation(graph_.result, microbatch.size);
+      to_.add("loss", "", "softmax_cross_entropy_gradient_kernel", outputs + 4.0 * microbatch.size,
+              outputs);
     }
-    // A norm that computes the sum before it reads that one's summands.
-    if (node.sums >= 0) {
-      s.node.joined = graph_.node[node.sums].joined;
+    nodes_.backward(own, microbatch, part, Host{*this, microbatch.finishes});
+  }
+
+  // The device's samples, and targets where it has the result; of samples whose size keeps
+  // microbatches apart, each by itself.
+  void take_batch() {
+    int inputs = 0;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      if (node.kind != NodeKind::input) {
+        continue;
+      }
+      ++inputs;
+      bool const packed =
+          node.limit > 0 || (!node.out.timed && node.out.elements() * precision_.scalar % 16 == 0);
+      auto const numbers = static_cast<double>(node.out.elements() * to_.samples);
+      int const kernels = packed ? 1 : device_.plan.batching.microbatches + (graph_.result >= 0);
+      to_.add("batch", "", "take_batch_kernel", 4 * numbers,
+              (node.limit > 0 ? 4 : precision_.scalar) * numbers, kernels);
     }
-    for (int p = 0; p < node.parameters; ++p) {
-      s.numbers += elements(p);
+    if (inputs == 0 && graph_.result >= 0) {
+      to_.add("batch", "", "take_batch_kernel", 4.0 * to_.samples, 4.0 * to_.samples);
     }
-    return s;
+  }
+
+  void add_squares() {
+    to_.add("update", "", "gradient_squares_kernel",
+            static_cast<double>(device_.dense * precision_.master), 0);
+    rows_.square();
+    to_.add("update", "", "join_squares_kernel", 0, 0);
+  }
+
+  void add_update(std::string_view kernel, std::int64_t elements) {
+    int const states = states_of(options_.optimizer);
+    auto const kept = static_cast<double>(elements * precision_.master);
+    auto const rounded = static_cast<double>(elements * precision_.scalar);
+    to_.add("update", "", kernel, (2 + states) * kept,
+            (1 + states) * kept + (precision_.mixed() ? rounded : 0));
+  }
+
+  // Of all stages, or, of two models, of one.
+  void update(int id) {
+    if (!std::exchange(finished_, true)) {
+      if (options_.clips && to_.devices == 1) {
+        add_squares();
+      }
+      to_.add("update", "", "finish_step_kernel", 0, 0);
+    }
+    std::int64_t elements = device_.elements - (device_.trained - device_.dense);
+    if (device_.keeps_two) {
+      elements = 0;
+      for (int p = 0; p < graph_.parameters; ++p) {
+        GraphParameter const& own = graph_.parameter[p];
+        elements += graph_.node[own.node].stage == id ? own.parameter.shape.elements() : 0;
+      }
+    }
+    add_update("apply_update_kernel", elements);
+    rows_.each_update([&](std::int64_t numbers) { add_update("update_rows_kernel", numbers); });
+    for (LocalStage const& own : device_.stages) {
+      if (!device_.keeps_two || own.id == id) {
+        nodes_.pack(own.first, own.last);
+      }
+    }
   }
 
   StepAccount& to_;
-  AccountGraph const& device_;
+  AccountDevice const& device_;
   GraphView graph_;
   AccountPrecision precision_;
-  cuda::CastQueue casts_{};
+  AccountOptions const& options_;
+  RankMicrobatches microbatches_;
+  double sums_;  // bytes of the losses and metrics of all microbatches
+  NodeAccounts<> nodes_;
+  MessageAccounts<> messages_;
+  GradientAccounts<> gradients_;
+  RowGradientAccounts<> rows_;
+  bool finished_ = false;
 };
-
-/// f(rows, all) for each parameter whose gradient is GradientRows: how many those of a replica and
-/// of all are at most.
-template <class F>
-void each_row_gradient(AccountGraph const& device, F const& f) {
-  for (int p = 0; p < device.graph.parameters; ++p) {
-    Parameter const& own = device.graph.parameter[p].parameter;
-    if (own.touched.sparse() && !device.graph.parameter[p].frozen) {
-      f(own, RowGradientSize{own,
-                             {.batch = device.largest,
-                              .microbatches = device.microbatches,
-                              .replicas = device.replicas},
-                             1});
-    }
-  }
-}
-
-/// What follows the last gradient.
-template <class = void>
-void add_update(StepAccount& to, AccountGraph const& device, AccountPrecision const& precision,
-                AccountOptions const& options) {
-  auto const engine = [&](char const* place, std::string_view kernel, double read, double written) {
-    to.row.push_back({-1, place, "", {kernel, 1, read, written, 0}});
-  };
-  GraphView const graph = device.graph;
-  auto const kept = [&](std::int64_t elements) {
-    return static_cast<double>(elements * precision.master);
-  };
-  for (int p = 0; p < graph.parameters; ++p) {
-    if (graph.parameter[p].shared >= 0 && !graph.parameter[p].frozen) {
-      double const bytes = kept(graph.parameter[p].parameter.shape.elements());
-      bool const bulk = bytes >= (1 << 20);
-      engine("shared", bulk ? "cub::DeviceTransform::Transform" : "map_kernel:Plus", 2 * bytes,
-             bytes);
-      engine("shared", "copy", bytes, bytes);
-    }
-  }
-  each_row_gradient(device, [&](Parameter const&, RowGradientSize const& rows) {
-    if (device.replicas > 1) {
-      auto const numbers = static_cast<double>(4 * rows.most * device.replicas);
-      engine("gradients", "each_kernel:RowKeys", numbers, 2 * numbers);
-      engine("gradients", "cub::DeviceRadixSort", 2 * numbers, 2 * numbers);
-      engine("gradients", "cub::DeviceSelect", 2 * numbers, 2 * numbers);
-      engine("gradients", "each_kernel:OpenRows", numbers, numbers);
-      engine("gradients", "sum_rows_kernel", kept(rows.most * device.replicas * rows.width),
-             kept(rows.all * rows.width));
-    }
-  });
-  if (options.clips) {
-    engine("update", "gradient_squares_kernel", kept(device.dense), 0);
-    each_row_gradient(device, [&](Parameter const& p, RowGradientSize const& rows) {
-      std::int64_t const chunks = (p.shape.elements() - 1) / cuda::update_chunk + 1;
-      auto const squares = static_cast<double>(chunks * static_cast<std::int64_t>(sizeof(double)));
-      engine("update", "memset", 0, squares);
-      engine("update", "row_squares_kernel", kept(rows.all * rows.width), squares);
-    });
-    engine("update", "join_squares_kernel", 0, 0);
-  }
-  engine("update", "finish_step_kernel", 0, 0);
-  int const states = states_of(options.optimizer);
-  auto const update = [&](std::string_view kernel, std::int64_t elements) {
-    double const rounded = precision.mixed() ? static_cast<double>(elements * precision.scalar) : 0;
-    engine("update", kernel, (2 + states) * kept(elements),
-           (1 + states) * kept(elements) + rounded);
-  };
-  update("apply_update_kernel", device.elements - (device.trained - device.dense));
-  each_row_gradient(device, [&](Parameter const&, RowGradientSize const& rows) {
-    update("update_rows_kernel", rows.all * rows.width);
-  });
-}
-
-/// The batch, and the passes of all microbatches.
-/// @param sizes  of the device's microbatches
-template <class = void>
-void add_passes(StepAccount& to, AccountGraph const& device, AccountPrecision const& precision,
-                std::vector<int> const& sizes, bool alone) {
-  GraphView const graph = device.graph;
-  auto const engine = [&](char const* place, std::string_view kernel, double read, double written) {
-    to.row.push_back({-1, place, "", {kernel, 1, read, written, 0}});
-  };
-  int input = 0;
-  while (graph.node[input].kind != NodeKind::input) {
-    ++input;
-  }
-  auto const numbers = static_cast<double>(graph.node[input].out.elements() * to.samples);
-  engine("batch", "take_batch_kernel", 4 * numbers,
-         (graph.node[input].limit > 0 ? 4 : precision.scalar) * numbers);
-  if (!alone) {
-    engine("loss", "memset", 0, 16);
-  }
-  NodeAccounts<> nodes{to, device, precision};
-  bool accumulates = false;
-  for (int const batch : sizes) {
-    if (batch == 0) {
-      continue;
-    }
-    nodes.forward(batch);
-    double const outputs = nodes.activation(graph.result, batch);
-    if (graph.node[graph.result].criterion) {
-      engine("loss", "criterion_sum_kernel", outputs, 8);
-      engine("loss", "criterion_sum_kernel", outputs, 8);
-    } else {
-      engine("loss", "softmax_cross_entropy_kernel", outputs + 4.0 * batch, 8.0 * batch);
-      engine("loss", "ordered_sum_kernel", 8.0 * batch, 8);
-      engine("loss", "top_k_kernel", outputs + 4.0 * batch, 8.0 * batch);
-      engine("loss", "ordered_sum_kernel", 8.0 * batch, 8);
-      engine("loss", "softmax_cross_entropy_gradient_kernel", outputs + 4.0 * batch, outputs);
-    }
-    nodes.backward(batch, accumulates);
-    accumulates = true;
-  }
-}
-
-template <class Device>
-AccountGraph account_graph() {
-  static constexpr auto const& graph = Device::graph;
-  AccountGraph result{.graph = graph,
-                      .gives_input_gradient = Device::gives_input_gradient.of,
-                      .closes = Device::layout.closes,
-                      .elements = Device::layout.elements,
-                      .dense = Device::layout.dense,
-                      .trained = Device::layout.trained,
-                      .traits = {}};
-  [&]<int... I>(std::integer_sequence<int, I...>) {
-    (result.traits.push_back([] {
-      if constexpr (graph.node[I].kind == NodeKind::layer) {
-        return cuda::launch_traits<Leaf<typename Device::Network, graph.node[I].leaf>>(
-            graph.node[I].in);
-      } else {
-        return cuda::LaunchTraits{};
-      }
-    }()),
-     ...);
-  }
-  (std::make_integer_sequence<int, graph.nodes>{});
-  return result;
-}
 
 /// Of the first replica.
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
-  using Device = typename Whole::template Device<0>;
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
-  StepAccount account;
-  std::vector<int> sizes;
-  for (int m = 0; m < Whole::batching.microbatches; ++m) {
-    sizes.push_back(microbatch_size(options.batch, m, Whole::batching));
-    account.samples += sizes.back();
+  expects(options.device >= 0 && options.device < Whole::devices,
+          "step_account({.device = ...}): give a device of the replica, counted from 0");
+  StepAccount account{.device = options.device, .devices = Whole::devices};
+  [&]<int... D>(std::integer_sequence<int, D...>) {
+    auto const follow = [&](AccountDevice device) {
+      device.largest = largest_microbatch(options.batch, Whole::batching);
+      RowAccount<>{account, device, precision, options}.follow();
+    };
+    static_cast<void>(((D == options.device &&
+                        (follow(account_device<typename Whole::template Device<D>>()), true)) ||
+                       ...));
   }
-  AccountGraph device = account_graph<Device>();
-  device.microbatches = Whole::batching.microbatches;
-  device.largest = *std::max_element(sizes.begin(), sizes.end());
-  device.replicas = Whole::batching.replicas;
-  add_passes(account, device, precision, sizes, Whole::ranks == 1);
-  add_update(account, device, precision, options);
-  NodeAccounts<>{account, device, precision}.pack();
+  (std::make_integer_sequence<int, Whole::devices>{});
   return account;
 }
 
 }  // namespace detail
 
-/// The kernels of one training step of @p Net on each GPU of @p S, a strategy without stages and
-/// without recomputation, with its usual loss and accuracy, in BasicCuda<CuDnn, Precision>: of the
-/// first replica.
+/// The kernels of one training step of @p Net on a GPU of @p S, with its usual loss and accuracy,
+/// in BasicCuda<CuDnn, Precision> through NCCL: of device .device of the first replica, each pass
+/// and message in the order of its row, and what Checkpoint computes again.
 ///
-/// As launch_table.hpp says. Collectives are not in it, nor what runs once and not in each step.
+/// As launch_table.hpp says. What NCCL's calls read and write is counted, not how it carries it;
+/// what runs once and not in each step is not. StepAccount::unknown names what else is left out.
 /// Optimizers of one's own, and averages of weights, queue more.
+/// Cost: linear in the actions of the row times the nodes of their stages.
+/// @tparam S  any strategy but an asynchronous pipeline
 /// @tparam R  rewrites of the graph, for comparisons
-/// @throws ContractError  .batch < 1
+/// @throws ContractError  .batch < 1, or there is no such device
 template <class Net, class S = SingleDevice<>, class Precision = Tf32,
           Rewrites R = BasicCuda<CuDnn, Precision>::rewrites>
 [[nodiscard]] StepAccount step_account(AccountOptions const& options = {}) {
-  static_assert(S::devices == 1 && S::checkpoint.every == 0,
-                "step_account<Net, Strategy>: counts strategies without stages and without "
-                "Checkpoint; take SingleDevice<...> or DataParallel<N, ...>");
   constexpr int scalar = static_cast<int>(sizeof(typename Precision::Scalar));
   constexpr int master = static_cast<int>(sizeof(typename Precision::Master));
+  static_assert(!detail::asynchrony_of<S>().on(),
+                "step_account<Net, Strategy>: the devices of an asynchronous pipeline are at "
+                "different steps; take a synchronous schedule, such as OneFOneB");
   static_assert(scalar <= 4,
                 "step_account<Net, Strategy, Precision>: cuDNN computes in 32 bits or less");
   return detail::step_account_of<Program<Net, S, master, R>>(

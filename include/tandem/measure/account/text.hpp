@@ -71,7 +71,8 @@ std::string account_heads(char const* what) {
 }  // namespace detail
 
 /// Two tables, of the nodes with their passes in the order of the step, and of the kernels, the
-/// dearest first; then the total. Times are roofline_seconds() of each kernel.
+/// dearest first; then the total. Times are roofline_seconds() of each kernel; messages and
+/// collectives have bytes, and no time, since that is the links'.
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string account_text(StepAccount const& account, std::string const& title,
                                        Machine const& machine, MathPrecision precision) {
@@ -80,7 +81,8 @@ template <class = void>  // compiled where it is called, not by every include
   std::vector<detail::AccountLine> kernels;
   detail::AccountLine total{.name = "total"};
   for (AccountRow const& row : account.row) {
-    double const seconds = roofline_seconds(row.launch, machine, precision);
+    double const seconds =
+        row.communicates() ? 0 : roofline_seconds(row.launch, machine, precision);
     std::string const place = row.place + (row.pass.empty() ? "" : ", " + std::string{row.pass});
     detail::line_of(nodes, place).add(row.launch, seconds);
     detail::line_of(kernels, row.launch.kernel).add(row.launch, seconds);
@@ -88,8 +90,11 @@ template <class = void>  // compiled where it is called, not by every include
   }
   std::stable_sort(kernels.begin(), kernels.end(),
                    [](auto const& a, auto const& b) { return a.seconds > b.seconds; });
+  std::string const gpu = account.devices == 1 ? "one GPU"
+                                               : "GPU " + std::to_string(account.device) + " of " +
+                                                     std::to_string(account.devices);
   std::string text = "\n" + title + ": a step of " + std::to_string(account.samples) +
-                     " samples on one GPU; us by the roofline of " + machine.name + "\n" +
+                     " samples on " + gpu + "; us by the roofline of " + machine.name + "\n" +
                      detail::account_heads("layer, pass");
   for (detail::AccountLine const& line : nodes) {
     text += line.text();
@@ -100,12 +105,12 @@ template <class = void>  // compiled where it is called, not by every include
   }
   text += total.text();
   for (std::string const& layer : account.unknown) {
-    text += "not counted: " + layer + ", whose kernels ops/cuda/launch_table.hpp does not list\n";
+    text += "not counted: " + layer + "\n";
   }
   return text;
 }
 
-/// What `describe --backend cuda` prints: step_account() as text.
+/// What `describe --backend cuda` prints: step_account() of each device of a replica as text.
 ///
 ///   std::puts(describe_cuda<Net, SingleDevice<>, Bf16>({.batch = 128}, dgx_h100()).c_str());
 template <class Net, class S = SingleDevice<>, class Precision = Tf32>
@@ -114,8 +119,12 @@ template <class Net, class S = SingleDevice<>, class Precision = Tf32>
   constexpr MathPrecision math = std::is_same_v<Precision, Fp32>   ? MathPrecision::fp32
                                  : std::is_same_v<Precision, Tf32> ? MathPrecision::tf32
                                                                    : MathPrecision::bf16;
-  return account_text(step_account<Net, S, Precision>(options), title + " in " + Precision::name,
-                      machine, math);
+  std::string text;
+  for (AccountOptions own = options; own.device < S::devices; ++own.device) {
+    text += account_text(step_account<Net, S, Precision>(own), title + " in " + Precision::name,
+                         machine, math);
+  }
+  return text;
 }
 
 }  // namespace tandem

@@ -76,6 +76,8 @@ struct LaunchSizes {
   bool fp32 = false;         ///< products do not round their factors: no GELU goes into them
   bool accumulates = false;  ///< an earlier microbatch has left gradients
   bool gives_input_gradient = true;
+  bool apart = false;  ///< both gradients are computed by passes of their own
+  bool joins = false;  ///< statistics are added over the replicas
   int siblings = 1;  ///< convolutions that one computes side by side; then y and the like are all's
   int batch = 1;
   int microbatches = 1;  ///< of a step, and the samples of the largest

@@ -53,6 +53,7 @@ constexpr bool adds(S const& s) { return s.accumulates; }
 constexpr double batch_norm_sums_read(S const& s) {
   return s.x + s.y + x_partial(s) + s.kept(4 * s.weights);
 }
+constexpr double joint_sums(S const& s) { return 8 * (2 * s.weights + 1); }
 constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
 constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
 
@@ -161,9 +162,23 @@ inline constexpr LaunchRow launch_rows[] = {
 
     {"BatchNorm2d", forward, always, "column_moments_kernel", [](S const& s) { return s.x + x_partial(s); }, [](S const& s) { return x_partial(s) + s.kept(3 * s.weights); }},
     {"BatchNorm2d", forward, always, "column_map_kernel:BatchNormMap", [](S const& s) { return s.x + s.kept(4 * s.weights); }, y},
-    {"BatchNorm2d", input_gradient, always, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept((s.node.frozen ? 2 : 6) * s.weights); }},
+    {"BatchNorm2d", input_gradient, always, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept((s.node.frozen || s.apart ? 2 : 6) * s.weights); }},
     {"BatchNorm2d", input_gradient, always, "column_map_kernel:BatchNormGradientMap", [](S const& s) { return s.x + s.y + s.kept(6 * s.weights); }, x},
     {"BatchNorm2d", weight_gradient, [](S const& s) { return !s.gives_input_gradient; }, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept(6 * s.weights); }},
+    {"BatchNorm2d", weight_gradient, [](S const& s) { return s.gives_input_gradient && s.apart; }, "batch_norm_weight_gradient_kernel", [](S const& s) { return s.kept(4 * s.weights); }, [](S const& s) { return s.kept(4 * s.weights); }},
+
+    {"SyncBatchNorm2d", forward, always, "column_moments_kernel", [](S const& s) { return s.x + x_partial(s); }, [](S const& s) { return x_partial(s) + s.kept(3 * s.weights); }},
+    {"SyncBatchNorm2d", forward, always, "each_kernel:PutLocalSums", [](S const& s) { return s.kept(3 * s.weights); }, joint_sums},
+    {"SyncBatchNorm2d", forward, always, "ncclAllReduce", joint_sums, joint_sums},
+    {"SyncBatchNorm2d", forward, always, "each_kernel:PutJointStatistics", [](S const& s) { return joint_sums(s) + s.kept(s.weights); }, [](S const& s) { return s.kept(3 * s.weights); }},
+    {"SyncBatchNorm2d", forward, always, "column_map_kernel:BatchNormMap", [](S const& s) { return s.x + s.kept(4 * s.weights); }, y},
+    {"SyncBatchNorm2d", input_gradient, always, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept(2 * s.weights); }},
+    {"SyncBatchNorm2d", input_gradient, always, "each_kernel:PutLocalGradientSums", [](S const& s) { return s.kept(2 * s.weights); }, joint_sums},
+    {"SyncBatchNorm2d", input_gradient, always, "ncclAllReduce", joint_sums, joint_sums},
+    {"SyncBatchNorm2d", input_gradient, always, "each_kernel:PutGradientMeans", joint_sums, [](S const& s) { return s.kept(2 * s.weights); }},
+    {"SyncBatchNorm2d", input_gradient, always, "column_map_kernel:BatchNormGradientMap", [](S const& s) { return s.x + s.y + s.kept(6 * s.weights); }, x},
+    {"SyncBatchNorm2d", weight_gradient, [](S const& s) { return !s.gives_input_gradient; }, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept(2 * s.weights); }},
+    {"SyncBatchNorm2d", weight_gradient, always, "each_kernel:PutJointWeightGradient", [](S const& s) { return s.kept(4 * s.weights); }, [](S const& s) { return s.kept(4 * s.weights); }},
 
     {"ReLU", forward, applies, "map_kernel:Rectify", x, y},
     {"ReLU", input_gradient, always, "map_kernel:RectifyGradient", [](S const& s) { return 2 * s.y; }, x},
@@ -299,7 +314,8 @@ std::string_view transform_kernel(std::string_view kernel, double written, Launc
 /// f(Launch) for what a pass of a node queues.
 template <class F>
 void each_launch(LaunchSizes const& sizes, KernelPass pass, F const& f) {
-  each_launch_row(sizes.node.name, [&](LaunchRow const& row) {
+  bool const alone = sizes.node.synchronizes && !sizes.joins;  // then it has nothing to add
+  each_launch_row(alone ? "BatchNorm2d" : sizes.node.name, [&](LaunchRow const& row) {
     if (row.pass == pass && row.when(sizes)) {
       double const written = row.written(sizes);
       f(Launch{transform_kernel(row.kernel, written, sizes), row.times(sizes), row.read(sizes),

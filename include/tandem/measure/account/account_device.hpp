@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// AccountDevice: what a device does in a step, as values, so that an account is compiled once for
+/// all networks and strategies.
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/leaves.hpp>
+#include <tandem/ops/cuda/launch_sizes.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+#include <tandem/strategy/program.hpp>
+
+namespace tandem::detail {
+
+/// Of a precision.
+struct AccountPrecision {
+  int scalar;
+  int master;
+  bool fp32;
+
+  [[nodiscard]] bool mixed() const { return scalar != master; }
+};
+
+/// Gradients that are added up and reduced together.
+struct AccountBucket {
+  std::int64_t elements;
+  int stage;
+  int twin;  ///< the bucket of the other copy of the same part on this device, or -1
+};
+
+/// A parameter that layers share.
+struct AccountTie {
+  int owner;        ///< in the network's graph
+  bool crosses[2];  ///< of each copy of the model: other devices hold it, too
+};
+
+struct AccountDevice {
+  GraphView graph;
+  RankPlan plan;  ///< its whole row
+  std::vector<LocalStage> stages;
+  bool const* gives_input_gradient;
+  int const* segment;          ///< of a node: its run that is computed again, or -1
+  std::int16_t const* closes;  ///< of a node: the bucket that is whole after it, or -1
+  std::vector<AccountBucket> buckets;
+  std::vector<AccountTie> ties;
+  std::vector<cuda::LaunchTraits> traits;
+  std::int64_t elements;           ///< of all parameters
+  std::int64_t dense;              ///< of those that have a gradient in the flat array
+  std::int64_t trained;            ///< of these and of those whose gradients are GradientRows
+  std::int64_t parameter_squares;  ///< that ranks add where they clip by a norm
+  int ranks;
+  int parts;     ///< of the model
+  int copies;    ///< likewise
+  int replicas;  ///< over which other devices add this one's gradients
+  bool keeps_two;
+  int largest = 1;  ///< samples of a microbatch at most
+
+  /// Where one device has two copies of a part, their gradients are added here first.
+  [[nodiscard]] bool has_twins() const {
+    bool any = false;
+    for (AccountBucket const& bucket : buckets) {
+      any = any || (bucket.twin >= 0 && !keeps_two);
+    }
+    return any;
+  }
+};
+
+template <class Device>
+AccountDevice account_device() {
+  using Whole = typename Device::Program;
+  static constexpr auto const& graph = Device::graph;
+  static constexpr auto const& layout = Device::layout;
+  AccountDevice own{.graph = graph,
+                    .plan = make_rank_plan<Device>(nullptr, 0),
+                    .stages = {std::begin(Device::stages.stage), std::end(Device::stages.stage)},
+                    .gives_input_gradient = Device::gives_input_gradient.of,
+                    .segment = Device::segments.of,
+                    .closes = layout.closes,
+                    .buckets = {},
+                    .ties = {},
+                    .traits = {},
+                    .elements = layout.elements,
+                    .dense = layout.dense,
+                    .trained = layout.trained,
+                    .parameter_squares = GraphView{Whole::network}.parameters,
+                    .ranks = Whole::ranks,
+                    .parts = Whole::map.parts(),
+                    .copies = Whole::map.copies,
+                    .replicas = Device::gradient_replicas,
+                    .keeps_two = Whole::averaging.keeps_two()};
+  for (int b = 0; b < layout.buckets; ++b) {
+    own.buckets.push_back({bucket_range(layout, b).count(), layout.bucket_stage[b],
+                           Device::has_twins ? Device::twin_buckets.of[b] : -1});
+  }
+  if (own.has_twins()) {
+    own.replicas = Whole::batching.replicas;
+  }
+  for (int t = 0; t < Whole::ties.count; ++t) {
+    own.ties.push_back({Whole::ties.owner[t],
+                        {Whole::ties.of[0][t].crosses(),
+                         Whole::map.copies > 1 && Whole::ties.of[1][t].crosses()}});
+  }
+  [&]<int... I>(std::integer_sequence<int, I...>) {
+    (own.traits.push_back([] {
+      if constexpr (graph.node[I].kind == NodeKind::layer) {
+        return cuda::launch_traits<Leaf<typename Device::Network, graph.node[I].leaf>>(
+            graph.node[I].in);
+      } else {
+        return cuda::LaunchTraits{};
+      }
+    }()),
+     ...);
+  }
+  (std::make_integer_sequence<int, graph.nodes>{});
+  return own;
+}
+
+}  // namespace tandem::detail

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// GradientAccounts: how gradients are added up over leaves, copies of the model and replicas.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/measure/account/account.hpp>
+#include <tandem/measure/account/account_device.hpp>
+#include <tandem/strategy/batch/options.hpp>
+
+namespace tandem::detail {
+
+/// As GradientReduction and TiedSums do it.
+template <class = void>  // compiled where it is called, not by every include
+class GradientAccounts {
+ public:
+  GradientAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision)
+      : to_{to},
+        device_{device},
+        batching_{device.plan.batching},
+        overlaps_{device.copies == 1 || (device.plan.reduces_early && !device.has_twins())},
+        leaves_{batching_.leaves_of_copy(device.copies)},
+        element_{precision.master} {}
+
+  /// A bucket is whole for a leaf, unless that is -1.
+  void ready(int bucket, int leaf) {
+    std::int64_t const count = at(bucket).elements;
+    if (leaf < 0 || count == 0) {
+      return;
+    }
+    for (int carry = leaf; leaves_ > 1 && (carry & 1) != 0; carry >>= 1) {
+      add("gradients", count);
+    }
+    if (leaf != leaves_ - 1) {
+      copy("gradients", count);
+    } else if (overlaps_) {
+      begin(bucket);
+    }
+  }
+
+  /// What follows reads the sum.
+  void await(int bucket) {
+    bool const twins = device_.has_twins();
+    for (int part = device_.parts - 1; !overlaps_ && bucket == 0 && part >= 0; --part) {
+      for (int b = 0; b < static_cast<int>(device_.buckets.size()); ++b) {
+        if (at(b).stage % device_.parts == part && !is_second(b)) {
+          if (twins) {
+            add("gradients", at(b).elements);
+          }
+          begin(b);
+        }
+      }
+    }
+    std::int64_t const count = at(bucket).elements;
+    if (is_second(bucket) || count == 0) {
+      return;
+    }
+    if (rounds() && device_.replicas > 1) {
+      to_.add("gradients", "", bulk("map_kernel:AsItIs", count), 2.0 * count, bytes(count));
+    }
+    if (twins) {
+      copy("gradients", count);
+    }
+  }
+
+  /// Gradients of parameters that layers share.
+  void share() {
+    for (AccountTie const& tie : device_.ties) {
+      for (int model = 0; model < device_.copies && !shared_; ++model) {
+        share(tie, model);
+      }
+    }
+    shared_ = true;
+  }
+
+ private:
+  [[nodiscard]] AccountBucket const& at(int bucket) const {
+    return device_.buckets[static_cast<std::size_t>(bucket)];
+  }
+  [[nodiscard]] bool is_second(int bucket) const {
+    return device_.has_twins() && at(bucket).stage >= device_.parts;
+  }
+  [[nodiscard]] bool rounds() const { return batching_.wire != WireFormat::exact; }
+  [[nodiscard]] double bytes(std::int64_t count) const {
+    return static_cast<double>(count * element_);
+  }
+  // What transform.cuh takes.
+  [[nodiscard]] std::string_view bulk(std::string_view kernel, std::int64_t count) const {
+    bool const is_bulk = count * element_ >= (1 << 20) && count % (16 / element_) == 0;
+    return is_bulk ? "cub::DeviceTransform::Transform" : kernel;
+  }
+  void add(char const* place, std::int64_t count) {
+    to_.add(place, "", bulk("map_kernel:Plus", count), 2 * bytes(count), bytes(count));
+  }
+  void copy(char const* place, std::int64_t count) {
+    to_.add(place, "", "copy", bytes(count), bytes(count));
+  }
+
+  // The sum of a bucket over the replicas.
+  void begin(int bucket) {
+    std::int64_t const count = at(bucket).elements;
+    if (device_.replicas == 1 || count == 0) {
+      return;
+    }
+    double size = bytes(count);
+    if (rounds()) {
+      to_.add("gradients", "", bulk("map_kernel:AsItIs", count), size, 2.0 * count);
+      size = 2.0 * count;
+    }
+    if (batching_.reproducible) {  // each adds a share, in an order fixed by rank
+      double const own = size / device_.replicas;
+      to_.add("gradients", "", "ncclGroup", 2 * (size - own), 2 * (size - own), 2);
+      to_.add("gradients", "", "map_kernel:TreeBody", size, own);
+    } else {
+      to_.add("gradients", "", "ncclAllReduce", size, size);
+    }
+  }
+
+  void share(AccountTie const& tie, int model) {
+    std::vector<std::int64_t> held;
+    GraphView const graph = device_.graph;
+    for (int p = 0; p < graph.parameters; ++p) {
+      GraphParameter const& own = graph.parameter[p];
+      bool const of_model = graph.node[own.node].stage / device_.parts == model;
+      if (own.owner() == tie.owner && of_model && !own.frozen) {
+        held.push_back(own.parameter.shape.elements());
+      }
+    }
+    for (std::size_t i = 1; i < held.size(); ++i) {
+      add("shared", held[i]);
+    }
+    if (!held.empty() && tie.crosses[model]) {
+      to_.add("shared", "", "ncclAllReduce", bytes(held[0]), bytes(held[0]));
+    }
+    for (std::size_t i = 1; i < held.size(); ++i) {
+      copy("shared", held[i]);
+    }
+  }
+
+  StepAccount& to_;
+  AccountDevice const& device_;
+  Batching const& batching_;
+  bool overlaps_;
+  int leaves_;  // of a copy of the model
+  int element_;
+  bool shared_ = false;
+};
+
+}  // namespace tandem::detail

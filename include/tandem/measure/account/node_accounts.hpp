@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// NodeAccounts: what the nodes of a device's graph queue in their passes.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <tandem/engine/step/microbatches.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/measure/account/account.hpp>
+#include <tandem/measure/account/account_device.hpp>
+#include <tandem/ops/cuda/launch_table.hpp>
+#include <tandem/runtime/cuda/cast_queue.hpp>
+
+namespace tandem::detail {
+
+/// What of a backward pass is computed.
+struct AccountPart {
+  bool inputs = true;
+  bool weights = true;
+
+  /// Whether the other half is another action of the row.
+  [[nodiscard]] bool apart() const { return !inputs || !weights; }
+};
+
+/// Adds what the nodes of a device's graph queue for its microbatches.
+template <class = void>  // compiled where it is called, not by every include
+class NodeAccounts {
+ public:
+  NodeAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision)
+      : to_{to}, device_{device}, graph_{device.graph}, precision_{precision} {
+    std::int64_t most = 0;
+    std::int64_t all = 0;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      most = std::max(most, waiting_bytes(n));
+      all += waiting_bytes(n);
+    }
+    casts_.bytes = std::max(most, std::min(all, std::int64_t{32} << 20));
+  }
+
+  /// Of nodes [first, last).
+  void forward(int first, int last, int batch, std::string_view name = "forward") {
+    for (int n = first; n < last; ++n) {
+      if (graph_.node[n].computes()) {
+        add(n, sizes(n, batch, false, false), cuda::KernelPass::forward, name);
+      }
+    }
+  }
+  /// Of a stage's nodes, where what was not kept is computed again, run by run.
+  /// @param host  gathered(n, batch): a received node's gradient goes to where it is sent from;
+  ///              closed(bucket): it is whole
+  template <class Host>
+  void backward(LocalStage const& stage, Microbatch const& own, AccountPart part,
+                Host const& host) {
+    for (int end = stage.last; end > stage.first;) {
+      int begin = stage.first;
+      if (device_.segment[stage.first] >= 0) {
+        for (begin = end - 1; begin > stage.first;) {
+          if (device_.segment[begin - 1] != device_.segment[end - 1]) {
+            break;
+          }
+          --begin;
+        }
+        forward(begin, end, own.size, "again");
+      }
+      for (int n = end - 1; n >= begin; --n) {
+        backward_node(n, own, part, host);
+      }
+      end = begin;
+    }
+  }
+
+  /// After the update the weights of siblings are put side by side.
+  void pack(int first, int last) {
+    cuda::CastQueue packing;
+    double elements = 0;
+    auto const flush = [&] {
+      if (packing.entries > 0) {
+        double const bytes = elements * precision_.scalar;
+        to_.add("update", "", "cast_many_kernel", bytes, bytes);
+      }
+      packing.clear();
+      elements = 0;
+    };
+    for (int n = first; n < last; ++n) {
+      if (!is_convolution(n) || graph_.node[n].width == 0) {
+        continue;
+      }
+      int count = 0;
+      each_sibling(n, [&](int) { ++count; });
+      if (!packing.fits(count, 0, false)) {
+        flush();
+      }
+      each_sibling(n, [&](int s) {
+        packing.put(nullptr, nullptr, weights_of(s), false);
+        elements += static_cast<double>(weights_of(s));
+      });
+    }
+    flush();
+  }
+
+  [[nodiscard]] double activation(int n, int batch) const {
+    return static_cast<double>(graph_.node[n].out.elements()) * batch * precision_.scalar;
+  }
+
+ private:
+  static std::string place(Node const& node) {
+    return to_string(node.path) + " " + std::string{node.name};
+  }
+  [[nodiscard]] int uses(int node) const {
+    int count = 0;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      for (int e = 0; e < graph_.node[n].edges && !graph_.node[n].merged; ++e) {
+        count += graph_.source[graph_.node[n].first_edge + e] == node ? 1 : 0;
+      }
+    }
+    return count;
+  }
+
+  /// f(node) for a convolution and those that it computes beside its own (a rewrite).
+  template <class F>
+  void each_sibling(int leader, F const& f) const {
+    f(leader);
+    for (int n = leader + 1; n < graph_.nodes && graph_.node[leader].width > 0; ++n) {
+      if (graph_.node[n].merged && graph_.node[n].home == leader) {
+        f(n);
+      }
+    }
+  }
+  [[nodiscard]] std::int64_t weights_of(int n) const {
+    return graph_.parameter[graph_.node[n].first_parameter].parameter.shape.elements();
+  }
+  [[nodiscard]] bool is_convolution(int n) const {
+    return graph_.node[n].computes() && tandem::is_convolution(graph_.node[n].layer);
+  }
+
+  // Gradients of convolutions in 16 bits wait until they are cast together: see CastQueue.
+  [[nodiscard]] std::int64_t waiting_bytes(int n) const {
+    std::int64_t elements = 0;
+    if (precision_.mixed() && is_convolution(n)) {
+      each_sibling(n, [&](int s) { elements += weights_of(s); });
+    }
+    return cuda::CastQueue::bytes_for(elements, static_cast<std::size_t>(precision_.scalar));
+  }
+  void let_wait(int n, bool adds) {
+    std::int64_t const bytes = waiting_bytes(n);
+    if (bytes > 0) {
+      int count = 0;
+      each_sibling(n, [&](int) { ++count; });
+      if (!casts_.fits(count, bytes, adds)) {
+        cast();
+      }
+      casts_.used += bytes;
+      each_sibling(n, [&](int s) { casts_.put(nullptr, nullptr, weights_of(s), adds); });
+    }
+  }
+  void cast() {
+    double elements = 0;
+    for (int i = 0; i < casts_.entries; ++i) {
+      elements += static_cast<double>(casts_.entry[i].count);
+    }
+    if (casts_.entries > 0) {
+      double const kept = elements * precision_.master;
+      to_.add("gradients", "", "cast_many_kernel",
+              elements * precision_.scalar + (casts_.adds ? kept : 0), kept);
+    }
+    casts_.clear();
+  }
+
+  template <class Host>
+  void backward_node(int n, Microbatch const& own, AccountPart part, Host const& host) {
+    Node const& node = graph_.node[n];
+    if (!node.needs_gradient) {
+      return;
+    }
+    cuda::LaunchSizes const s = sizes(n, own.size, own.adds, part.apart());
+    if (part.inputs) {
+      int const forks = uses(n);
+      if (node.kind == NodeKind::receive) {
+        host.gathered(n, own.size);
+      } else if (forks > 1 && !node.joined) {
+        to_.row.push_back(
+            {node.origin, place(node), "fork", {"map_kernel:SumBody", 1, forks * s.y, s.y, 0}});
+      }
+      if (device_.gives_input_gradient[n]) {
+        add(n, s, cuda::KernelPass::input_gradient, "input gradient");
+      }
+    }
+    if (part.weights && node.parameters > 0 && !node.frozen) {
+      if (node.computes()) {
+        let_wait(n, own.adds);
+        add(n, s, cuda::KernelPass::weight_gradient, "weight gradient");
+      }
+      if (device_.closes[n] >= 0) {
+        cast();
+        host.closed(device_.closes[n]);
+      }
+    }
+  }
+
+  void add(int n, cuda::LaunchSizes const& s, cuda::KernelPass pass, std::string_view name) {
+    Node const& node = graph_.node[n];
+    if (!node.computes()) {
+      return;
+    }
+    if (!cuda::has_launches(node.name)) {
+      to_.leave_out(std::string{node.name} +
+                    ", whose kernels ops/cuda/launch_table.hpp does not list");
+      return;
+    }
+    cuda::each_launch(s, pass, [&](cuda::Launch const& launch) {
+      to_.row.push_back({node.origin, place(node), name, launch});
+    });
+  }
+
+  [[nodiscard]] cuda::LaunchSizes sizes(int n, int batch, bool accumulates, bool apart) const {
+    Node const& node = graph_.node[n];
+    auto const elements = [&](int p) {
+      return p < node.parameters
+                 ? static_cast<double>(
+                       graph_.parameter[node.first_parameter + p].parameter.shape.elements())
+                 : 0.0;
+    };
+    cuda::LaunchSizes s{.node = node,
+                        .traits = device_.traits[static_cast<std::size_t>(n)],
+                        .scalar = precision_.scalar,
+                        .master = precision_.master,
+                        .fp32 = precision_.fp32,
+                        .accumulates = accumulates,
+                        .gives_input_gradient = device_.gives_input_gradient[n],
+                        .apart = apart,
+                        .joins = node.synchronizes && device_.plan.batching.replicas > 1,
+                        .batch = batch,
+                        .microbatches = device_.plan.batching.microbatches,
+                        .largest = device_.largest,
+                        .y = activation(n, batch),
+                        .weights = elements(0),
+                        .biases = elements(1)};
+    for (int e = 0; e < node.edges; ++e) {
+      double const bytes = activation(graph_.source[node.first_edge + e], batch);
+      s.x += e == 0 ? bytes : 0;
+      s.inputs += bytes;
+    }
+    if (is_convolution(n) && node.width > 0) {
+      s.siblings = 0;
+      s.y = s.weights = s.biases = 0;
+      s.node.macs = 0;
+      each_sibling(n, [&](int other) {
+        Node const& sibling = graph_.node[other];
+        ++s.siblings;
+        s.y += activation(other, batch);
+        s.weights += static_cast<double>(weights_of(other));
+        s.biases += sibling.parameters > 1 ? sibling.out[0] : 0;
+        s.node.macs += sibling.macs;
+      });
+    }
+    // A norm that computes the sum before it reads that one's summands.
+    if (node.sums >= 0) {
+      s.node.joined = graph_.node[node.sums].joined;
+    }
+    for (int p = 0; p < node.parameters; ++p) {
+      s.numbers += elements(p);
+    }
+    return s;
+  }
+
+  StepAccount& to_;
+  AccountDevice const& device_;
+  GraphView graph_;
+  AccountPrecision precision_;
+  cuda::CastQueue casts_{};
+};
+
+}  // namespace tandem::detail
