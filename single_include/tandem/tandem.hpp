@@ -18932,7 +18932,7 @@ struct CudaOptions {
   /// Streams on which the branches of a Concat, a Residual or another join run at the same time,
   /// from 1 (one after another) to 8. Pays where kernels are too small to fill the GPU, as with few
   /// samples a microbatch. Costs memory: each stream has scratch memory of its own, and branches
-  /// share no memory while they run, so that the peak may exceed what fits<> says.
+  /// share no memory while they run: fits<>(batch, bytes, averages, branches).
   int branches = 1;
   /// On GPUs from compute capability 9.0 on: a kernel of the library may take its place on the GPU
   /// while the one before it ends (programmatic dependent launch), which hides some of the time
@@ -36678,7 +36678,8 @@ using Cuda = BasicCuda<Portable>;
 ///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
 ///
 /// With TrainerOptions::average it takes an array more, which is said behind the bytes:
-/// WeightAverages::kept.
+/// WeightAverages::kept; with CudaOptions::branches branches keep their memory while their region
+/// runs, and their number stands last.
 
 // ---- tandem/strategy/memory/device_memory.hpp
 
@@ -36792,19 +36793,29 @@ struct NodeReaders {
 /// @param task     in_place is not read; apart: the strategy is Reproducible
 /// @param passes   whose gradients are held at once
 /// @param segment  of each node: its run that is computed again, or -1
+/// @param streams  on which Cuda runs branches at the same time; 1: one after another
 template <class = void>
 constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
-                                      int const* segment = nullptr) {
+                                      int const* segment = nullptr, int streams = 1) {
   detail::Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     LayerKind const layer = graph.node[n].layer;
     in_place[n] = layer == LayerKind::relu || layer == LayerKind::dropout;
   }
   std::int64_t most = 0;
-  auto const place = [&](bool const* places) {
+  auto const place_as = [&](bool const* places, Branches const* at_once) {
     task.in_place = places;
+    task.branches = at_once;
     GradientArena const arena{graph, task};
     most = std::max(most, arena.outgoing_bytes + passes * arena.bytes);
+  };
+  auto const place = [&](bool const* places) {
+    if (streams > 1) {
+      Branches const at_once{graph, streams, segment};
+      place_as(places, &at_once);
+    } else {
+      place_as(places, nullptr);
+    }
   };
   place(in_place.data());
 
@@ -36952,12 +36963,15 @@ struct KeptNodes {
 };
 
 /// Values that nobody reads once the next nodes have, where lives that do not meet share memory: at
-/// most, whatever layers work in place.
+/// most, whatever layers work in place. Where branches run at the same time, what their region has
+/// lives as long as the region.
 struct PassingValues {
   std::int64_t bytes = 0;
   bool again = false;  ///< some are computed again while gradients live
 
-  constexpr PassingValues(ValueSizes const& value, KeptNodes const& kept) {
+  /// @param at_once  branches that run at the same time; null: none do
+  constexpr PassingValues(ValueSizes const& value, KeptNodes const& kept,
+                          Branches const* at_once = nullptr) {
     GraphView const& graph = value.sizes.graph;
     Scratch<int> last{graph.nodes};
     for (int n = 0; n < graph.nodes; ++n) {
@@ -36970,7 +36984,8 @@ struct PassingValues {
     for (int n = 0; n < graph.nodes; ++n) {
       bool const repeats = value.segment[n] >= 0 && !kept.of[n];
       if (value.stored(n) && !(repeats ? value.sure[n] : value.read[n])) {
-        place.place(value.sizes.bytes(n), n, last[n]);
+        place.place(value.sizes.bytes(n), at_once != nullptr ? at_once->first[n] : n,
+                    at_once != nullptr ? at_once->last[last[n]] : last[n]);
         again = again || repeats;
       }
     }
@@ -37025,6 +37040,7 @@ struct MemoryTask {
   int states = 1;             ///< arrays of the optimizer's state
   int gradients = 1;          ///< buffers
   int places = 1;             ///< of weights, as WeightPlaces::count()
+  int branches = 1;           ///< streams on which those of joins run at the same time
   bool reproducible = false;  ///< the strategy is
   Averaging averaging{};
   StageMemory const* stage = nullptr;
@@ -37061,12 +37077,20 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
                                                 .element_bytes = task.scalar_bytes,
                                                 .deferred = deferred > 0,
                                                 .apart = task.reproducible},
-                                               std::max(deferred, 1), task.segment);
-  PassingValues const passing{value, kept};
-  memory.passing = passing.bytes;
-  if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
-    std::int64_t const gradients = memory.activation_gradients - value.outgoing(task.reproducible);
-    memory.passing = std::max<std::int64_t>(0, passing.bytes - gradients);
+                                               std::max(deferred, 1), task.segment, task.branches);
+  auto const count_passing = [&](PassingValues const& passing) {
+    memory.passing = passing.bytes;
+    if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
+      std::int64_t const gradients =
+          memory.activation_gradients - value.outgoing(task.reproducible);
+      memory.passing = std::max<std::int64_t>(0, passing.bytes - gradients);
+    }
+  };
+  if (task.branches > 1) {
+    Branches const at_once{graph, task.branches, task.segment};
+    count_passing(PassingValues{value, kept, &at_once});
+  } else {
+    count_passing(PassingValues{value, kept});
   }
 }
 
@@ -37111,7 +37135,7 @@ namespace detail {
 
 /// Of device @p Device::device.
 template <class Device, class Precision>
-constexpr DeviceMemory device_memory(int batch, int states) {
+constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   using Whole = typename Device::Program;
   constexpr Batching const& batching = Whole::batching;
   int buffers = 1;
@@ -37144,6 +37168,7 @@ constexpr DeviceMemory device_memory(int batch, int states) {
        .states = states,
        .gradients = buffers,
        .places = Device::places.count(),
+       .branches = branches,
        .reproducible = batching.reproducible,
        .averaging = Whole::averaging,
        .stage = stage,
@@ -41079,10 +41104,13 @@ constexpr int counted_states() {
 
 /// What device @p device of a replica needs at most for steps of a global batch of @p batch
 /// samples; see DeviceMemory for what is not counted.
+/// @param branches  CudaOptions::branches; scratch memory, of which each stream has its own, is not
+///                  counted with it either
 /// @throws ContractError  batch < 1, or there is no such device
 template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr DeviceMemory device_memory(int batch, int device,
-                                     WeightAverages averages = WeightAverages::none) {
+                                     WeightAverages averages = WeightAverages::none,
+                                     int branches = 1) {
   expects(batch >= 1 && device >= 0 && device < S::devices,
           "device_memory(batch, device): give 1 sample or more, and a device of the replica");
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
@@ -41091,7 +41119,7 @@ constexpr DeviceMemory device_memory(int batch, int device,
     static_cast<void>(
         ((D == device &&
           (memory = detail::device_memory<typename P::template Device<D>, Precision>(
-               batch, detail::counted_states<Optimizer>() + static_cast<int>(averages)),
+               batch, detail::counted_states<Optimizer>() + static_cast<int>(averages), branches),
            true)) ||
          ...));
     return memory;
@@ -41102,9 +41130,11 @@ constexpr DeviceMemory device_memory(int batch, int device,
 /// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
 /// where the tensors do not fit, but leave room for scratch memory and packed weights.
 template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none) {
+constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none,
+                    int branches = 1) {
   for (int device = 0; device < S::devices; ++device) {
-    if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages).total() > bytes) {
+    if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages, branches).total() >
+        bytes) {
       return false;
     }
   }

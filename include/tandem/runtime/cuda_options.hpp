@@ -11,7 +11,7 @@ struct CudaOptions {
   /// Streams on which the branches of a Concat, a Residual or another join run at the same time,
   /// from 1 (one after another) to 8. Pays where kernels are too small to fill the GPU, as with few
   /// samples a microbatch. Costs memory: each stream has scratch memory of its own, and branches
-  /// share no memory while they run, so that the peak may exceed what fits<> says.
+  /// share no memory while they run: fits<>(batch, bytes, averages, branches).
   int branches = 1;
   /// On GPUs from compute capability 9.0 on: a kernel of the library may take its place on the GPU
   /// while the one before it ends (programmatic dependent launch), which hides some of the time

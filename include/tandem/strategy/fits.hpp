@@ -7,7 +7,8 @@
 ///   static_assert(fits<Net, DataParallel<2>, AdamW, Fp32>(256, std::int64_t{16} << 30));
 ///
 /// With TrainerOptions::average it takes an array more, which is said behind the bytes:
-/// WeightAverages::kept.
+/// WeightAverages::kept; with CudaOptions::branches branches keep their memory while their region
+/// runs, and their number stands last.
 
 #include <cstdint>
 #include <iterator>
@@ -44,10 +45,13 @@ constexpr int counted_states() {
 
 /// What device @p device of a replica needs at most for steps of a global batch of @p batch
 /// samples; see DeviceMemory for what is not counted.
+/// @param branches  CudaOptions::branches; scratch memory, of which each stream has its own, is not
+///                  counted with it either
 /// @throws ContractError  batch < 1, or there is no such device
 template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr DeviceMemory device_memory(int batch, int device,
-                                     WeightAverages averages = WeightAverages::none) {
+                                     WeightAverages averages = WeightAverages::none,
+                                     int branches = 1) {
   expects(batch >= 1 && device >= 0 && device < S::devices,
           "device_memory(batch, device): give 1 sample or more, and a device of the replica");
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
@@ -56,7 +60,7 @@ constexpr DeviceMemory device_memory(int batch, int device,
     static_cast<void>(
         ((D == device &&
           (memory = detail::device_memory<typename P::template Device<D>, Precision>(
-               batch, detail::counted_states<Optimizer>() + static_cast<int>(averages)),
+               batch, detail::counted_states<Optimizer>() + static_cast<int>(averages), branches),
            true)) ||
          ...));
     return memory;
@@ -67,9 +71,11 @@ constexpr DeviceMemory device_memory(int batch, int device,
 /// Whether no device needs more than @p bytes for a global batch of @p batch samples: never true
 /// where the tensors do not fit, but leave room for scratch memory and packed weights.
 template <class Net, Strategy S, class Optimizer, class Precision>
-constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none) {
+constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none,
+                    int branches = 1) {
   for (int device = 0; device < S::devices; ++device) {
-    if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages).total() > bytes) {
+    if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages, branches).total() >
+        bytes) {
       return false;
     }
   }

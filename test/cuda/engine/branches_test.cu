@@ -8,6 +8,10 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
+#include <tandem/strategy/fits.hpp>
+
 #include <rank_of.hpp>
 #include <support/watchdog.hpp>
 
@@ -100,6 +104,12 @@ TEST_CASE("branches at the same time take memory, and say how much") {
   OnCuDnn<Fp32> const four{options(4)};
   CHECK(four.memory().scratch > 2 * one.memory().scratch);
   CHECK(four.memory().kept == one.memory().kept);
+  for (auto const& [report, streams] : {std::pair{one.memory(), 1}, std::pair{four.memory(), 4}}) {
+    DeviceMemory const most = device_memory<Forks, SingleDevice<Microbatches<2>>, Sgd, Fp32>(
+        largest_batch, 0, WeightAverages::none, streams);
+    CHECK(report.transient <= most.passing + most.activation_gradients);
+    CHECK(report.kept + report.transient <= most.kept + most.passing + most.activation_gradients);
+  }
 }
 
 #if defined(TANDEM_CUDA_EMULATED)

@@ -56,8 +56,9 @@ PlanTask task_of(int batch) {
 }
 
 /// Bytes of the gradients of device D in the engine's plan.
+/// @param streams  on which branches run at the same time
 template <class Net, class S, int D, Like Backend>
-std::int64_t planned(int batch) {
+std::int64_t planned(int batch, int streams = 1) {
   using Whole = Program<Net, S, 4, Backend.rewrites>;
   using Device = typename Whole::template Device<D>;
   std::vector<OpNeeds> needs(static_cast<std::size_t>(Device::graph.nodes));
@@ -66,7 +67,9 @@ std::int64_t planned(int batch) {
     needs[static_cast<std::size_t>(n)].in_place =
         Backend.in_place && (layer == LayerKind::relu || layer == LayerKind::dropout);
   }
-  PlanTask const task = task_of<Device>(batch);
+  PlanTask task = task_of<Device>(batch);
+  Branches const at_once{Device::graph, streams, Device::segments.of};
+  task.branches = streams > 1 ? &at_once : nullptr;
   MemoryPlan const plan = plan_memory(Device::graph, needs, task);
   int deferred = 1;
   for (StageLife const& stage : task.stages) {
@@ -135,6 +138,31 @@ TEST_CASE("branches that are merged and placed") {
   check<test::InceptionNet, Pipeline<Interleaved<2>, 4, Split<1>, Split<1>, Split<2>, Split<4>>>(
       16);
 }
+
+/// Each branch has more on its way than it gives.
+struct Chain : Sequential<Conv2d<32>, Tanh, Conv2d<32>, Tanh, Conv2d<4>> {};
+struct Chains
+    : Network<Image<3, 8, 8>,
+              Sequential<Conv2d<4>, Concat<Chain, Chain, Chain>, GlobalAvgPool, Linear<5>>> {};
+
+template <class Net, class S>
+std::int64_t bound_with(int streams) {
+  return device_memory<Net, S, Sgd, Fp32>(16, 0, WeightAverages::none, streams)
+      .activation_gradients;
+}
+TEST_CASE("branches that run at the same time keep what they have") {
+  CHECK(planned<test::InceptionNet, SingleDevice<>, 0, cuda>(16, 4) <=
+        bound_with<test::InceptionNet, SingleDevice<>>(4));
+  std::int64_t const chains = planned<Chains, SingleDevice<>, 0, cuda>(16, 3);
+  CHECK(chains == bound_with<Chains, SingleDevice<>>(3));
+  CHECK(chains > 2 * bound_with<Chains, SingleDevice<>>(1));
+  using Again = Pipeline<OneFOneB, 4, Split<2>, Split<2>, Checkpoint<Every<2>>>;
+  CHECK(planned<Chains, Again, 0, cuda>(16, 3) <= bound_with<Chains, Again>(3));
+  constexpr std::int64_t alone = device_memory<Chains, SingleDevice<>, Sgd, Fp32>(16, 0).total();
+  static_assert(fits<Chains, SingleDevice<>, Sgd, Fp32>(16, alone));
+  static_assert(!fits<Chains, SingleDevice<>, Sgd, Fp32>(16, alone, WeightAverages::none, 3));
+}
+
 TEST_CASE("concatenations of all before") { check_all<DenseNet, Split<3>, Split<11>>(16); }
 TEST_CASE("frozen layers") { check_all<Constant, Split<3>, Split<5>>(16); }
 

@@ -71,6 +71,7 @@ struct MemoryTask {
   int states = 1;             ///< arrays of the optimizer's state
   int gradients = 1;          ///< buffers
   int places = 1;             ///< of weights, as WeightPlaces::count()
+  int branches = 1;           ///< streams on which those of joins run at the same time
   bool reproducible = false;  ///< the strategy is
   Averaging averaging{};
   StageMemory const* stage = nullptr;
@@ -107,12 +108,20 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
                                                 .element_bytes = task.scalar_bytes,
                                                 .deferred = deferred > 0,
                                                 .apart = task.reproducible},
-                                               std::max(deferred, 1), task.segment);
-  PassingValues const passing{value, kept};
-  memory.passing = passing.bytes;
-  if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
-    std::int64_t const gradients = memory.activation_gradients - value.outgoing(task.reproducible);
-    memory.passing = std::max<std::int64_t>(0, passing.bytes - gradients);
+                                               std::max(deferred, 1), task.segment, task.branches);
+  auto const count_passing = [&](PassingValues const& passing) {
+    memory.passing = passing.bytes;
+    if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
+      std::int64_t const gradients =
+          memory.activation_gradients - value.outgoing(task.reproducible);
+      memory.passing = std::max<std::int64_t>(0, passing.bytes - gradients);
+    }
+  };
+  if (task.branches > 1) {
+    Branches const at_once{graph, task.branches, task.segment};
+    count_passing(PassingValues{value, kept, &at_once});
+  } else {
+    count_passing(PassingValues{value, kept});
   }
 }
 
@@ -157,7 +166,7 @@ namespace detail {
 
 /// Of device @p Device::device.
 template <class Device, class Precision>
-constexpr DeviceMemory device_memory(int batch, int states) {
+constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   using Whole = typename Device::Program;
   constexpr Batching const& batching = Whole::batching;
   int buffers = 1;
@@ -190,6 +199,7 @@ constexpr DeviceMemory device_memory(int batch, int states) {
        .states = states,
        .gradients = buffers,
        .places = Device::places.count(),
+       .branches = branches,
        .reproducible = batching.reproducible,
        .averaging = Whole::averaging,
        .stage = stage,

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include <tandem/core/scratch.hpp>
+#include <tandem/graph/branches.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/strategy/memory/gradient_arena.hpp>
@@ -61,19 +62,29 @@ struct NodeReaders {
 /// @param task     in_place is not read; apart: the strategy is Reproducible
 /// @param passes   whose gradients are held at once
 /// @param segment  of each node: its run that is computed again, or -1
+/// @param streams  on which Cuda runs branches at the same time; 1: one after another
 template <class = void>
 constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
-                                      int const* segment = nullptr) {
+                                      int const* segment = nullptr, int streams = 1) {
   detail::Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     LayerKind const layer = graph.node[n].layer;
     in_place[n] = layer == LayerKind::relu || layer == LayerKind::dropout;
   }
   std::int64_t most = 0;
-  auto const place = [&](bool const* places) {
+  auto const place_as = [&](bool const* places, Branches const* at_once) {
     task.in_place = places;
+    task.branches = at_once;
     GradientArena const arena{graph, task};
     most = std::max(most, arena.outgoing_bytes + passes * arena.bytes);
+  };
+  auto const place = [&](bool const* places) {
+    if (streams > 1) {
+      Branches const at_once{graph, streams, segment};
+      place_as(places, &at_once);
+    } else {
+      place_as(places, nullptr);
+    }
   };
   place(in_place.data());
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include <tandem/core/scratch.hpp>
+#include <tandem/graph/branches.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/strategy/memory/buffer_sizes.hpp>
@@ -124,12 +125,15 @@ struct KeptNodes {
 };
 
 /// Values that nobody reads once the next nodes have, where lives that do not meet share memory: at
-/// most, whatever layers work in place.
+/// most, whatever layers work in place. Where branches run at the same time, what their region has
+/// lives as long as the region.
 struct PassingValues {
   std::int64_t bytes = 0;
   bool again = false;  ///< some are computed again while gradients live
 
-  constexpr PassingValues(ValueSizes const& value, KeptNodes const& kept) {
+  /// @param at_once  branches that run at the same time; null: none do
+  constexpr PassingValues(ValueSizes const& value, KeptNodes const& kept,
+                          Branches const* at_once = nullptr) {
     GraphView const& graph = value.sizes.graph;
     Scratch<int> last{graph.nodes};
     for (int n = 0; n < graph.nodes; ++n) {
@@ -142,7 +146,8 @@ struct PassingValues {
     for (int n = 0; n < graph.nodes; ++n) {
       bool const repeats = value.segment[n] >= 0 && !kept.of[n];
       if (value.stored(n) && !(repeats ? value.sure[n] : value.read[n])) {
-        place.place(value.sizes.bytes(n), n, last[n]);
+        place.place(value.sizes.bytes(n), at_once != nullptr ? at_once->first[n] : n,
+                    at_once != nullptr ? at_once->last[last[n]] : last[n]);
         again = again || repeats;
       }
     }
