@@ -3,7 +3,10 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
+
+#include <tandem/strategy/fits.hpp>
 
 #include <row_network.hpp>
 
@@ -73,6 +76,19 @@ TEST_CASE("gradients of rows on Cuda: Host's numbers in double, walked as well a
       CHECK(!(std::abs(numbers[n] - expected[n]) > 1e-12 * (1 + std::abs(expected[n]))));
     }
   }
+}
+
+TEST_CASE("gradients of rows on Cuda: memory is what is said of it, and scratch") {
+  using S = DataParallel<2, Microbatches<2>, R>;
+  TrainerOptions const options = test::row_options<Gpu<Fp32>>()[0];
+  TrainedRows<RowNet<RowGradient>, S, Gpu<Fp32>, VirtualTransport> const rows{options};
+  TrainedRows<RowNet<>, S, Gpu<Fp32>, VirtualTransport> const dense{options};
+  auto const said = [&]<class Net>() { return device_memory<Net, S, Sgd, Fp32>(12, 0).gradients; };
+  CHECK(rows.trainer.memory().gradients == said.template operator()<RowNet<RowGradient>>());
+  CHECK(dense.trainer.memory().gradients == said.template operator()<RowNet<>>());
+  // Numbers of both replicas, and the rows of one that are moved.
+  std::int64_t const most = RowsTouched{.of_sample = test::row_time}.most(test::row_words, 3, 2);
+  CHECK(rows.trainer.memory().scratch >= gradient_rows_bytes(most, 20, 4) + 2 * most * 4 * 5);
 }
 
 TEST_CASE("gradients of rows on Cuda: in fp16 the same steps are skipped, with the bits of dense") {

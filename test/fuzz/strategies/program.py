@@ -145,7 +145,7 @@ def with_row_gradients(seed, program):
     """Of a draw of its own, likewise: words whose gradients are rows, with strategies and optimizers that take these."""
     r = random.Random(f"{seed} rows")
     network = program["network"]
-    if r.random() >= 0.4 or not networks.is_of_tokens(network) or network.get("tied") or program["backend"] == "emulated":
+    if r.random() >= 0.4 or not networks.is_of_tokens(network) or network.get("tied"):
         return program
     kept = [index for index, s in enumerate(program["strategies"]) if s["form"] != "late" and strategies.copies_of(s) == 1]
     pairs = [pair for pair in program["pairs"] if pair["strategy"] in kept]
