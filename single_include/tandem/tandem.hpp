@@ -43918,9 +43918,11 @@ FileSum read_file_sum(JsonReader& json, std::string name) {
   return {.name = std::move(name), .bytes = static_cast<std::uint64_t>(*bytes), .crc32c = *sum};
 }
 
-/// A file in the folder itself: the text is not trusted.
+/// A file in the folder itself, and a name that no terminal obeys: the text is not trusted.
 inline bool is_name_in_folder(std::string_view name) {
-  return name.find('/') == name.npos && name.find('\0') == name.npos &&
+  constexpr std::string_view allowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return name.find_first_not_of(allowed) == name.npos &&
          (name.ends_with(".safetensors") || name == index_name);
 }
 
@@ -44098,6 +44100,32 @@ std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
 /// process 0. So nothing is sent while training goes on, and whoever writes is in nobody's way; the
 /// folder must be one that all see.
 
+// ---- tandem/core/printable.hpp
+
+/// @file
+/// printable(): what may stand in a message of text that came from outside.
+
+namespace tandem::detail {
+
+/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
+/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
+template <class = void>  // compiled where it is called, not by every include
+std::string printable(std::string_view text, std::size_t most = 256) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string shown;
+  for (char const c : text.substr(0, most)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte >= 32 && byte < 127) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
+    }
+  }
+  return text.size() > most ? shown + "..." : shown;
+}
+
+}  // namespace tandem::detail
+
 namespace tandem::detail {
 
 /// Who writes: a process of several that see the folder, each its share.
@@ -44202,7 +44230,7 @@ std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers cons
           read_report({reinterpret_cast<char const*>(file.bytes.get()), file.size}, path);
       if (report.run == peers.run && !report.error.empty()) {
         throw FileError{path, "process " + std::to_string(process) +
-                                  " could not write its share: " + report.error};
+                                  " could not write its share: " + printable(report.error)};
       }
       if (report.run == peers.run) {
         return std::move(report.files);
@@ -44238,32 +44266,6 @@ std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers cons
 /// @file
 /// WeightNames: how a file names tensors that the network calls otherwise; and FileWeights, a file
 /// read by such names.
-
-// ---- tandem/core/printable.hpp
-
-/// @file
-/// printable(): what may stand in a message of text that came from outside.
-
-namespace tandem::detail {
-
-/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
-/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
-template <class = void>  // compiled where it is called, not by every include
-std::string printable(std::string_view text, std::size_t most = 256) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string shown;
-  for (char const c : text.substr(0, most)) {
-    auto const byte = static_cast<unsigned char>(c);
-    if (byte >= 32 && byte < 127) {
-      shown += c;
-    } else {
-      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
-    }
-  }
-  return text.size() > most ? shown + "..." : shown;
-}
-
-}  // namespace tandem::detail
 
 namespace tandem {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint of any bytes: a trainer loads what the file says and goes on, or throws an Error
 // with a sentence and is, on all devices, bit for bit as it was. The first byte chooses the
-// trainer, load() or load_weights(), and whether the rest is a file or edits of one that was saved.
+// trainer, load() or load_weights(), and whether the rest is a file or edits of one that was saved;
+// or that it is one of the texts in a checkpoint's folder.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -213,6 +214,34 @@ std::string edited(std::string const& base, std::span<std::uint8_t const> edits)
   return file.bytes();
 }
 
+/// What is read is written to what reads the same. @p choice: tandem.json, as it stands or with the
+/// sum that it should have; an index; what a process says of its share.
+void check_folder_text(unsigned choice, std::string text) {
+  try {
+    if (choice < 2) {
+      if (choice == 1) {
+        text += detail::manifest_end(text);
+      }
+      auto const manifest = detail::read_manifest(text, "input");
+      std::string const again = detail::write_manifest(manifest);
+      require(detail::write_manifest(detail::read_manifest(again, "again")) == again);
+      for (detail::FileSum const& file : manifest.files) {
+        require(file.name.find('/') == file.name.npos);
+      }
+    } else if (choice == 2) {
+      auto const index = detail::read_index(text, "input");
+      require(detail::read_index(detail::write_index(index, 0), "again") == index);
+    } else {
+      detail::ShareReport const report = detail::read_report(text, "input");
+      std::string const again = detail::write_report(report);
+      require(detail::read_report(again, "again").files == report.files);
+    }
+  } catch (FileError const& error) {  // any other exception is a finding
+    require(error.path() == "input");
+    fuzz::require_sentence(error.what());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
@@ -222,6 +251,10 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   }
   unsigned const choice = data[0];
   std::span const rest{data + 1, size - 1};
+  if (choice % 4 == 3) {
+    check_folder_text(choice / 4 % 4, std::string{fuzz::text_of(rest.data(), rest.size())});
+    return 0;
+  }
   bool const weights_only = (choice & 4U) != 0;
   bool const as_it_is = (choice & 8U) != 0;
   bool const of_two = (choice & 16U) != 0;

@@ -124,9 +124,11 @@ FileSum read_file_sum(JsonReader& json, std::string name) {
   return {.name = std::move(name), .bytes = static_cast<std::uint64_t>(*bytes), .crc32c = *sum};
 }
 
-/// A file in the folder itself: the text is not trusted.
+/// A file in the folder itself, and a name that no terminal obeys: the text is not trusted.
 inline bool is_name_in_folder(std::string_view name) {
-  return name.find('/') == name.npos && name.find('\0') == name.npos &&
+  constexpr std::string_view allowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return name.find_first_not_of(allowed) == name.npos &&
          (name.ends_with(".safetensors") || name == index_name);
 }
 

@@ -23,6 +23,7 @@
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/printable.hpp>
 #include <tandem/io/json/reader.hpp>
 #include <tandem/io/json/string.hpp>
 #include <tandem/io/safetensors/file.hpp>
@@ -134,7 +135,7 @@ std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers cons
           read_report({reinterpret_cast<char const*>(file.bytes.get()), file.size}, path);
       if (report.run == peers.run && !report.error.empty()) {
         throw FileError{path, "process " + std::to_string(process) +
-                                  " could not write its share: " + report.error};
+                                  " could not write its share: " + printable(report.error)};
       }
       if (report.run == peers.run) {
         return std::move(report.files);
