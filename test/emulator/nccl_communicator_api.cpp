@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // NCCL for ranks that are threads of one process, on emulated GPUs: communicators and errors.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -74,6 +75,23 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   *comm = reinterpret_cast<ncclComm_t>(made.get());
   state().comms.emplace(*comm, made);
   return settle(held, made);
+}
+
+// The ranks of all ids are one group, which the first id names; that all ranks bring the same ids
+// is checked by the last one's name.
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int count,
+                                      ncclUniqueId* ids, ncclConfig_t* config) {
+  if (count < 1 || count > ranks || ids == nullptr) {
+    auto const held = lock();
+    return misuse("ncclCommInitRankScalable: bad ids", ncclInvalidArgument);
+  }
+  ncclUniqueId joined = ids[0];
+  std::string const last{ids[count - 1].internal};
+  std::size_t const length = std::string{joined.internal}.size();
+  std::string const text = " to " + last + " of " + std::to_string(count);
+  std::memcpy(joined.internal + length, text.data(),
+              std::min(text.size(), sizeof joined.internal - length));
+  return ncclCommInitRankConfig(comm, ranks, joined, rank, config);
 }
 
 // As the real one, it gives the new communicator only when all ranks have come.

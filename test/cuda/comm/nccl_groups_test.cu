@@ -113,8 +113,25 @@ TEST_CASE("NCCL groups: who is no member, or lives elsewhere, is a sentence") {
   CHECK_THROWS_WITH_AS(static_cast<void>(all.group(0).communicator(0, 4)),
                        doctest::Contains("there is no group 4"), ContractError);
   std::vector<cuda::Device> const devices{{0}};
-  CHECK_THROWS_WITH_AS((NcclGroup{1, 0, devices, {}, {.groups = {{{1}, "odd"}}}}),
+  CHECK_THROWS_WITH_AS((NcclGroup{1, 0, devices, ncclUniqueId{}, {.groups = {{{1}, "odd"}}}}),
                        doctest::Contains("group 0 (odd) names rank 1"), ContractError);
+}
+
+TEST_CASE("NCCL groups: an id for 128 ranks, and words for each rank of any number") {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+  CHECK(detail::unique_ids_of(1) == 1);
+  CHECK(detail::unique_ids_of(128) == 1);
+  CHECK(detail::unique_ids_of(129) == 2);
+  CHECK(detail::unique_ids_of(1024) == 8);
+  CHECK(detail::unique_ids_of(65536) == 512);
+  CHECK(detail::unique_ids_of(1 << 20) == 512);
+  CHECK(make_unique_ids({}, 300, std::chrono::seconds{1}).size() == 3);
+#endif
+  std::vector<cuda::Device> const one{{0}};
+  for (int const ranks : {1, 512, 513, 65536}) {
+    detail::NcclSlots const slots{ranks, 0, one, {}};
+    CHECK(slots.of_rank(0).words >= 2 * static_cast<std::size_t>(ranks));
+  }
 }
 
 TEST_CASE("NCCL groups: of one rank, they make no call") {
@@ -271,6 +288,24 @@ TEST_CASE("NCCL groups: an error that NCCL notices in a link comes out of poll()
   all.group(0).poll(0);
   CHECK_THROWS_WITH_AS(all.group(1).poll(1), doctest::Contains("remote process exited"), NcclError);
 }
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+TEST_CASE("NCCL groups: ranks meet by several ids") {
+  test::Watchdog const watchdog{"NCCL ids"};
+  Tidy const tidy;
+  std::size_t const misuses = emu::nccl_misuses();
+  std::vector<ncclUniqueId> ids = make_unique_ids({}, 129, std::chrono::seconds{1});
+  REQUIRE(ids.size() == 2);
+  auto const errors = test::on_threads(2, [&](int process) {
+    std::vector<cuda::Device> const own{{2 * process}, {2 * process + 1}};
+    NcclGroup group{4, 2 * process, own, ids, two_stages(10000)};
+    CHECK(group.communicator(2 * process).size() == 4);
+    group.finish();
+  });
+  CHECK(test::first_message(errors) == "");
+  CHECK(emu::nccl_misuses() == misuses);
+}
+#endif
 
 TEST_CASE("NCCL groups: a process that does not come to a split is a sentence, nothing is left") {
   test::Watchdog const watchdog{"NCCL split"};

@@ -216,8 +216,7 @@ class NcclCommunicator {
 inline void NcclCommunicator::warm_up(Stream& stream, std::initializer_list<Operation> kinds) {
   Label const label{"warming up"};
   auto const n = ranks();
-  std::span<std::int32_t> const words{slot_->word_data(), detail::NcclSlot::words};
-  expects(2 * n <= words.size(), "warm_up: too many ranks");
+  std::span<std::int32_t> const words{slot_->word_data(), slot_->words};
   std::span<std::int32_t> const one = words.subspan(0, 1);
   bool messages = false;
   for (Operation const kind : kinds) {

@@ -40,9 +40,9 @@ class NcclConnector {
   /// That of all ranks first, then the groups, in rounds. All processes call it.
   /// @throws TimeoutError  another process did not come; what has been made is aborted, as after
   ///                       every error
-  void open(ncclUniqueId const& id) {
+  void open(std::span<ncclUniqueId const> ids) {
     try {
-      connect(id);
+      connect(ids);
       for (std::vector<int> const& round : rounds_of(options_.groups, size())) {
         split(round);
       }
@@ -67,21 +67,32 @@ class NcclConnector {
   }
 
  private:
-  void connect(ncclUniqueId const& id) {
+  void connect(std::span<ncclUniqueId const> ids) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     check_nccl(ncclGroupStart());
     ncclResult_t status = ncclSuccess;
     for (NcclSlot& mine : slots_.of_group(-1)) {
       cuda::ScopedDevice const scope{mine.device};
-      ncclResult_t const made =
-          ncclCommInitRankConfig(&mine.comm, mine.size, id, mine.rank, &config);
+      ncclResult_t const made = init(mine, ids, config);
       status = status == ncclSuccess ? made : status;
     }
     ncclResult_t const end = ncclGroupEnd();
     check_nccl(status);
     check_nccl(end);
     wait_until_ready(-1, -1);
+  }
+
+  static ncclResult_t init(NcclSlot& mine, std::span<ncclUniqueId const> ids,
+                           ncclConfig_t& config) {
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+    if (ids.size() > 1) {
+      std::vector<ncclUniqueId> own{ids.begin(), ids.end()};  // NCCL takes no const ones
+      return ncclCommInitRankScalable(&mine.comm, mine.size, mine.rank,
+                                      static_cast<int>(own.size()), own.data(), &config);
+    }
+#endif
+    return ncclCommInitRankConfig(&mine.comm, mine.size, ids.front(), mine.rank, &config);
   }
 
   /// All ranks of all processes split, also those that are in none of these groups, of which no

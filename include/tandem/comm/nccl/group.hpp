@@ -52,21 +52,26 @@ class NcclGroup {
   /// @param ranks    of all processes
   /// @param first    the first rank of this process
   /// @param devices  one for each rank of this process, no two the same
-  /// @param id       agrees on all processes, see make_unique_id(); used for no other group
+  /// @param ids      agree on all processes, see make_unique_ids(); used for no other group. Where
+  ///                 there are several each serves its share of the ranks
   /// @param options  its `world` is not read
   /// @throws ContractError  the numbers contradict each other, the time-out is not positive, or a
   ///                        group names a rank twice or one that there is not
   /// @throws TimeoutError   another process did not come
   /// @throws NcclError      NCCL cannot connect the ranks
-  NcclGroup(int ranks, int first, std::span<cuda::Device const> devices, ncclUniqueId const& id,
-            TransportOptions const& options = {})
+  NcclGroup(int ranks, int first, std::span<cuda::Device const> devices,
+            std::span<ncclUniqueId const> ids, TransportOptions const& options = {})
       : ranks_{ranks},
         first_{first},
         local_{static_cast<int>(devices.size())},
         options_{checked(options, ranks, first, local_)},
         slots_{ranks, first, devices, options_.groups} {
-    detail::NcclConnector{slots_, options_}.open(id);
+    expects(!ids.empty(), "NcclGroup: there is no id to meet by; make_unique_ids() makes them");
+    detail::NcclConnector{slots_, options_}.open(ids);
   }
+  NcclGroup(int ranks, int first, std::span<cuda::Device const> devices, ncclUniqueId const& id,
+            TransportOptions const& options = {})
+      : NcclGroup{ranks, first, devices, std::span{&id, 1}, options} {}
 
   NcclGroup(NcclGroup const&) = delete;
   NcclGroup& operator=(NcclGroup const&) = delete;

@@ -4,6 +4,7 @@
 /// @file
 /// detail::NcclSlot: what an NcclGroup keeps for each of its communicators.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -56,11 +57,14 @@ struct alignas(64) NcclSlot {
   cuda::Device device{};
   UniqueHandle<void*, cudaFree> word{};
 
-  /// A few zeros on the GPU, for barriers and warming up.
-  static constexpr std::size_t words = 1024;
+  /// Zeros on the GPU, for barriers and warming up: as many, or two for each rank.
+  static constexpr std::size_t least_words = 1024;
+  std::size_t words = 0;
 
+  /// @pre size is set
   void make_word(cuda::Device which) {
     device = which;
+    words = std::max(least_words, 2 * static_cast<std::size_t>(size));
     cuda::ScopedDevice const scope{which};
     void* memory = nullptr;
     cuda::check(cudaMalloc(&memory, words * sizeof(std::int32_t)));

@@ -98,7 +98,7 @@ class NcclTransport {
       : devices_{devices(options.world, visible)},
         lifeline_{options.world, static_cast<int>(devices_.size()), options.timeout},
         group_{Ranks, tandem::first_rank(options.world, Ranks), devices_,
-               make_unique_id(options.world, options.timeout), options} {
+               make_unique_ids(options.world, Ranks, options.timeout), options} {
     lifeline_.guard(group_);
   }
 
