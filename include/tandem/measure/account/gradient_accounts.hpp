@@ -61,7 +61,7 @@ class GradientAccounts {
       return;
     }
     if (rounds() && device_.replicas > 1) {
-      to_.add("gradients", "", bulk("map_kernel:AsItIs", count), 2.0 * count, bytes(count));
+      to_.add("gradients", "", bulk("map_kernel:AsItIs", count), rounded(count), bytes(count));
     }
     if (twins) {
       copy("gradients", count);
@@ -89,6 +89,7 @@ class GradientAccounts {
   [[nodiscard]] double bytes(std::int64_t count) const {
     return static_cast<double>(count * element_);
   }
+  static double rounded(std::int64_t count) { return 2.0 * static_cast<double>(count); }
   // What transform.cuh takes.
   [[nodiscard]] std::string_view bulk(std::string_view kernel, std::int64_t count) const {
     bool const is_bulk = count * element_ >= (1 << 20) && count % (16 / element_) == 0;
@@ -109,8 +110,8 @@ class GradientAccounts {
     }
     double size = bytes(count);
     if (rounds()) {
-      to_.add("gradients", "", bulk("map_kernel:AsItIs", count), size, 2.0 * count);
-      size = 2.0 * count;
+      to_.add("gradients", "", bulk("map_kernel:AsItIs", count), size, rounded(count));
+      size = rounded(count);
     }
     if (batching_.reproducible) {  // each adds a share, in an order fixed by rank
       double const own = size / device_.replicas;
