@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # find_package(tandem): with what is found here of zlib, onednn, sentencepiece and images (libjpeg and libpng), as the options
 # TANDEM_ZLIB, ... say.
-# find_package(tandem COMPONENTS onednn): with that, and no other. The component cuda makes the target tandem::cuda.
+# find_package(tandem COMPONENTS onednn): with that, and no other. The components cuda and mpi make the targets
+# tandem::cuda and tandem::mpi.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/tandemTargets.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/tandemParts.cmake)
 
 foreach(part ${tandem_FIND_COMPONENTS})
-  if(NOT part IN_LIST tandem_parts AND NOT part STREQUAL cuda)
+  if(NOT part IN_LIST tandem_parts AND NOT part MATCHES "^(cuda|mpi)$")
     set(tandem_FOUND FALSE)
-    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece, images and cuda")
+    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece, images, cuda and mpi")
     return()
   endif()
 endforeach()
@@ -35,6 +36,15 @@ if(cuda IN_LIST tandem_FIND_COMPONENTS)
   elseif(tandem_FIND_REQUIRED_cuda)
     set(tandem_FOUND FALSE)
     set(tandem_NOT_FOUND_MESSAGE "the component cuda needs the CUDA Toolkit 13.0 or newer")
+  endif()
+endif()
+if(mpi IN_LIST tandem_FIND_COMPONENTS)
+  include(${CMAKE_CURRENT_LIST_DIR}/tandemMpi.cmake)
+  if(TARGET tandem::mpi)
+    set(tandem_mpi_FOUND TRUE)
+  elseif(tandem_FIND_REQUIRED_mpi)
+    set(tandem_FOUND FALSE)
+    set(tandem_NOT_FOUND_MESSAGE "the component mpi needs an MPI: install libopenmpi-dev or libmpich-dev")
   endif()
 endif()
 tandem_warn_if_unoptimized()

@@ -26,6 +26,8 @@ is_there() {
     libdnnl-dev) has_header oneapi/dnnl/dnnl.h ;;
     libjpeg-dev) has_header jpeglib.h ;;
     libpng-dev) has_header png.h ;;
+    libopenmpi-dev) command -v mpicxx ;;
+    openmpi-bin) command -v mpirun ;;
     libsentencepiece-dev) has_header sentencepiece_trainer.h ;;
     libclang-rt-*-dev) fuzzer_links ;;
     dataset-fashion-mnist) ls /usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz ;;
@@ -102,7 +104,8 @@ wish_for_python() {
 # The tools that every build needs, in versions that can do it.
 require_toolchain() {
   require g++ cmake
-  wish_for ninja-build zlib1g-dev libdnnl-dev libsentencepiece-dev libjpeg-dev libpng-dev
+  wish_for ninja-build zlib1g-dev libdnnl-dev libsentencepiece-dev libjpeg-dev libpng-dev libopenmpi-dev \
+    openmpi-bin
 
   local version compiler
   version=$(cmake --version | sed -n '1s/[^0-9]*//p')

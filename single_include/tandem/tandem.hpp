@@ -1933,6 +1933,8 @@ struct World {
   /// 0: one of several processes; else all CPUs that it may use, or all GPUs that it sees.
   int devices = 0;
 
+  int machines = 0;  ///< that the processes are on; 0: not known
+
   Rendezvous rendezvous{};
 };
 
@@ -2794,6 +2796,30 @@ class SharedFailure {
 
 /// How the ranks of one group wait: until it is so, a failure, or time is up.
 class GroupWait {
+  /// In the list for as long as it lives; made and destroyed under the lock.
+  class [[nodiscard]] Listed {
+   public:
+    Listed(GroupWait& group, AwaitedBase& awaited) : group_{group}, awaited_{awaited} {
+      awaited_.behind_ = group_.first_;
+      if (group_.first_ != nullptr) {
+        group_.first_->before_ = &awaited_;
+      }
+      group_.first_ = &awaited_;
+    }
+    Listed(Listed const&) = delete;
+    Listed& operator=(Listed const&) = delete;
+    ~Listed() {
+      (awaited_.before_ != nullptr ? awaited_.before_->behind_ : group_.first_) = awaited_.behind_;
+      if (awaited_.behind_ != nullptr) {
+        awaited_.behind_->before_ = awaited_.before_;
+      }
+    }
+
+   private:
+    GroupWait& group_;
+    AwaitedBase& awaited_;
+  };
+
  public:
   using Lock = std::unique_lock<std::mutex>;
 
@@ -2856,6 +2882,26 @@ class GroupWait {
     failure_->raise(false);
   }
 
+  /// A wait for what other processes do, so that those who ask who waits for whom hear of it. Its
+  /// awaited outlives it.
+  class [[nodiscard]] Elsewhere {
+   public:
+    Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
+      auto const lock = group.lock();
+      listed_.emplace(group, awaited);
+    }
+    Elsewhere(Elsewhere const&) = delete;
+    Elsewhere& operator=(Elsewhere const&) = delete;
+    ~Elsewhere() {
+      auto const lock = group_.lock();
+      listed_.reset();
+    }
+
+   private:
+    GroupWait& group_;
+    std::optional<Listed> listed_;
+  };
+
   /// Blocks until done(), whatever else happens.
   template <class Done>
   void wait_without_limit(Lock& lock, Done const& done) {
@@ -2871,30 +2917,6 @@ class GroupWait {
   }
 
  private:
-  /// In the list for as long as it lives; made and destroyed under the lock.
-  class [[nodiscard]] Listed {
-   public:
-    Listed(GroupWait& group, AwaitedBase& awaited) : group_{group}, awaited_{awaited} {
-      awaited_.behind_ = group_.first_;
-      if (group_.first_ != nullptr) {
-        group_.first_->before_ = &awaited_;
-      }
-      group_.first_ = &awaited_;
-    }
-    Listed(Listed const&) = delete;
-    Listed& operator=(Listed const&) = delete;
-    ~Listed() {
-      (awaited_.before_ != nullptr ? awaited_.before_->behind_ : group_.first_) = awaited_.behind_;
-      if (awaited_.behind_ != nullptr) {
-        awaited_.behind_->before_ = awaited_.before_;
-      }
-    }
-
-   private:
-    GroupWait& group_;
-    AwaitedBase& awaited_;
-  };
-
   std::chrono::milliseconds timeout_;
   std::shared_ptr<SharedFailure> failure_;
   std::mutex mutex_;
@@ -3117,6 +3139,10 @@ struct ThreadsOptions {
 
   /// Messages of a pair of ranks and a direction that may be sent before the receiver comes.
   int messages_in_flight = 1;
+
+  /// What messages call the group's rank 0: of several processes' ranks one's have numbers from
+  /// there on.
+  int first_rank = 0;
 };
 
 /// The same for a transport whose ranks are all threads of this process.
@@ -3173,7 +3199,12 @@ class ThreadsWords {
   [[nodiscard]] std::string const& prefix() const noexcept { return prefix_; }
 
   [[nodiscard]] int number_of(int rank) const noexcept {
-    return members_.empty() ? rank : members_[static_cast<std::size_t>(rank)];
+    return options_.first_rank + place_of(rank);
+  }
+  /// Among the ranks of this process; a root of another process is as it is.
+  [[nodiscard]] int place_of(int rank) const noexcept {
+    auto const at = static_cast<std::size_t>(rank);
+    return at < members_.size() ? members_[at] : rank;
   }
   [[nodiscard]] std::string name_of(int rank) const {
     return "rank " + std::to_string(number_of(rank));
@@ -3223,6 +3254,9 @@ namespace tandem {
 
 class ThreadsCommunicator;
 class VirtualCommunicator;
+namespace detail {
+class MpiGroup;
+}
 
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
@@ -3311,6 +3345,7 @@ class ThreadsGroup {
  private:
   friend class ThreadsCommunicator;
   friend class VirtualCommunicator;
+  friend class detail::MpiGroup;
 
   using Slot = detail::ThreadsSlot;
 
@@ -3464,7 +3499,7 @@ class ThreadsGroup {
   }
 
   [[nodiscard]] std::atomic<std::uint64_t>& progress_of(int rank) const noexcept {
-    return all_ != nullptr ? all_->progress_of(words_.number_of(rank)) : slot(rank).progress;
+    return all_ != nullptr ? all_->progress_of(words_.place_of(rank)) : slot(rank).progress;
   }
 
   int ranks_;
@@ -45179,12 +45214,14 @@ void export_gpt2(TrainerType const& trainer, std::string const& path,
   using Program = typename TrainerType::ProgramType;
   using T = typename TrainerType::T;
   static_assert(detail::IsGpt2<detail::gpt2_blocks(Program::network)>::value);
+  bool const averages = trainer.options().average.on() && trainer.position().step > 0;
+  auto const of_copy = [&](int copy) {  // of several processes each calls it, as parameters() wants
+    return averages ? as_averages(trainer.parameters(0, copy)) : trainer.parameters(0, copy);
+  };
+  auto const first = of_copy(0);
+  auto const last = of_copy(Program::map.copies - 1);
   if (trainer.options().world.process == 0) {
-    bool const averages = trainer.options().average.on() && trainer.position().step > 0;
-    auto const of_copy = [&](int copy) {
-      return averages ? as_averages(trainer.parameters(0, copy)) : trainer.parameters(0, copy);
-    };
-    MeanModel<T> const model{of_copy(0), of_copy(Program::map.copies - 1)};
+    MeanModel<T> const model{first, last};
     detail::write_gpt2(path, Program::network, layout, model.parameters(), non_finite);
   }
 }
@@ -45484,8 +45521,26 @@ class Replicas {
 
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
+  /// Where a process has some devices of a replica only: brings what the others have here, for
+  /// of() and whole(). All processes call it.
+  void fetch() const {
+    if (workers_.elsewhere().needed()) {
+      workers_.elsewhere().fetch(workers_);
+    }
+  }
+
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
+  /// Where it has none whole: of the first of all. @pre fetch() has been called since it changed
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+    if (auto& others = workers_.elsewhere(); others.needed()) {
+      return gather(
+          Program::network.parameters, Program::devices,
+          [&](int device) {
+            return others.is_here(device) ? of_rank(others.rank_of(device) - workers_.first_rank())
+                                          : others.of(device);
+          },
+          copy);
+    }
     MeshGroup const ranks = Program::mesh.group(local, Axis::model);  // of those of this process
     return gather(
         Program::network.parameters, ranks.count,
@@ -50039,6 +50094,25 @@ struct DefaultTransport {
   using type = ThreadsTransport<Ranks>;
 };
 
+namespace detail {
+
+template <class Backend>
+struct ComputesOn {
+  using type = Backend;
+};
+template <class Backend>
+  requires requires { typename Backend::Computes; }
+struct ComputesOn<Backend> {
+  using type = typename Backend::Computes;
+};
+
+/// What computes, where the user names a backend together with what connects it: a type that has
+/// `Computes`, and a DefaultTransport.
+template <class Backend>
+using ComputingBackend = typename ComputesOn<Backend>::type;
+
+}  // namespace detail
+
 }  // namespace tandem
 
 // ---- tandem/train/ranks/worker_group.hpp
@@ -50688,6 +50762,144 @@ class AsynchronousRank final
   std::deque<Slot> slots_;  // a step's stays where it is
   VersionUpdate<Backend> update_;
   std::int64_t updates_ = 0;  // of this stream
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/checkpoint/elsewhere.hpp
+
+/// @file
+/// ParametersElsewhere: what devices of a replica that live in other processes have, as copies in
+/// this one.
+
+namespace tandem {
+
+/// Of the first replica, where a process has some devices of one only. All replicas have the same.
+template <class Program, class P>
+class ParametersElsewhere {
+ public:
+  /// @param options  of every rank
+  /// @param local    ranks of each process
+  TANDEM_COLD ParametersElsewhere(RankOptions const& options, int first, int local)
+      : options_{options}, first_{first}, local_{local} {
+    for (int rank = 0; rank < Program::ranks; rank += local) {
+      needed_ = needed_ || !Program::mesh.has_whole_groups(Axis::model, rank, local);
+    }
+  }
+
+  /// Whether there are any; the same in all processes.
+  [[nodiscard]] bool needed() const { return needed_; }
+  /// Of the first replica.
+  [[nodiscard]] static int rank_of(int device) {
+    return Program::mesh.group(0, Axis::model)[device];
+  }
+  [[nodiscard]] bool is_here(int device) const {
+    int const rank = rank_of(device);
+    return rank >= first_ && rank < first_ + local_;
+  }
+
+  /// The last copy of a device's parameters. @pre fetch()
+  [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<P>> of(int device) {
+    std::vector<NamedParameter<P>> list;
+    at_device(device, [&]<int D>(std::integral_constant<int, D>) { list = view<D>(); });
+    return list;
+  }
+
+  /// Makes copies of all devices' parameters, which are here where this process has them. All
+  /// processes call it.
+  /// Cost: 8 bytes a number of the parameters, gradients and states, all-reduced by all ranks.
+  template <class Workers>
+  TANDEM_COLD void fetch(Workers& workers) {
+    using RankType = typename Workers::RankType;
+    if constexpr (requires(RankType & rank) { rank.add_up({}); }) {
+      for (int device = 0; device < Program::devices; ++device) {
+        bool const here = is_here(device);
+        std::vector<NamedParameter<P>> list;
+        if (here) {
+          int const local = rank_of(device) - first_;
+          workers.run_on(
+              local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
+          list = workers.rank(local).parameters();
+        } else {
+          list = of(device);
+        }
+        for (NamedParameter<P> const& own : list) {
+          exchange(workers, own.value, here);
+          exchange(workers, own.gradient, here);
+          exchange(workers, own.average, here);
+          for (std::span<P> const state : own.states) {
+            exchange(workers, state, here);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  template <class F>
+  static void at_device(int device, F const& f) {
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (void)((device == D && (f(std::integral_constant<int, D>{}), true)) || ...);
+    }
+    (std::make_integer_sequence<int, Program::devices>{});
+  }
+
+  template <int D>
+  std::vector<NamedParameter<P>> view() {
+    using Device = typename Program::template Device<D>;
+    int const states = states_of(options_.optimizer);
+    auto const elements = static_cast<std::size_t>(Device::layout.elements);
+    auto& memory = memory_[D];
+    memory.resize(elements * static_cast<std::size_t>(2 + arrays_of(options_)));
+    std::vector<P*> of_states;
+    for (int s = 0; s <= states; ++s) {  // behind them the average
+      of_states.push_back(memory.data() + elements * static_cast<std::size_t>(2 + s));
+    }
+    P* const averages = of_states.back();
+    of_states.pop_back();
+    auto list =
+        detail::named_parameters<P>(Device::graph, Device::layout.offset, Program::map.parts(),
+                                    memory.data(), memory.data() + elements, of_states);
+    std::vector<bool> const averaged =
+        averaged_parameters(Device::graph, options_.groups, options_.average);
+    for (std::size_t p = 0; p < list.size(); ++p) {
+      if (averaged[p]) {
+        list[p].average = {averages + Device::layout.offset[p], list[p].value.size()};
+      }
+    }
+    return list;
+  }
+
+  /// The bits of the process that has them: what the others add is -0, which changes no number.
+  template <class Workers>
+  static void exchange(Workers& workers, std::span<P> numbers, bool here) {
+    using RankType = typename Workers::RankType;
+    constexpr std::size_t most = std::size_t{1} << 20;
+    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+      std::vector<double> sums(part.size(), -0.0);
+      if (here) {
+        std::copy(part.begin(), part.end(), sums.begin());
+      }
+      workers.run(
+          [&](RankType& rank) {
+            std::vector<double> none(part.size(), -0.0);
+            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+            rank.add_up(is_first ? std::span{sums} : std::span{none});
+          },
+          WorkKind::computes);
+      if (!here) {
+        std::transform(sums.begin(), sums.end(), part.begin(),
+                       [](double sum) { return static_cast<P>(sum); });
+      }
+    }
+  }
+
+  RankOptions options_;
+  int first_;
+  int local_;
+  bool needed_ = false;
+  std::array<std::vector<P>, static_cast<std::size_t>(Program::devices)> memory_{};
 };
 
 }  // namespace tandem
@@ -51377,16 +51589,15 @@ class WorkerGroup {
         batching_{batching_with<Program>(options.microbatches)},
         transport_{described<Program>(std::move(transport))},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
+        elsewhere_{options, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
         stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
-    expects(
-        Program::mesh.has_whole_groups(Axis::model, transport_.first_rank(),
-                                       transport_.local_ranks()),
-        "a process must have all devices of a replica, since it reads and writes the whole model: "
-        "start fewer processes, so that the ranks of each are a multiple of the devices of the "
-        "model");
+    expects(!streams || !elsewhere_.needed(),
+            "an asynchronous pipeline has all devices of a replica in one process, which says when "
+            "a step is done: start fewer processes, so that the ranks of each are a multiple of "
+            "the devices of the model, or take a synchronous schedule");
     threads_.run(
         [&](int local) {
           RankOptions own = options;
@@ -51541,8 +51752,11 @@ class WorkerGroup {
     error.call(error.context, transport_.first_rank(), what);
   }
 
+  [[nodiscard]] int first_rank() const { return transport_.first_rank(); }
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  /// The parameters that this process has none of.
+  [[nodiscard]] ParametersElsewhere<Program, P>& elsewhere() { return elsewhere_; }
   /// The process's rank number @p local.
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
@@ -51633,6 +51847,7 @@ class WorkerGroup {
   Batching batching_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
+  ParametersElsewhere<Program, P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
   StreamOf<streams, Batch> stream_;
@@ -52275,7 +52490,8 @@ namespace tandem {
 /// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
 /// movable (a trait may say otherwise: the move constructor is there for its sentence); does one
 /// thing at a time. Another strategy, same microbatches: same numbers.
-/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
+/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda; or names one, as
+///                    OverMpi<Host> does
 /// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
 /// The primary template is the error path.
 template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
@@ -52295,10 +52511,11 @@ template <class Net, class S, class Backend, class LossType, class MetricType,
 class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::LossFits<Net, LossType>::value);
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
-  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
+  using Named = detail::ComputingBackend<Backend>;
+  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
   static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
-  static_assert(detail::StatesRun<stateful, Backend>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Backend>;
+  static_assert(detail::StatesRun<stateful, Named>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -52563,14 +52780,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
-  /// format. Of several processes the first writes; with Stateful layers all must call it, since
-  /// each has the states of its samples. Also after a rank has failed, unless in an
-  /// update.
+  /// format. Of several processes the first writes, and all must call it, since each has the states
+  /// of its samples, or some devices of a replica. Also after a rank has failed, unless in an
+  /// update; or a replica is in several processes.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save()");
     auto const states =
         states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
+    replicas().fetch();
     if (!leads()) {
       return;
     }
@@ -52593,6 +52811,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("export_model()");
+    replicas().fetch();
     if (leads()) {
       auto const own = [&](int copy) {
         return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
@@ -52670,9 +52889,12 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// The parameters of replica number @p local of this process (all replicas have the same), in the
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
-  /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
+  /// next call for this replica; likewise what other processes have of it, and then all of them
+  /// must call it, and get the first replica's. @p copy 1 is the second model, where the strategy
+  /// trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");
+    replicas().fetch();
     return replicas().of(local, copy);
   }
 

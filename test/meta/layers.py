@@ -36,7 +36,7 @@ MAY_INCLUDE = {folder: set(others.split()) for folder, others in {
 
 ROOT_HEADERS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp",
                 "describe.hpp", "onnx.hpp"]
-DOORS = {*ROOT_HEADERS, "cuda.cuh"}  # may include all and do so inside #if
+DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp"}  # may include all and do so inside #if
 AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp"}  # included by every door
 MACRO_HOMES = {"core/config.hpp", "core/contract.hpp"}
 LONG = 300  # lines: is it one idea?

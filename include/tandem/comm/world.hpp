@@ -49,6 +49,8 @@ struct World {
   /// 0: one of several processes; else all CPUs that it may use, or all GPUs that it sees.
   int devices = 0;
 
+  int machines = 0;  ///< that the processes are on; 0: not known
+
   Rendezvous rendezvous{};
 };
 

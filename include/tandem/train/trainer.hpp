@@ -65,7 +65,8 @@ namespace tandem {
 /// The process has one worker thread a rank; the calling thread is none of them. Not copyable, not
 /// movable (a trait may say otherwise: the move constructor is there for its sentence); does one
 /// thing at a time. Another strategy, same microbatches: same numbers.
-/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda
+/// @tparam Backend    models ComputeBackend, and has Verbs and ops: Host, Cuda; or names one, as
+///                    OverMpi<Host> does
 /// @tparam Transport  Transport<Ranks> models RankTransport for the strategy's ranks
 /// The primary template is the error path.
 template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
@@ -85,10 +86,11 @@ template <class Net, class S, class Backend, class LossType, class MetricType,
 class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::LossFits<Net, LossType>::value);
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
-  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Backend>::value);
+  using Named = detail::ComputingBackend<Backend>;
+  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
   static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
-  static_assert(detail::StatesRun<stateful, Backend>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Backend>;
+  static_assert(detail::StatesRun<stateful, Named>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -353,14 +355,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
-  /// format. Of several processes the first writes; with Stateful layers all must call it, since
-  /// each has the states of its samples. Also after a rank has failed, unless in an
-  /// update.
+  /// format. Of several processes the first writes, and all must call it, since each has the states
+  /// of its samples, or some devices of a replica. Also after a rank has failed, unless in an
+  /// update; or a replica is in several processes.
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save()");
     auto const states =
         states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
+    replicas().fetch();
     if (!leads()) {
       return;
     }
@@ -383,6 +386,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("export_model()");
+    replicas().fetch();
     if (leads()) {
       auto const own = [&](int copy) {
         return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
@@ -460,9 +464,12 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// The parameters of replica number @p local of this process (all replicas have the same), in the
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
-  /// next call for this replica. @p copy 1 is the second model, where the strategy trains two.
+  /// next call for this replica; likewise what other processes have of it, and then all of them
+  /// must call it, and get the first replica's. @p copy 1 is the second model, where the strategy
+  /// trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");
+    replicas().fetch();
     return replicas().of(local, copy);
   }
 

@@ -39,6 +39,9 @@ namespace tandem {
 
 class ThreadsCommunicator;
 class VirtualCommunicator;
+namespace detail {
+class MpiGroup;
+}
 
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
@@ -127,6 +130,7 @@ class ThreadsGroup {
  private:
   friend class ThreadsCommunicator;
   friend class VirtualCommunicator;
+  friend class detail::MpiGroup;
 
   using Slot = detail::ThreadsSlot;
 
@@ -280,7 +284,7 @@ class ThreadsGroup {
   }
 
   [[nodiscard]] std::atomic<std::uint64_t>& progress_of(int rank) const noexcept {
-    return all_ != nullptr ? all_->progress_of(words_.number_of(rank)) : slot(rank).progress;
+    return all_ != nullptr ? all_->progress_of(words_.place_of(rank)) : slot(rank).progress;
   }
 
   int ranks_;

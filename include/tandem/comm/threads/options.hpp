@@ -27,6 +27,10 @@ struct ThreadsOptions {
 
   /// Messages of a pair of ranks and a direction that may be sent before the receiver comes.
   int messages_in_flight = 1;
+
+  /// What messages call the group's rank 0: of several processes' ranks one's have numbers from
+  /// there on.
+  int first_rank = 0;
 };
 
 /// The same for a transport whose ranks are all threads of this process.

@@ -15,6 +15,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,6 +125,30 @@ class SharedFailure {
 
 /// How the ranks of one group wait: until it is so, a failure, or time is up.
 class GroupWait {
+  /// In the list for as long as it lives; made and destroyed under the lock.
+  class [[nodiscard]] Listed {
+   public:
+    Listed(GroupWait& group, AwaitedBase& awaited) : group_{group}, awaited_{awaited} {
+      awaited_.behind_ = group_.first_;
+      if (group_.first_ != nullptr) {
+        group_.first_->before_ = &awaited_;
+      }
+      group_.first_ = &awaited_;
+    }
+    Listed(Listed const&) = delete;
+    Listed& operator=(Listed const&) = delete;
+    ~Listed() {
+      (awaited_.before_ != nullptr ? awaited_.before_->behind_ : group_.first_) = awaited_.behind_;
+      if (awaited_.behind_ != nullptr) {
+        awaited_.behind_->before_ = awaited_.before_;
+      }
+    }
+
+   private:
+    GroupWait& group_;
+    AwaitedBase& awaited_;
+  };
+
  public:
   using Lock = std::unique_lock<std::mutex>;
 
@@ -186,6 +211,26 @@ class GroupWait {
     failure_->raise(false);
   }
 
+  /// A wait for what other processes do, so that those who ask who waits for whom hear of it. Its
+  /// awaited outlives it.
+  class [[nodiscard]] Elsewhere {
+   public:
+    Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
+      auto const lock = group.lock();
+      listed_.emplace(group, awaited);
+    }
+    Elsewhere(Elsewhere const&) = delete;
+    Elsewhere& operator=(Elsewhere const&) = delete;
+    ~Elsewhere() {
+      auto const lock = group_.lock();
+      listed_.reset();
+    }
+
+   private:
+    GroupWait& group_;
+    std::optional<Listed> listed_;
+  };
+
   /// Blocks until done(), whatever else happens.
   template <class Done>
   void wait_without_limit(Lock& lock, Done const& done) {
@@ -201,30 +246,6 @@ class GroupWait {
   }
 
  private:
-  /// In the list for as long as it lives; made and destroyed under the lock.
-  class [[nodiscard]] Listed {
-   public:
-    Listed(GroupWait& group, AwaitedBase& awaited) : group_{group}, awaited_{awaited} {
-      awaited_.behind_ = group_.first_;
-      if (group_.first_ != nullptr) {
-        group_.first_->before_ = &awaited_;
-      }
-      group_.first_ = &awaited_;
-    }
-    Listed(Listed const&) = delete;
-    Listed& operator=(Listed const&) = delete;
-    ~Listed() {
-      (awaited_.before_ != nullptr ? awaited_.before_->behind_ : group_.first_) = awaited_.behind_;
-      if (awaited_.behind_ != nullptr) {
-        awaited_.behind_->before_ = awaited_.before_;
-      }
-    }
-
-   private:
-    GroupWait& group_;
-    AwaitedBase& awaited_;
-  };
-
   std::chrono::milliseconds timeout_;
   std::shared_ptr<SharedFailure> failure_;
   std::mutex mutex_;

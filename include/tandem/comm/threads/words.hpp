@@ -50,7 +50,12 @@ class ThreadsWords {
   [[nodiscard]] std::string const& prefix() const noexcept { return prefix_; }
 
   [[nodiscard]] int number_of(int rank) const noexcept {
-    return members_.empty() ? rank : members_[static_cast<std::size_t>(rank)];
+    return options_.first_rank + place_of(rank);
+  }
+  /// Among the ranks of this process; a root of another process is as it is.
+  [[nodiscard]] int place_of(int rank) const noexcept {
+    auto const at = static_cast<std::size_t>(rank);
+    return at < members_.size() ? members_[at] : rank;
   }
   [[nodiscard]] std::string name_of(int rank) const {
     return "rank " + std::to_string(number_of(rank));

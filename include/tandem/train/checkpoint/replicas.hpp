@@ -31,8 +31,26 @@ class Replicas {
 
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
+  /// Where a process has some devices of a replica only: brings what the others have here, for
+  /// of() and whole(). All processes call it.
+  void fetch() const {
+    if (workers_.elsewhere().needed()) {
+      workers_.elsewhere().fetch(workers_);
+    }
+  }
+
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
+  /// Where it has none whole: of the first of all. @pre fetch() has been called since it changed
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+    if (auto& others = workers_.elsewhere(); others.needed()) {
+      return gather(
+          Program::network.parameters, Program::devices,
+          [&](int device) {
+            return others.is_here(device) ? of_rank(others.rank_of(device) - workers_.first_rank())
+                                          : others.of(device);
+          },
+          copy);
+    }
     MeshGroup const ranks = Program::mesh.group(local, Axis::model);  // of those of this process
     return gather(
         Program::network.parameters, ranks.count,

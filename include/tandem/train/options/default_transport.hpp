@@ -16,4 +16,23 @@ struct DefaultTransport {
   using type = ThreadsTransport<Ranks>;
 };
 
+namespace detail {
+
+template <class Backend>
+struct ComputesOn {
+  using type = Backend;
+};
+template <class Backend>
+  requires requires { typename Backend::Computes; }
+struct ComputesOn<Backend> {
+  using type = typename Backend::Computes;
+};
+
+/// What computes, where the user names a backend together with what connects it: a type that has
+/// `Computes`, and a DefaultTransport.
+template <class Backend>
+using ComputingBackend = typename ComputesOn<Backend>::type;
+
+}  // namespace detail
+
 }  // namespace tandem

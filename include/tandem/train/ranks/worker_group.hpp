@@ -19,6 +19,7 @@
 #include <tandem/core/stall.hpp>
 #include <tandem/engine/rank/asynchronous_rank.hpp>
 #include <tandem/engine/rank/rank.hpp>
+#include <tandem/train/checkpoint/elsewhere.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/progress_words.hpp>
@@ -68,16 +69,15 @@ class WorkerGroup {
         batching_{batching_with<Program>(options.microbatches)},
         transport_{described<Program>(std::move(transport))},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
+        elsewhere_{options, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
         stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
-    expects(
-        Program::mesh.has_whole_groups(Axis::model, transport_.first_rank(),
-                                       transport_.local_ranks()),
-        "a process must have all devices of a replica, since it reads and writes the whole model: "
-        "start fewer processes, so that the ranks of each are a multiple of the devices of the "
-        "model");
+    expects(!streams || !elsewhere_.needed(),
+            "an asynchronous pipeline has all devices of a replica in one process, which says when "
+            "a step is done: start fewer processes, so that the ranks of each are a multiple of "
+            "the devices of the model, or take a synchronous schedule");
     threads_.run(
         [&](int local) {
           RankOptions own = options;
@@ -232,8 +232,11 @@ class WorkerGroup {
     error.call(error.context, transport_.first_rank(), what);
   }
 
+  [[nodiscard]] int first_rank() const { return transport_.first_rank(); }
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  /// The parameters that this process has none of.
+  [[nodiscard]] ParametersElsewhere<Program, P>& elsewhere() { return elsewhere_; }
   /// The process's rank number @p local.
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
@@ -324,6 +327,7 @@ class WorkerGroup {
   Batching batching_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
+  ParametersElsewhere<Program, P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
   StreamOf<streams, Batch> stream_;

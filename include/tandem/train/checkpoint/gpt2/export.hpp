@@ -75,12 +75,14 @@ void export_gpt2(TrainerType const& trainer, std::string const& path,
   using Program = typename TrainerType::ProgramType;
   using T = typename TrainerType::T;
   static_assert(detail::IsGpt2<detail::gpt2_blocks(Program::network)>::value);
+  bool const averages = trainer.options().average.on() && trainer.position().step > 0;
+  auto const of_copy = [&](int copy) {  // of several processes each calls it, as parameters() wants
+    return averages ? as_averages(trainer.parameters(0, copy)) : trainer.parameters(0, copy);
+  };
+  auto const first = of_copy(0);
+  auto const last = of_copy(Program::map.copies - 1);
   if (trainer.options().world.process == 0) {
-    bool const averages = trainer.options().average.on() && trainer.position().step > 0;
-    auto const of_copy = [&](int copy) {
-      return averages ? as_averages(trainer.parameters(0, copy)) : trainer.parameters(0, copy);
-    };
-    MeanModel<T> const model{of_copy(0), of_copy(Program::map.copies - 1)};
+    MeanModel<T> const model{first, last};
     detail::write_gpt2(path, Program::network, layout, model.parameters(), non_finite);
   }
 }

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MpiSession: MPI as this process has started it, once; and how it ends.
+///
+/// MPI is one for a process, begun once and never again. So this is the one place that keeps state
+/// beside any object.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <mpi.h>
+
+#include <tandem/comm/mpi/check.hpp>
+#include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/core/stall.hpp>
+
+namespace tandem {
+
+/// How the start of MPI is awaited.
+struct MpiOptions {
+  /// For all processes to have started MPI, which returns in none of them if one does not come; 0:
+  /// no limit.
+  std::chrono::milliseconds start_timeout = std::chrono::minutes{5};
+  OnStall on_stall{};  ///< what to do then; the default ends the process
+};
+
+namespace detail {
+
+/// Ends the waiting for a call that does not return by itself.
+class StartLimit {
+ public:
+  template <class = void>  // compiled where it is called, not by every include
+  TANDEM_COLD StartLimit(MpiOptions const& options, char const* what)
+      : options_{options}, what_{what} {
+    if (options.start_timeout.count() > 0) {
+      watch_ = std::thread{[this] { watch(); }};
+    }
+  }
+  StartLimit(StartLimit const&) = delete;
+  StartLimit& operator=(StartLimit const&) = delete;
+  ~StartLimit() {
+    {
+      std::lock_guard const lock{mutex_};
+      done_ = true;
+    }
+    changed_.notify_all();
+    if (watch_.joinable()) {
+      watch_.join();
+    }
+  }
+
+ private:
+  template <class = void>
+  TANDEM_COLD void watch() {
+    std::unique_lock lock{mutex_};
+    while (!changed_.wait_for(lock, options_.start_timeout, [this] { return done_; })) {
+      std::string const text =
+          std::string{what_} + " has not returned within " +
+          std::to_string(options_.start_timeout.count()) +
+          " ms: another process has not come; look at the machines and at what they print";
+      report_stall(options_.on_stall,
+                   {.message = text.c_str(), .rank = -1, .idle = options_.start_timeout});
+    }
+  }
+
+  MpiOptions options_;
+  char const* what_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread watch_;
+};
+
+/// One for a process.
+class MpiSession {
+ public:
+  template <class = void>
+  static MpiSession& of_this_process() {
+    static MpiSession session;
+    return session;
+  }
+
+  /// Begins MPI unless that has been done, and meets all processes. All of them call it.
+  /// @throws MpiError  MPI has no threads, or fails
+  template <class = void>
+  TANDEM_COLD void start(MpiOptions const& options) {
+    if (comm_ != MPI_COMM_NULL) {
+      return;
+    }
+    StartLimit const limit{options, "the start of MPI"};
+    int started = 0;
+    int threads = MPI_THREAD_SINGLE;
+    check_mpi(MPI_Initialized(&started), "MPI_Initialized");
+    if (started == 0) {
+      check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &threads),
+                "MPI_Init_thread");
+      std::atexit([] { of_this_process().end(); });
+    } else {
+      check_mpi(MPI_Query_thread(&threads), "MPI_Query_thread");
+    }
+    if (threads != MPI_THREAD_MULTIPLE) {
+      throw MpiError{
+          "this MPI, or the program that has begun it, does not let several threads call it: call "
+          "mpi_world() before any MPI_Init, and take an MPI built with MPI_THREAD_MULTIPLE"};
+    }
+    MPI_Comm comm = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    int processes = 0;
+    check_mpi(MPI_Comm_size(comm, &processes), "MPI_Comm_size");
+    check_mpi(MPI_Comm_rank(comm, &process_), "MPI_Comm_rank");
+    char name[MPI_MAX_PROCESSOR_NAME] = "";
+    int length = 0;
+    check_mpi(MPI_Get_processor_name(name, &length), "MPI_Get_processor_name");
+    std::vector<char> names(sizeof name * static_cast<std::size_t>(processes));
+    check_mpi(MPI_Allgather(name, sizeof name, MPI_CHAR, names.data(), sizeof name, MPI_CHAR, comm),
+              "MPI_Allgather");
+    for (std::size_t p = 0; p < static_cast<std::size_t>(processes); ++p) {
+      machines_.emplace_back(names.data() + p * sizeof name);
+    }
+    void* most = nullptr;
+    int found = 0;
+    check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &most, &found), "MPI_Comm_get_attr");
+    largest_tag_ = found != 0 ? *static_cast<int*>(most) : 32767;
+    comm_ = comm;
+  }
+
+  [[nodiscard]] bool started() const { return comm_ != MPI_COMM_NULL; }
+  [[nodiscard]] MPI_Comm comm() const { return comm_; }
+  [[nodiscard]] int process() const { return process_; }
+  /// The machine of each process.
+  [[nodiscard]] std::vector<std::string> const& machines() const { return machines_; }
+
+  /// So many tags in a row that no other transport has, the same on all processes that make theirs
+  /// in one order.
+  /// @throws MpiError  the MPI has fewer
+  template <class = void>
+  TANDEM_COLD int take_tags(long long count) {
+    if (count >= largest_tag_) {
+      throw MpiError{"this strategy needs " + std::to_string(count) +
+                     " tags of MPI, which has up to " + std::to_string(largest_tag_) +
+                     "; start more processes, so that each has fewer ranks"};
+    }
+    int const first = next_tag_ + count < largest_tag_ ? next_tag_ : 0;
+    next_tag_ = first + static_cast<int>(count);
+    return first;
+  }
+
+  /// A rank has failed: what others wait for never comes, so MPI is neither used nor ended any
+  /// more. The launcher ends the others, a moment after they have been told.
+  void fail() noexcept { failed_.store(true); }
+  [[nodiscard]] bool failed() const noexcept { return failed_.load(); }
+
+ private:
+  MpiSession() = default;
+
+  TANDEM_COLD void end() noexcept {
+    if (failed()) {  // the others were told, and are saying so
+      std::this_thread::sleep_for(std::chrono::milliseconds{500});
+      return;
+    }
+    int ended = 0;
+    if (MPI_Finalized(&ended) == MPI_SUCCESS && ended == 0) {
+      MPI_Finalize();
+    }
+  }
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int process_ = 0;
+  std::vector<std::string> machines_;
+  int largest_tag_ = 0;
+  int next_tag_ = 0;
+  std::atomic<bool> failed_{false};
+};
+
+}  // namespace detail
+
+}  // namespace tandem

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ParametersElsewhere: what devices of a replica that live in other processes have, as copies in
+/// this one.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/mesh.hpp>
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/optim/weight_average.hpp>
+#include <tandem/train/checkpoint/work_kind.hpp>
+
+namespace tandem {
+
+/// Of the first replica, where a process has some devices of one only. All replicas have the same.
+template <class Program, class P>
+class ParametersElsewhere {
+ public:
+  /// @param options  of every rank
+  /// @param local    ranks of each process
+  TANDEM_COLD ParametersElsewhere(RankOptions const& options, int first, int local)
+      : options_{options}, first_{first}, local_{local} {
+    for (int rank = 0; rank < Program::ranks; rank += local) {
+      needed_ = needed_ || !Program::mesh.has_whole_groups(Axis::model, rank, local);
+    }
+  }
+
+  /// Whether there are any; the same in all processes.
+  [[nodiscard]] bool needed() const { return needed_; }
+  /// Of the first replica.
+  [[nodiscard]] static int rank_of(int device) {
+    return Program::mesh.group(0, Axis::model)[device];
+  }
+  [[nodiscard]] bool is_here(int device) const {
+    int const rank = rank_of(device);
+    return rank >= first_ && rank < first_ + local_;
+  }
+
+  /// The last copy of a device's parameters. @pre fetch()
+  [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<P>> of(int device) {
+    std::vector<NamedParameter<P>> list;
+    at_device(device, [&]<int D>(std::integral_constant<int, D>) { list = view<D>(); });
+    return list;
+  }
+
+  /// Makes copies of all devices' parameters, which are here where this process has them. All
+  /// processes call it.
+  /// Cost: 8 bytes a number of the parameters, gradients and states, all-reduced by all ranks.
+  template <class Workers>
+  TANDEM_COLD void fetch(Workers& workers) {
+    using RankType = typename Workers::RankType;
+    if constexpr (requires(RankType & rank) { rank.add_up({}); }) {
+      for (int device = 0; device < Program::devices; ++device) {
+        bool const here = is_here(device);
+        std::vector<NamedParameter<P>> list;
+        if (here) {
+          int const local = rank_of(device) - first_;
+          workers.run_on(
+              local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
+          list = workers.rank(local).parameters();
+        } else {
+          list = of(device);
+        }
+        for (NamedParameter<P> const& own : list) {
+          exchange(workers, own.value, here);
+          exchange(workers, own.gradient, here);
+          exchange(workers, own.average, here);
+          for (std::span<P> const state : own.states) {
+            exchange(workers, state, here);
+          }
+        }
+      }
+    }
+  }
+
+ private:
+  template <class F>
+  static void at_device(int device, F const& f) {
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (void)((device == D && (f(std::integral_constant<int, D>{}), true)) || ...);
+    }
+    (std::make_integer_sequence<int, Program::devices>{});
+  }
+
+  template <int D>
+  std::vector<NamedParameter<P>> view() {
+    using Device = typename Program::template Device<D>;
+    int const states = states_of(options_.optimizer);
+    auto const elements = static_cast<std::size_t>(Device::layout.elements);
+    auto& memory = memory_[D];
+    memory.resize(elements * static_cast<std::size_t>(2 + arrays_of(options_)));
+    std::vector<P*> of_states;
+    for (int s = 0; s <= states; ++s) {  // behind them the average
+      of_states.push_back(memory.data() + elements * static_cast<std::size_t>(2 + s));
+    }
+    P* const averages = of_states.back();
+    of_states.pop_back();
+    auto list =
+        detail::named_parameters<P>(Device::graph, Device::layout.offset, Program::map.parts(),
+                                    memory.data(), memory.data() + elements, of_states);
+    std::vector<bool> const averaged =
+        averaged_parameters(Device::graph, options_.groups, options_.average);
+    for (std::size_t p = 0; p < list.size(); ++p) {
+      if (averaged[p]) {
+        list[p].average = {averages + Device::layout.offset[p], list[p].value.size()};
+      }
+    }
+    return list;
+  }
+
+  /// The bits of the process that has them: what the others add is -0, which changes no number.
+  template <class Workers>
+  static void exchange(Workers& workers, std::span<P> numbers, bool here) {
+    using RankType = typename Workers::RankType;
+    constexpr std::size_t most = std::size_t{1} << 20;
+    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+      std::vector<double> sums(part.size(), -0.0);
+      if (here) {
+        std::copy(part.begin(), part.end(), sums.begin());
+      }
+      workers.run(
+          [&](RankType& rank) {
+            std::vector<double> none(part.size(), -0.0);
+            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+            rank.add_up(is_first ? std::span{sums} : std::span{none});
+          },
+          WorkKind::computes);
+      if (!here) {
+        std::transform(sums.begin(), sums.end(), part.begin(),
+                       [](double sum) { return static_cast<P>(sum); });
+      }
+    }
+  }
+
+  RankOptions options_;
+  int first_;
+  int local_;
+  bool needed_ = false;
+  std::array<std::vector<P>, static_cast<std::size_t>(Program::devices)> memory_{};
+};
+
+}  // namespace tandem

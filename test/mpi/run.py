@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Starts programs as several processes by mpirun, and checks what they print and how they end.
+
+    run.py communicator|layouts|resume|failures MPIRUN COMMUNICATOR TRAIN
+"""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+# A process that does not end, in seconds; the programs' own time-out is 2 s where they are to fail.
+LIMIT = 120
+STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models"]
+TIME_OUT = 2.0
+GRACE = 3.0
+
+
+def environment():
+    env = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+               OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
+               OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self")
+    return env
+
+
+def start(mpirun, processes, *command):
+    words = [str(word) for word in command]
+    if processes > 0:
+        words = [mpirun, "-n", str(processes)] + words
+    return subprocess.Popen(words, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            start_new_session=True)
+
+
+def finish(run, limit=LIMIT):
+    """(status, output, errors), with no process left over."""
+    try:
+        out, errors = run.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        end(run)
+        out, errors = run.communicate()
+        fail(f"{' '.join(run.args)} did not end within {limit} s; it had said:\n{out}{errors}")
+    return run.returncode, out, errors
+
+
+def children_of(pid):
+    """Of mpirun: the program's processes, in the order of their numbers."""
+    children = [path.read_text(encoding="ascii").split() for path in pathlib.Path(f"/proc/{pid}/task").glob("*/children")]
+    return sorted(int(child) for of_thread in children for child in of_thread)
+
+
+def lives(pid):
+    """Ended ones may wait to be asked for their status."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def fail(text):
+    sys.exit(f"run.py: {text}")
+
+
+def end(run):
+    """Of a program that may still run."""
+    for pid in [*children_of(run.pid), run.pid]:
+        os.kill(pid, signal.SIGKILL)
+
+
+def check(condition, text):
+    if not condition:
+        fail(text)
+
+
+def results(mpirun, processes, *command):
+    """What each process says that it has, of which there is one."""
+    status, out, errors = finish(start(mpirun, processes, *command))
+    name = f"{' '.join(map(str, command))} as {processes} processes"
+    check(status == 0, f"{name}: status {status}\n{out}{errors}")
+    found = re.findall(r"^process \d+ of \d+: (.*)$", out, re.MULTILINE)
+    check(len(found) == max(processes, 1), f"{name}: {len(found)} processes have said what they have\n{out}{errors}")
+    check(len(set(found)) == 1, f"{name}: the processes differ\n{out}")
+    print(f"{name}: {found[0]}", flush=True)
+    return found[0]
+
+
+def communicator(mpirun, program, _):
+    for processes in (0, 2, 3, 4, 6):
+        status, out, errors = finish(start(mpirun, processes, program))
+        check(status == 0, f"{processes} processes: status {status}\n{out}{errors}")
+        check(out.count("as threads do") == max(processes, 1), out)
+
+
+def layouts(mpirun, _, program):
+    for strategy in STRATEGIES:
+        found = {results(mpirun, processes, program, strategy) for processes in (0, 2, 4)}
+        check(len(found) == 1, f"{strategy}: the numbers depend on the processes: {found}")
+
+
+def resume(mpirun, _, program):
+    """Saved by one layout, resumed by another: the state of the run that was not interrupted."""
+    with tempfile.TemporaryDirectory() as folder:
+        for strategy, saves, loads in (("data", 4, 2), ("hybrid", 4, 0), ("pipeline", 2, 4), ("pipeline", 0, 2)):
+            path = pathlib.Path(folder, f"{strategy}-{saves}.safetensors")
+            whole = results(mpirun, 0, program, strategy)
+            results(mpirun, saves, program, strategy, "save", path)
+            resumed = results(mpirun, loads, program, strategy, "load", path)
+            check(resumed.split("state")[1] == whole.split("state")[1],
+                  f"{strategy}: saved by {saves} and resumed by {loads} processes it has another state")
+
+
+def failures(mpirun, _, program):
+    for strategy in ("data", "pipeline"):
+        status, out, errors = finish(start(mpirun, 4, program, strategy, "throw", 2))
+        check(status != 0, f"throw: status 0\n{out}")
+        said = re.findall(r"^train: (.*)$", errors, re.MULTILINE)
+        check(len(said) == 4, f"throw: {len(said)} of 4 processes have said why they end\n{errors}")
+        check(all("the fuse has blown" in text and "rank 2" in text for text in said), f"throw: {said}")
+    status, out, errors = finish(start(mpirun, 4, program, "data", "exception", 1))
+    check(status != 0 and "the program itself has had enough" in errors, f"exception: {status}\n{errors}")
+    check("process 1 has left its Trainer by an exception" in errors, f"exception: {errors}")
+    for name, number in (("kill", signal.SIGKILL), ("stop", signal.SIGSTOP)):
+        run = start(mpirun, 4, program, "data", "slow")
+        if run.stdout.readline() != "training\n":
+            fail(f"{name}: it does not train\n{run.stderr.read()}")
+        children = children_of(run.pid)
+        if len(children) != 4:
+            end(run)
+            fail(f"{name}: mpirun has {len(children)} children")
+        begin = time.monotonic()
+        os.kill(children[3], number)
+        status, out, errors = finish(run)
+        seconds = time.monotonic() - begin
+        check(status != 0, f"{name}: status 0\n{out}")
+        check(seconds <= TIME_OUT + GRACE, f"{name}: all ended after {seconds:.1f} s")
+        check(not any(lives(child) for child in children), f"{name}: a process is left")
+        if name == "stop":
+            check(re.search(r"rank 3 of process 3 on .* did not (reach|send)", errors), f"stop: {errors}")
+        print(f"{name}: all ended after {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    {f.__name__: f for f in (communicator, layouts, resume, failures)}[sys.argv[1]](*sys.argv[2:])
