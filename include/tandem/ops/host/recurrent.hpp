@@ -41,6 +41,7 @@ class RecurrentOp {
  public:
   RecurrentOp(OpSetup const& setup, RecurrentShape const& shape)
       : shape_{shape},
+        parameters_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
         lives_on_{setup.node.carried.any()},
         batch_{std::max(setup.batch, 1)},
@@ -77,8 +78,7 @@ class RecurrentOp {
     }
     [[maybe_unused]] auto const guard = products_.begin();
     begin(p);
-    std::int64_t const stride = shape_.directions * shape_.handed;
-    clear_others(p, o.y, stride);
+    rows_.clear_others(o.y, shape_.directions * shape_.handed);
     std::int64_t const most =
         p.training ? p.time
                    : std::min<std::int64_t>(p.time, (rows_at_once + p.batch - 1) / p.batch);
@@ -104,9 +104,9 @@ class RecurrentOp {
       products_.backward(p.device, matrix(d, Matrix::input), weight(o, d, Matrix::input), o.packed,
                          multiplied, memory(o.saved, p, p.time, d).gates, work.dx);
     }
-    clear_others(p, o.dx[0], shape_.inputs);
+    rows_.clear_others(o.dx[0], shape_.inputs);
     times_to_rows<R, T>(p.device.team, rows_.times(), 0, p.time, shape_.inputs, work.dx,
-                        {o.dx[0], p.time, shape_.inputs, rows_.order()});
+                        rows_.outside(o.dx[0], shape_.inputs));
   }
 
   void weight_gradient(Operands<T, R> const& o, Pass<Device> const& p) {
@@ -118,7 +118,7 @@ class RecurrentOp {
     }
     std::int64_t const own_rows = rows_.start(p.time);
     std::int64_t const rows = rows_.multiplied(0, p.time);
-    input_by_time(o, p, 0, p.time, work.x);
+    rows_.by_time(p.device.team, 0, p.time, shape_.inputs, o.x[0], work.x);
     for (int d = 0; d < shape_.directions; ++d) {
       gradient(o, p, d, Matrix::input, rows, memory(o.saved, p, p.time, d).gates, work.x);
     }
@@ -127,9 +127,9 @@ class RecurrentOp {
       T const* const of_state = lstm ? own.gates : own.kept;
       state_gradient(o, p, d, of_state, states_before(p, d, own, work.x));
       if (lstm && shape_.biases == 2 && !p.accumulate) {  // both alike
-        R* const first = o.gradient[first_parameter(d) + 2];
         bias_gradient(o, p, d, 0, own_rows, own.gates);
-        std::copy_n(first, Cell::gates * shape_.hidden, o.gradient[first_parameter(d) + 3]);
+        std::copy_n(o.gradient[parameters_.bias(d, 0)], Cell::gates * shape_.hidden,
+                    o.gradient[parameters_.bias(d, 1)]);
       } else {
         for (int b = 0; b < shape_.biases; ++b) {
           bias_gradient(o, p, d, b, own_rows, b == 0 ? own.gates : of_state);
@@ -159,18 +159,11 @@ class RecurrentOp {
   static int matrix(int direction, Matrix::Kind kind) {
     return direction * Matrix::kinds + static_cast<int>(kind);
   }
-  [[nodiscard]] int first_parameter(int direction) const {
-    return direction * (2 + shape_.biases + (shape_.projected ? 1 : 0));
-  }
   [[nodiscard]] R const* bias(Operands<T, R> const& o, int direction, int which) const {
-    return which < shape_.biases ? o.parameter[first_parameter(direction) + 2 + which] : nullptr;
-  }
-  [[nodiscard]] int parameter(int direction, Matrix::Kind kind) const {
-    return first_parameter(direction) +
-           (kind == Matrix::projection ? 2 + shape_.biases : static_cast<int>(kind));
+    return which < shape_.biases ? o.parameter[parameters_.bias(direction, which)] : nullptr;
   }
   [[nodiscard]] R const* weight(Operands<T, R> const& o, int direction, Matrix::Kind kind) const {
-    return o.parameter[parameter(direction, kind)];
+    return o.parameter[parameters_.weight(direction, kind)];
   }
   [[nodiscard]] std::int64_t work_at() const { return (products_.scratch_bytes() + 63) / 64 * 64; }
   [[nodiscard]] RecurrentWork<T> work(Pass<Device> const& p, std::int64_t rows) const {
@@ -191,40 +184,20 @@ class RecurrentOp {
     rows_.set(p.batch, p.time, p.lengths, p.position < 0 && !lives_on_);
   }
   [[nodiscard]] RecurrentRow row(std::int64_t time) const { return rows_.row(shape_.hidden, time); }
-  /// Rows that are not computed: 0.
-  void clear_others(Pass<Device> const& p, T* of, std::int64_t n) const {
-    if (rows_.sorted()) {
-      clear_other_rows<T>(rows_.times(), p.batch, p.time, n, {of, p.time, n, rows_.order()});
-    }
-  }
-  /// The rows of @p count times from @p first on, and 0 behind them for one product.
-  void input_by_time(Operands<T, R> const& o, Pass<Device> const& p, std::int64_t first,
-                     std::int64_t count, T* x) const {
-    rows_to_times<T>(p.device.team, rows_.times(), first, count, shape_.inputs,
-                     {o.x[0] + first * shape_.inputs, p.time, shape_.inputs, rows_.order()}, x);
-    std::int64_t const rows = rows_.start(first + count) - rows_.start(first);
-    std::fill(x + rows * shape_.inputs, x + rows_.multiplied(first, count) * shape_.inputs, T{});
-  }
   /// h before each row: in @p to, where they are not all that there are.
   T const* states_before(Pass<Device> const& p, int d, Memory const& own, T* to) const {
     if (!rows_.sorted()) {
       return own.h_before(d, 0);
     }
-    std::int64_t const n = shape_.handed;
-    p.device.team.parallel_for(p.time, [=, this, &own](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t t = begin; t < end; ++t) {
-        std::copy_n(own.h_before(d, t), rows_.samples(t) * n, to + rows_.start(t) * n);
-      }
-    });
-    std::fill(to + rows_.start(p.time) * n, to + rows_.end(p.time) * n, T{});
+    rows_.compact(p.device.team, shape_.handed, to,
+                  [&](std::int64_t t) { return own.h_before(d, t); });
     return to;
   }
   /// Of y or dy, a direction's numbers of a row of time.
   template <class E>
-  [[nodiscard]] SampleRows<E> outside(E* y, Pass<Device> const& p, int direction,
-                                      std::int64_t time) const {
+  [[nodiscard]] SampleRows<E> outside(E* y, int direction, std::int64_t time) const {
     std::int64_t const stride = shape_.directions * shape_.handed;
-    return {y + time * stride + direction * shape_.handed, p.time, stride, rows_.order()};
+    return rows_.outside(y + time * stride + direction * shape_.handed, stride);
   }
 
   void forward(Operands<T, R> const& o, Pass<Device> const& p, Part const& part, bool goes_on) {
@@ -239,7 +212,7 @@ class RecurrentOp {
     } else {
       own.clear(d, part.count);
     }
-    input_by_time(o, p, part.first, part.count, work.x);
+    rows_.by_time(p.device.team, part.first, part.count, shape_.inputs, o.x[0], work.x);
     bool const of_nothing = begins_empty(p) && !goes_on;  // the first row
     R* const sums = sums_of(own, work);
     if (std::int64_t const rows = rows_.multiplied(part.first, part.count); rows > 0) {
@@ -257,7 +230,7 @@ class RecurrentOp {
         bool const last = part.first + t + 1 == p.time;
         own.clear(d, t, last ? 0 : rows_.samples(part.first + t + 1), samples);
       }
-      SampleRows<T> const y = outside(o.y, p, d, part.first + t);
+      SampleRows<T> const y = outside(o.y, d, part.first + t);
       R* const row_sums = sums + first * Cell::gates * shape_.hidden;
       if constexpr (lstm) {
         if (i > 0 || !of_nothing) {
@@ -337,7 +310,7 @@ class RecurrentOp {
       if (samples == 0) {
         continue;
       }
-      SampleRows<T const> const dy = outside(o.dy, p, d, t);
+      SampleRows<T const> const dy = outside(o.dy, d, t);
       T const* of_state = nullptr;
       if constexpr (lstm) {
         StateGradient<T> dh{work.dh, dy};
@@ -367,13 +340,13 @@ class RecurrentOp {
   void bias_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, int which,
                      std::int64_t rows, T const* dy) {
     products_.bias_gradient(p.device, dy, rows, Cell::gates * shape_.hidden,
-                            o.gradient[first_parameter(d) + 2 + which], p.accumulate);
+                            o.gradient[parameters_.bias(d, which)], p.accumulate);
   }
 
   void gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, Matrix::Kind kind,
                 std::int64_t rows, T const* dy, T const* x) {
-    products_.gradient(p.device, matrix(d, kind), rows, dy, x, o.gradient[parameter(d, kind)],
-                       p.accumulate);
+    products_.gradient(p.device, matrix(d, kind), rows, dy, x,
+                       o.gradient[parameters_.weight(d, kind)], p.accumulate);
   }
 
   /// Of the weights of the state, of which the first time knows nothing where it was 0.
@@ -387,6 +360,7 @@ class RecurrentOp {
   }
 
   RecurrentShape shape_;
+  RecurrentParameters parameters_;
   bool runs_in_weight_gradient_;
   bool lives_on_;  // its state, from step to step
   std::int64_t batch_;

@@ -3,7 +3,7 @@
 
 /// @file
 /// PlainProducts: the products of a recurrent layer with its weights, by the portable gemm; and how
-/// a layer names its matrices.
+/// a layer names its matrices and parameters.
 
 #include <cstdint>
 #include <vector>
@@ -28,19 +28,38 @@ struct RecurrentMatrix {
   bool of_later = false;       ///< its gradient is of all rows but the first time's
 };
 
+/// Where a layer's parameters stand: of each direction W_ih, W_hh, its biases, and the projection.
+class RecurrentParameters {
+ public:
+  explicit RecurrentParameters(RecurrentShape const& shape)
+      : biases_{shape.biases}, each_{2 + shape.biases + (shape.projected ? 1 : 0)} {}
+
+  [[nodiscard]] int weight(int direction, RecurrentMatrix::Kind kind) const {
+    return direction * each_ +
+           (kind == RecurrentMatrix::projection ? 2 + biases_ : static_cast<int>(kind));
+  }
+  [[nodiscard]] int bias(int direction, int which) const { return direction * each_ + 2 + which; }
+
+ private:
+  int biases_;
+  int each_;
+};
+
 /// All of a layer's, those of direction d from d * RecurrentMatrix::kinds; empty ones have out 0.
 /// @param begins_empty  whether states before the first row are 0
 inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
                                                 bool begins_empty) {
   std::vector<RecurrentMatrix> all;
-  int const each = 2 + shape.biases + (shape.projected ? 1 : 0);
+  RecurrentParameters const parameters{shape};
+  bool const lstm = gates == 4;
   for (int d = 0; d < shape.directions; ++d) {
-    int const first = d * each;
-    bool const lstm = gates == 4;
-    all.push_back({gates * shape.hidden, shape.inputs, first, false, false, d > 0});
-    all.push_back({gates * shape.hidden, shape.handed, first + 1, true, lstm, !lstm, begins_empty});
-    all.push_back({shape.projected ? shape.handed : 0, shape.hidden, first + 2 + shape.biases, true,
-                   false, false});
+    auto const of = [&](RecurrentMatrix::Kind kind) { return parameters.weight(d, kind); };
+    all.push_back(
+        {gates * shape.hidden, shape.inputs, of(RecurrentMatrix::input), false, false, d > 0});
+    all.push_back({gates * shape.hidden, shape.handed, of(RecurrentMatrix::state), true, lstm,
+                   !lstm, begins_empty});
+    all.push_back({shape.projected ? shape.handed : 0, shape.hidden,
+                   of(RecurrentMatrix::projection), true, false, false});
   }
   return all;
 }

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// RecurrentRows: which rows a recurrent layer computes, and in which order its samples stand.
+/// RecurrentRows: which rows a recurrent layer computes, in which order its samples stand, and how
+/// numbers come from the one order to the other.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,6 +12,7 @@
 
 #include <tandem/kernels/functors/recurrent.hpp>
 #include <tandem/kernels/host/recurrent.hpp>
+#include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host {
 
@@ -32,6 +34,7 @@ class RecurrentRows {
   /// Of a pass: all rows, in order; or, of @p lengths, the longest samples first.
   void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths, bool sorts) {
     batch_ = batch;
+    time_ = time;
     sorted_ = sorts && lengths != nullptr;
     given_ = lengths;
     if (sorted_) {
@@ -71,6 +74,38 @@ class RecurrentRows {
     return {samples(t), hidden, static_cast<int>(t), sorted_ ? lengths_.data() : given_};
   }
 
+  /// Rows of samples as the network has them, (B, T, stride); @p y is the first that is meant, of
+  /// sample 0.
+  template <class E>
+  [[nodiscard]] SampleRows<E> outside(E* y, std::int64_t stride) const {
+    return {y, time_, stride, order()};
+  }
+  /// Rows of (B, T, n) that are not computed: 0.
+  template <class E>
+  void clear_others(E* of, std::int64_t n) const {
+    if (sorted_) {
+      clear_other_rows<E>(times(), batch_, time_, n, outside(of, n));
+    }
+  }
+  /// Of x (B, T, n) the rows of @p count times from @p first on, and 0 behind them for one product.
+  template <class E>
+  void by_time(Team& team, std::int64_t first, std::int64_t count, std::int64_t n, E const* x,
+               E* to) const {
+    rows_to_times<E>(team, times(), first, count, n, outside(x + first * n, n), to);
+    std::int64_t const rows = start(first + count) - start(first);
+    std::fill(to + rows * n, to + multiplied(first, count) * n, E{});
+  }
+  /// Of what each time has in a block of its own, block(t), without gaps, and 0 behind it.
+  template <class E, class Block>
+  void compact(Team& team, std::int64_t n, E* to, Block const& block) const {
+    team.parallel_for(time_, [=, this, &block](std::int64_t begin, std::int64_t last) {
+      for (std::int64_t t = begin; t < last; ++t) {
+        std::copy_n(block(t), samples(t) * n, to + start(t) * n);
+      }
+    });
+    std::fill(to + start(time_) * n, to + end(time_) * n, E{});
+  }
+
  private:
   static std::int64_t rounded(std::int64_t n, std::int64_t multiple) {
     return (n + multiple - 1) / multiple * multiple;
@@ -101,6 +136,7 @@ class RecurrentRows {
   std::int64_t few_;
   std::int64_t many_;
   std::int64_t batch_ = 0;
+  std::int64_t time_ = 0;
   bool sorted_ = false;
   std::int32_t const* given_ = nullptr;
   std::vector<std::int64_t> start_;
