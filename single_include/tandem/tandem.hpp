@@ -657,12 +657,23 @@ constexpr bool is_convolution(LayerKind kind) {
   return kind == LayerKind::pointwise || kind == LayerKind::convolution;
 }
 
-/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful.
+/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful. c
+/// and then h, each at a multiple of 16 bytes, as products on a GPU want what they read.
 struct CarriedState {
-  int c = 0;  ///< numbers of the type of parameters, which come first
+  int c = 0;  ///< numbers of the type of parameters
   int h = 0;  ///< numbers of the type of activations
 
   [[nodiscard]] constexpr bool any() const { return c + h > 0; }
+  /// Where h begins, and from sample to sample, in bytes.
+  /// @param master  bytes of a number of c
+  /// @param scalar  bytes of a number of h
+  [[nodiscard]] constexpr std::int64_t h_at(std::int64_t master) const { return whole(c * master); }
+  [[nodiscard]] constexpr std::int64_t bytes(std::int64_t master, std::int64_t scalar) const {
+    return h_at(master) + whole(h * scalar);
+  }
+
+ private:
+  static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 };
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.
@@ -13729,7 +13740,8 @@ struct CastElement {
 /// sum_of_squares (in double, in an order of its own that no number of threads changes), each
 /// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
 /// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
-/// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces. Of
+/// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces.
+/// to_host, from_host: bytes, which are there when the call returns; needed by Stateful layers. Of
 /// GradientRows: clear_rows, copy_rows, add_rows, sum_rows, row_scratch_bytes (which these and ops
 /// need); on Host, whose update calls it, sum_of_squares and each_row (a step of an optimizer).
 template <class Backend>
@@ -13798,6 +13810,14 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   template <class P, class Functor>
   static void each_row(host::Device& d, GradientRows<P> const& rows, Functor const& functor) {
     host::update_rows(d.team, rows, functor);
+  }
+  static void to_host(host::Device& /*device*/, std::byte const* from, std::byte* to,
+                      std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
+  static void from_host(host::Device& /*device*/, std::byte const* from, std::byte* to,
+                        std::size_t bytes) {
+    std::memcpy(to, from, bytes);
   }
   static void gather_rows(host::Device& d, std::byte const* from, std::byte* to,
                           std::int32_t const* parents, std::int64_t rows, std::int64_t bytes) {
@@ -15655,6 +15675,76 @@ class TiedSums {
 /// CarriedStates: what the Stateful layers of a rank hand from step to step, for each sample of its
 /// part of the global batch.
 
+// ---- tandem/core/loss_scaling.hpp
+
+/// @file
+/// LossScaling: by what a loss is multiplied so that its gradients are no zeros in fp16; LossScale:
+/// where that stands, and how it moves from step to step.
+///
+/// The rule is that of torch.amp.GradScaler.
+/// Source: Micikevicius et al., arXiv:1710.03740, section 3.2
+
+namespace tandem {
+
+/// TrainerOptions{.loss_scaling = LossScaling{.initial = 1024}}; LossScaling::off() for none.
+struct LossScaling {
+  double initial = 65536.0;   ///< 0: off
+  double growth = 2.0;        ///< what the scale is multiplied by after `every` steps without skips
+  double backoff = 0.5;       ///< and by each step whose gradient is not finite, which is skipped
+  std::int64_t every = 2000;  ///< steps
+
+  /// For training without.
+  static constexpr LossScaling off() { return {.initial = 0.0}; }
+  [[nodiscard]] constexpr bool on() const { return initial > 0.0; }
+};
+
+/// Below this no gradient is finite for being scaled up: training ends with a sentence.
+inline constexpr float least_loss_scale = 0x1p-14F;
+
+/// Between two steps.
+struct LossScale {
+  float scale = 0.0F;        ///< of the next step; 0: loss scaling is off
+  std::int64_t good = 0;     ///< steps without a skip since the scale has changed
+  std::int64_t skipped = 0;  ///< steps in all, which optimizers do not count
+
+  constexpr bool operator==(LossScale const&) const = default;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool on() const { return scale > 0.0F; }
+  /// Whether it has become too small to be of use.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool lost() const {
+    return on() && scale < least_loss_scale;
+  }
+
+  /// What it is after a step whose gradient was finite, or was not.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr LossScale after(LossScaling const& rule,
+                                                             bool finite) const {
+    double const now = static_cast<double>(scale);
+    if (!finite) {
+      return {static_cast<float>(now * rule.backoff), 0, skipped + 1};
+    }
+    if (good + 1 < rule.every) {
+      return {scale, good + 1, skipped};
+    }
+    auto const grown = static_cast<float>(now * rule.growth);
+    return {is_finite(grown) ? grown : scale, 0, skipped};
+  }
+};
+
+/// A step's LossScale in the memory of a device, and what is derived from it there.
+struct ScaledLoss {
+  LossScale now{};
+  double row_scale[2] = {};  ///< StepState::row_scale, multiplied by the scale
+};
+
+/// What a device's flag says to the updates of a step.
+enum UpdateFlag : int {
+  update_all_parameters = 0,
+  update_nothing = 1,     ///< a loss was not finite: this step and all behind it change nothing
+  update_statistics = 2,  ///< a gradient was not finite: this step moves no weights
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// One tensor of the states of the global batch, (samples, numbers), under its name in checkpoints.
@@ -15691,11 +15781,28 @@ TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int sampl
   return list;
 }
 
-/// In the host's memory. Twice: what the last step has left, and what a pass begins with, so that
+/// Where a step of training begins, unless one before it has failed that the host has not seen yet:
+/// then what that one began with stays.
+struct BeginStates {
+  int const* stopped;  ///< an UpdateFlag in the device's memory
+  std::uint64_t const* left;
+  std::uint64_t* begun;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (*stopped != update_nothing) {
+      begun[i] = left[i];
+    }
+  }
+};
+
+/// In the device's memory. Twice: what the last step has left, and what a pass begins with, so that
 /// it can be computed again, and a step that failed undone. Between steps of training the second
 /// has the states of an evaluation, which do not disturb those of training.
+///
+/// All work is queued, in the order of the device, but for get() and put(), which wait.
 template <class Backend>
 class CarriedStates {
+  using Device = typename Backend::Device;
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Buffer = typename Backend::Buffer;
@@ -15703,23 +15810,31 @@ class CarriedStates {
  public:
   /// @param needs    of each node's op
   /// @param samples  of the rank, at most
-  TANDEM_COLD CarriedStates(typename Backend::Device& device, GraphView graph,
-                            std::vector<OpNeeds> const& needs, std::int64_t samples)
+  TANDEM_COLD CarriedStates(Device& device, GraphView graph, std::vector<OpNeeds> const& needs,
+                            std::int64_t samples)
       : graph_{graph},
         of_node_(places(graph, needs, samples)),
         left_{device, static_cast<std::size_t>(of_node_.back().offset)},
         begun_{device, static_cast<std::size_t>(of_node_.back().offset)} {
-    clear();
+    clear(device);
   }
 
   /// All states are 0.
-  void clear() { std::memset(left_.data(), 0, left_.bytes()); }
+  void clear(Device& device) { zero(device, left_); }
   /// An evaluation begins, or each of its steps goes on where the one before has ended.
-  void begin_evaluation() { std::memset(begun_.data(), 0, begun_.bytes()); }
-  /// A step of training begins.
-  void begin_step() { std::memcpy(begun_.data(), left_.data(), begun_.bytes()); }
+  void begin_evaluation(Device& device) { zero(device, begun_); }
+  /// A step of training begins. @param stopped  as BeginStates has it; null: the host knows how the
+  /// step before has ended
+  void begin_step(Device& device, int const* stopped) {
+    if (stopped == nullptr) {
+      copy(device, left_, begun_);
+    } else {
+      Verbs<Backend>::each(device, word_count(left_),
+                           BeginStates{stopped, words(left_), words(begun_)});
+    }
+  }
   /// It has failed: the states are those of before.
-  void undo() { std::memcpy(left_.data(), begun_.data(), begun_.bytes()); }
+  void undo(Device& device) { copy(device, begun_, left_); }
 
   /// Points the operands of stage @p stage to what a pass from sample @p first of the rank on
   /// begins with, and to where it leaves what its samples have got to.
@@ -15736,21 +15851,25 @@ class CarriedStates {
   }
 
   /// Writes the rank's rows of @p all. @param own  of a batch of as many samples
-  TANDEM_COLD void get(std::vector<NamedState<P>>& all, RankMicrobatches const& own,
+  TANDEM_COLD void get(Device& device, std::vector<NamedState<P>>& all, RankMicrobatches const& own,
                        int parts) const {
-    each_row(all, own, parts, [](auto* state, P* row, int numbers) {
+    auto image = image_of(device);
+    each_row(image, all, own, parts, [](auto* state, P* row, int numbers) {
       for (int i = 0; i < numbers; ++i) {
         row[i] = static_cast<P>(state[i]);
       }
     });
   }
   /// The other way round.
-  TANDEM_COLD void put(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts) {
-    each_row(all, own, parts, [](auto* state, P const* row, int numbers) {
+  TANDEM_COLD void put(Device& device, std::vector<NamedState<P>>& all, RankMicrobatches const& own,
+                       int parts) {
+    auto image = image_of(device);
+    each_row(image, all, own, parts, [](auto* state, P const* row, int numbers) {
       for (int i = 0; i < numbers; ++i) {
         state[i] = static_cast<std::remove_pointer_t<decltype(state)>>(row[i]);
       }
     });
+    Verbs<Backend>::from_host(device, bytes_of(image), left_.data(), left_.bytes());
   }
 
   [[nodiscard]] std::int64_t bytes() const {
@@ -15778,10 +15897,34 @@ class CarriedStates {
     return list;
   }
 
-  // f(the numbers in memory, those of the tensor, how many) of each sample that is this rank's.
+  static std::uint64_t* words(Buffer const& of) {
+    return reinterpret_cast<std::uint64_t*>(of.data());
+  }
+  static void zero(Device& device, Buffer const& what) {
+    Verbs<Backend>::zero(device, words(what), word_count(what));
+  }
+  static void copy(Device& device, Buffer const& from, Buffer const& to) {
+    Verbs<Backend>::copy(device, static_cast<std::uint64_t const*>(words(from)), words(to),
+                         word_count(from));
+  }
+  static std::int64_t word_count(Buffer const& of) {
+    return static_cast<std::int64_t>(of.bytes() / sizeof(std::uint64_t));
+  }
+
+  // What the last step has left, in the host's memory.
+  static std::byte* bytes_of(std::vector<std::uint64_t>& image) {
+    return reinterpret_cast<std::byte*>(image.data());
+  }
+  [[nodiscard]] TANDEM_COLD std::vector<std::uint64_t> image_of(Device& device) const {
+    std::vector<std::uint64_t> image(static_cast<std::size_t>(word_count(left_)));
+    Verbs<Backend>::to_host(device, left_.data(), bytes_of(image), left_.bytes());
+    return image;
+  }
+
+  // f(the numbers of an image, those of the tensor, how many) of each sample that is this rank's.
   template <class F>
-  void each_row(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts,
-                F const& f) const {
+  void each_row(std::vector<std::uint64_t>& image, std::vector<NamedState<P>>& all,
+                RankMicrobatches const& own, int parts, F const& f) const {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       Place const& place = of_node_[static_cast<std::size_t>(n)];
@@ -15791,13 +15934,12 @@ class CarriedStates {
         }
         int const copy = node.stage / parts;
         for (std::int64_t b = own.begin(copy); b < own.end(copy); ++b) {
-          std::byte* const state = left_.data() + place.offset + (b - own.begin()) * place.bytes;
+          std::byte* const state = bytes_of(image) + place.offset + (b - own.begin()) * place.bytes;
           P* const row = tensor.value.data() + b * tensor.numbers;
           if (tensor.c) {
             f(reinterpret_cast<P*>(state), row, tensor.numbers);
           } else {
-            std::size_t const before = sizeof(P) * static_cast<std::size_t>(node.carried.c);
-            f(reinterpret_cast<T*>(state + before), row, tensor.numbers);
+            f(reinterpret_cast<T*>(state + node.carried.h_at(sizeof(P))), row, tensor.numbers);
           }
         }
       }
@@ -17976,76 +18118,6 @@ class PreparedOps {
 
 /// @file
 /// RankOptions: what a rank is made for; Watch: what it calls while it waits.
-
-// ---- tandem/core/loss_scaling.hpp
-
-/// @file
-/// LossScaling: by what a loss is multiplied so that its gradients are no zeros in fp16; LossScale:
-/// where that stands, and how it moves from step to step.
-///
-/// The rule is that of torch.amp.GradScaler.
-/// Source: Micikevicius et al., arXiv:1710.03740, section 3.2
-
-namespace tandem {
-
-/// TrainerOptions{.loss_scaling = LossScaling{.initial = 1024}}; LossScaling::off() for none.
-struct LossScaling {
-  double initial = 65536.0;   ///< 0: off
-  double growth = 2.0;        ///< what the scale is multiplied by after `every` steps without skips
-  double backoff = 0.5;       ///< and by each step whose gradient is not finite, which is skipped
-  std::int64_t every = 2000;  ///< steps
-
-  /// For training without.
-  static constexpr LossScaling off() { return {.initial = 0.0}; }
-  [[nodiscard]] constexpr bool on() const { return initial > 0.0; }
-};
-
-/// Below this no gradient is finite for being scaled up: training ends with a sentence.
-inline constexpr float least_loss_scale = 0x1p-14F;
-
-/// Between two steps.
-struct LossScale {
-  float scale = 0.0F;        ///< of the next step; 0: loss scaling is off
-  std::int64_t good = 0;     ///< steps without a skip since the scale has changed
-  std::int64_t skipped = 0;  ///< steps in all, which optimizers do not count
-
-  constexpr bool operator==(LossScale const&) const = default;
-
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool on() const { return scale > 0.0F; }
-  /// Whether it has become too small to be of use.
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool lost() const {
-    return on() && scale < least_loss_scale;
-  }
-
-  /// What it is after a step whose gradient was finite, or was not.
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr LossScale after(LossScaling const& rule,
-                                                             bool finite) const {
-    double const now = static_cast<double>(scale);
-    if (!finite) {
-      return {static_cast<float>(now * rule.backoff), 0, skipped + 1};
-    }
-    if (good + 1 < rule.every) {
-      return {scale, good + 1, skipped};
-    }
-    auto const grown = static_cast<float>(now * rule.growth);
-    return {is_finite(grown) ? grown : scale, 0, skipped};
-  }
-};
-
-/// A step's LossScale in the memory of a device, and what is derived from it there.
-struct ScaledLoss {
-  LossScale now{};
-  double row_scale[2] = {};  ///< StepState::row_scale, multiplied by the scale
-};
-
-/// What a device's flag says to the updates of a step.
-enum UpdateFlag : int {
-  update_all_parameters = 0,
-  update_nothing = 1,     ///< a loss was not finite: this step and all behind it change nothing
-  update_statistics = 2,  ///< a gradient was not finite: this step moves no weights
-};
-
-}  // namespace tandem
 
 // ---- tandem/optim/optimizer.hpp
 
@@ -22201,6 +22273,8 @@ class DeviceUpdate {
   void set_loss_scale(Parts& parts, LossScale const& scale) {
     update_.set_loss_scale(parts.device, scale);
   }
+  /// Where the device says what may change, an UpdateFlag.
+  [[nodiscard]] int const* stopped() const { return update_.stopped(); }
   /// After a loss that was not finite: later steps update again.
   void forgive(Parts& parts) { update_.forgive(parts.device); }
   /// After parameters were written: they are as products read them.
@@ -22446,7 +22520,7 @@ class Rank final
       updates_.forgive(parts_);
       if constexpr (Whole::stateful) {
         if (slot_.key.training) {
-          parts_.states.undo();
+          parts_.states.undo(parts_.device);
         }
       }
     }
@@ -22496,19 +22570,19 @@ class Rank final
   }
   void reset_states() override {
     if constexpr (Whole::stateful) {
-      parts_.states.clear();
+      parts_.states.clear(parts_.device);
     }
   }
   TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
     if constexpr (Whole::stateful) {
       slot_.microbatches.split(samples);
-      parts_.states.get(all, slot_.microbatches, Whole::map.parts());
+      parts_.states.get(parts_.device, all, slot_.microbatches, Whole::map.parts());
     }
   }
   TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
     if constexpr (Whole::stateful) {
       slot_.microbatches.split(samples);
-      parts_.states.put(all, slot_.microbatches, Whole::map.parts());
+      parts_.states.put(parts_.device, all, slot_.microbatches, Whole::map.parts());
     }
   }
   [[nodiscard]] MemoryReport memory_report() const override {
@@ -22539,16 +22613,18 @@ class Rank final
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(parts_, state, batch, training, watch_.waiter());
     if constexpr (Whole::stateful) {
-      if (training) {
-        parts_.states.begin_step();
-      } else if (batch.begins) {
-        parts_.states.begin_evaluation();
+      if (!training && batch.begins) {
+        parts_.states.begin_evaluation(parts_.device);
       }
     }
   }
 
   void training_step() {
     slot_.load(parts_);
+    if constexpr (Whole::stateful) {
+      parts_.states.begin_step(parts_.device,
+                               Slot::FeedType::steps_in_flight > 1 ? updates_.stopped() : nullptr);
+    }
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
     run(parts_.plan.training.data());
@@ -32975,6 +33051,10 @@ struct RecurrentRow {
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool counts(std::int64_t sample) const {
     return lengths == nullptr || time < lengths[sample];
   }
+  /// Whether it is the last that counts. Without lengths only the last of all is asked.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool ends(std::int64_t sample) const {
+    return lengths == nullptr || time + 1 == lengths[sample];
+  }
 };
 
 /// c = σ(f) c_before + σ(i) tanh(g), h = σ(o) tanh(c).
@@ -33804,8 +33884,7 @@ struct RecurrentMemory {
   }
   /// Of a sample, what is carried from row to row: c and then h, of direction 0.
   static std::int64_t carried_bytes(RecurrentShape const& shape) {
-    std::int64_t const c = lstm ? shape.hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
-    return (c + shape.handed * static_cast<std::int64_t>(sizeof(T)) + 7) / 8 * 8;
+    return carried(shape.hidden, shape.handed).bytes(sizeof(R), sizeof(T));
   }
   /// From and to the carries of all samples, one behind the other.
   void load(std::byte const* carry, std::int64_t each) const {
@@ -33813,7 +33892,7 @@ struct RecurrentMemory {
       if (lstm) {
         std::memcpy(c + b * hidden, carry, static_cast<std::size_t>(carried_c()));
       }
-      std::memcpy(h + b * handed, carry + carried_c(), static_cast<std::size_t>(carried_h()));
+      std::memcpy(h + b * handed, carry + h_at(), static_cast<std::size_t>(carried_h()));
     }
   }
   /// What sample @p b has left behind its row number @p rows, counted from 1.
@@ -33822,7 +33901,7 @@ struct RecurrentMemory {
     if (lstm) {
       std::memcpy(carry, c + (rows * batch + b) * hidden, static_cast<std::size_t>(carried_c()));
     }
-    std::memcpy(carry + carried_c(), h + (rows * batch + b) * handed,
+    std::memcpy(carry + h_at(), h + (rows * batch + b) * handed,
                 static_cast<std::size_t>(carried_h()));
   }
 
@@ -33832,6 +33911,10 @@ struct RecurrentMemory {
     return rows * (lstm ? 4 : 6) * shape.hidden + (rows + batch) * shape.handed +
            (shape.projected ? rows * (shape.hidden + shape.handed) : 0);
   }
+  static CarriedState carried(std::int64_t hidden, std::int64_t handed) {
+    return {lstm ? static_cast<int>(hidden) : 0, static_cast<int>(handed)};
+  }
+  [[nodiscard]] std::int64_t h_at() const { return carried(hidden, handed).h_at(sizeof(R)); }
   [[nodiscard]] std::int64_t carried_c() const {
     return lstm ? hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
   }
@@ -37187,8 +37270,8 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   }
   for (int n = 0; n < graph.nodes; ++n) {
     CarriedState const& own = graph.node[n].carried;
-    std::int64_t const bytes = own.c * task.master_bytes + own.h * task.scalar_bytes;
-    memory.states += 2 * std::max(task.samples, task.batch) * ((bytes + 7) / 8 * 8);
+    memory.states +=
+        2 * std::max(task.samples, task.batch) * own.bytes(task.master_bytes, task.scalar_bytes);
   }
   detail::count_activations(graph, task, memory);
   return memory;
@@ -49850,8 +49933,7 @@ std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
 // ---- tandem/train/options/check_asynchrony.hpp
 
 /// @file
-/// What an asynchronous pipeline asks of its backend and of a trainer's options, and Stateful
-/// layers of theirs.
+/// What an asynchronous pipeline asks of its backend and of a trainer's options.
 
 namespace tandem {
 
@@ -49874,17 +49956,8 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
-template <bool Carries, class Backend>
-struct StatesRun {
-  static constexpr bool value = true;
-  static_assert(!Carries || is_host<Backend>(),
-                "Trainer: Stateful layers run on Host, since a GPU has several steps queued, of "
-                "which each would need the states of the one before; take Host, or leave Stateful "
-                "out");
-};
-
-/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
-/// computes nothing.
+/// In place of a backend for which that has said no: of it nothing more is asked, and it computes
+/// nothing.
 struct RefusedBackend {};
 
 template <bool OfHost, class Backend>
@@ -52541,9 +52614,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   using Named = detail::ComputingBackend<Backend>;
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
-  static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
-  static_assert(detail::StatesRun<stateful, Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Named>;
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 

@@ -99,6 +99,7 @@ void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, Update
   each(s, 64, GruRow<T>{row});
   each(s, 64, GruRowGradient<T>{row});
   each(s, 64, HandOn<T>{64});
+  each(s, 64, TakeUp<T>{64});
   each(s, 64, StateGradientSum<T>{row, 64});
   AdditiveRows const rows{1, 1, 64, 64, 64};
   AdditiveTerms<float> const terms{p, p, p, p, p};

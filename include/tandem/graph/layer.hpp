@@ -137,12 +137,23 @@ constexpr bool is_convolution(LayerKind kind) {
   return kind == LayerKind::pointwise || kind == LayerKind::convolution;
 }
 
-/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful.
+/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful. c
+/// and then h, each at a multiple of 16 bytes, as products on a GPU want what they read.
 struct CarriedState {
-  int c = 0;  ///< numbers of the type of parameters, which come first
+  int c = 0;  ///< numbers of the type of parameters
   int h = 0;  ///< numbers of the type of activations
 
   [[nodiscard]] constexpr bool any() const { return c + h > 0; }
+  /// Where h begins, and from sample to sample, in bytes.
+  /// @param master  bytes of a number of c
+  /// @param scalar  bytes of a number of h
+  [[nodiscard]] constexpr std::int64_t h_at(std::int64_t master) const { return whole(c * master); }
+  [[nodiscard]] constexpr std::int64_t bytes(std::int64_t master, std::int64_t scalar) const {
+    return h_at(master) + whole(h * scalar);
+  }
+
+ private:
+  static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
 };
 
 /// A layer: `static constexpr std::string_view name` and `static constexpr Shape output(Shape in)`.

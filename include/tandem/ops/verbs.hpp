@@ -29,7 +29,8 @@ struct CastElement {
 /// sum_of_squares (in double, in an order of its own that no number of threads changes), each
 /// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
 /// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
-/// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces. Of
+/// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces.
+/// to_host, from_host: bytes, which are there when the call returns; needed by Stateful layers. Of
 /// GradientRows: clear_rows, copy_rows, add_rows, sum_rows, row_scratch_bytes (which these and ops
 /// need); on Host, whose update calls it, sum_of_squares and each_row (a step of an optimizer).
 template <class Backend>
@@ -98,6 +99,14 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   template <class P, class Functor>
   static void each_row(host::Device& d, GradientRows<P> const& rows, Functor const& functor) {
     host::update_rows(d.team, rows, functor);
+  }
+  static void to_host(host::Device& /*device*/, std::byte const* from, std::byte* to,
+                      std::size_t bytes) {
+    std::memcpy(to, from, bytes);
+  }
+  static void from_host(host::Device& /*device*/, std::byte const* from, std::byte* to,
+                        std::size_t bytes) {
+    std::memcpy(to, from, bytes);
   }
   static void gather_rows(host::Device& d, std::byte const* from, std::byte* to,
                           std::int32_t const* parents, std::int64_t rows, std::int64_t bytes) {

@@ -88,9 +88,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   using Named = detail::ComputingBackend<Backend>;
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
-  static constexpr bool stateful = detail::carries_states(unchecked_graph<Net>);
-  static_assert(detail::StatesRun<stateful, Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || stateful, Named>;
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 

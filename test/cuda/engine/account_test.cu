@@ -99,6 +99,15 @@ TEST_CASE("the account of recurrent layers and of additive attention") {
   check_text<Reader, Bf16>(24, {"cublasLtMatmul"});
 }
 
+/// States that live on, and one that does not.
+struct Lasting
+    : Network<Tokens<24, 64>,
+              Sequential<Embedding<64, 32>, Lstm<24, Projection<16>, Stateful>, Gru<8, Stateful>,
+                         Lstm<16, Stateful>, Lstm<8>, Vocabulary<64>>> {};
+TEST_CASE("the account of layers whose states live on") {
+  check_text<Lasting, Tf32>(24, {"cublasLtMatmul"});
+}
+
 /// Words whose gradient is of rows, in one microbatch and in two.
 struct SparseWords
     : Network<Tokens<24, 640>,

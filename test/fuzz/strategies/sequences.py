@@ -39,7 +39,7 @@ def is_stateful(network):
 
 def is_of_host(network):
     """Whether a layer has no kernels for Cuda."""
-    return any(part.get("lives_on") or part.get("sampled", 0) for part in parts_in(network["body"]))
+    return any(part.get("sampled", 0) for part in parts_in(network["body"]))
 
 
 def is_by_sample(network):

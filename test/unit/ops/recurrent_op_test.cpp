@@ -312,7 +312,7 @@ TEST_CASE("a sequence that comes in pieces carries its state") {
 template <class L>
 void lives_on() {
   constexpr CarriedState carried = L::carried;
-  constexpr std::size_t each = (carried.c + carried.h) * sizeof(double);
+  constexpr std::size_t each = carried.bytes(sizeof(double), sizeof(double));
   std::vector<State> states(3);
   alignas(64) std::byte memory[2][3 * each] = {};
   Case<L> c{rows, OpTask{.batch = 3, .time = 5}};
@@ -342,12 +342,16 @@ void lives_on() {
     }
     CHECK(test::same_bits(run<L>(rows, task, c).all(), found.all()));  // computed again
     Numbers left;
+    Numbers has;
+    auto const take = [&](std::vector<double> const& state, int numbers, std::byte const* at) {
+      left.insert(left.end(), state.begin(), state.begin() + numbers);
+      auto const* const found = reinterpret_cast<double const*>(at);
+      has.insert(has.end(), found, found + numbers);
+    };
     for (std::size_t b = 0; b < 3; ++b) {
-      left.insert(left.end(), states[b].c.begin(), states[b].c.begin() + carried.c);
-      left.insert(left.end(), states[b].h.begin(), states[b].h.end());
+      take(states[b].c, carried.c, memory[1] + b * each);
+      take(states[b].h, carried.h, memory[1] + b * each + carried.h_at(sizeof(double)));
     }
-    Numbers has(left.size());
-    std::memcpy(has.data(), memory[1], sizeof memory[1]);
     CHECK(test::within(has, left, test::constant(left.size(), 64 * test::eps<double>)));
     task.training = false;  // in place
     task.carried_on = task.carry;

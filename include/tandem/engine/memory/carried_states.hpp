@@ -7,14 +7,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/verbs.hpp>
 
 namespace tandem {
 
@@ -52,11 +54,28 @@ TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int sampl
   return list;
 }
 
-/// In the host's memory. Twice: what the last step has left, and what a pass begins with, so that
+/// Where a step of training begins, unless one before it has failed that the host has not seen yet:
+/// then what that one began with stays.
+struct BeginStates {
+  int const* stopped;  ///< an UpdateFlag in the device's memory
+  std::uint64_t const* left;
+  std::uint64_t* begun;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (*stopped != update_nothing) {
+      begun[i] = left[i];
+    }
+  }
+};
+
+/// In the device's memory. Twice: what the last step has left, and what a pass begins with, so that
 /// it can be computed again, and a step that failed undone. Between steps of training the second
 /// has the states of an evaluation, which do not disturb those of training.
+///
+/// All work is queued, in the order of the device, but for get() and put(), which wait.
 template <class Backend>
 class CarriedStates {
+  using Device = typename Backend::Device;
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Buffer = typename Backend::Buffer;
@@ -64,23 +83,31 @@ class CarriedStates {
  public:
   /// @param needs    of each node's op
   /// @param samples  of the rank, at most
-  TANDEM_COLD CarriedStates(typename Backend::Device& device, GraphView graph,
-                            std::vector<OpNeeds> const& needs, std::int64_t samples)
+  TANDEM_COLD CarriedStates(Device& device, GraphView graph, std::vector<OpNeeds> const& needs,
+                            std::int64_t samples)
       : graph_{graph},
         of_node_(places(graph, needs, samples)),
         left_{device, static_cast<std::size_t>(of_node_.back().offset)},
         begun_{device, static_cast<std::size_t>(of_node_.back().offset)} {
-    clear();
+    clear(device);
   }
 
   /// All states are 0.
-  void clear() { std::memset(left_.data(), 0, left_.bytes()); }
+  void clear(Device& device) { zero(device, left_); }
   /// An evaluation begins, or each of its steps goes on where the one before has ended.
-  void begin_evaluation() { std::memset(begun_.data(), 0, begun_.bytes()); }
-  /// A step of training begins.
-  void begin_step() { std::memcpy(begun_.data(), left_.data(), begun_.bytes()); }
+  void begin_evaluation(Device& device) { zero(device, begun_); }
+  /// A step of training begins. @param stopped  as BeginStates has it; null: the host knows how the
+  /// step before has ended
+  void begin_step(Device& device, int const* stopped) {
+    if (stopped == nullptr) {
+      copy(device, left_, begun_);
+    } else {
+      Verbs<Backend>::each(device, word_count(left_),
+                           BeginStates{stopped, words(left_), words(begun_)});
+    }
+  }
   /// It has failed: the states are those of before.
-  void undo() { std::memcpy(left_.data(), begun_.data(), begun_.bytes()); }
+  void undo(Device& device) { copy(device, begun_, left_); }
 
   /// Points the operands of stage @p stage to what a pass from sample @p first of the rank on
   /// begins with, and to where it leaves what its samples have got to.
@@ -97,21 +124,25 @@ class CarriedStates {
   }
 
   /// Writes the rank's rows of @p all. @param own  of a batch of as many samples
-  TANDEM_COLD void get(std::vector<NamedState<P>>& all, RankMicrobatches const& own,
+  TANDEM_COLD void get(Device& device, std::vector<NamedState<P>>& all, RankMicrobatches const& own,
                        int parts) const {
-    each_row(all, own, parts, [](auto* state, P* row, int numbers) {
+    auto image = image_of(device);
+    each_row(image, all, own, parts, [](auto* state, P* row, int numbers) {
       for (int i = 0; i < numbers; ++i) {
         row[i] = static_cast<P>(state[i]);
       }
     });
   }
   /// The other way round.
-  TANDEM_COLD void put(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts) {
-    each_row(all, own, parts, [](auto* state, P const* row, int numbers) {
+  TANDEM_COLD void put(Device& device, std::vector<NamedState<P>>& all, RankMicrobatches const& own,
+                       int parts) {
+    auto image = image_of(device);
+    each_row(image, all, own, parts, [](auto* state, P const* row, int numbers) {
       for (int i = 0; i < numbers; ++i) {
         state[i] = static_cast<std::remove_pointer_t<decltype(state)>>(row[i]);
       }
     });
+    Verbs<Backend>::from_host(device, bytes_of(image), left_.data(), left_.bytes());
   }
 
   [[nodiscard]] std::int64_t bytes() const {
@@ -139,10 +170,34 @@ class CarriedStates {
     return list;
   }
 
-  // f(the numbers in memory, those of the tensor, how many) of each sample that is this rank's.
+  static std::uint64_t* words(Buffer const& of) {
+    return reinterpret_cast<std::uint64_t*>(of.data());
+  }
+  static void zero(Device& device, Buffer const& what) {
+    Verbs<Backend>::zero(device, words(what), word_count(what));
+  }
+  static void copy(Device& device, Buffer const& from, Buffer const& to) {
+    Verbs<Backend>::copy(device, static_cast<std::uint64_t const*>(words(from)), words(to),
+                         word_count(from));
+  }
+  static std::int64_t word_count(Buffer const& of) {
+    return static_cast<std::int64_t>(of.bytes() / sizeof(std::uint64_t));
+  }
+
+  // What the last step has left, in the host's memory.
+  static std::byte* bytes_of(std::vector<std::uint64_t>& image) {
+    return reinterpret_cast<std::byte*>(image.data());
+  }
+  [[nodiscard]] TANDEM_COLD std::vector<std::uint64_t> image_of(Device& device) const {
+    std::vector<std::uint64_t> image(static_cast<std::size_t>(word_count(left_)));
+    Verbs<Backend>::to_host(device, left_.data(), bytes_of(image), left_.bytes());
+    return image;
+  }
+
+  // f(the numbers of an image, those of the tensor, how many) of each sample that is this rank's.
   template <class F>
-  void each_row(std::vector<NamedState<P>>& all, RankMicrobatches const& own, int parts,
-                F const& f) const {
+  void each_row(std::vector<std::uint64_t>& image, std::vector<NamedState<P>>& all,
+                RankMicrobatches const& own, int parts, F const& f) const {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       Place const& place = of_node_[static_cast<std::size_t>(n)];
@@ -152,13 +207,12 @@ class CarriedStates {
         }
         int const copy = node.stage / parts;
         for (std::int64_t b = own.begin(copy); b < own.end(copy); ++b) {
-          std::byte* const state = left_.data() + place.offset + (b - own.begin()) * place.bytes;
+          std::byte* const state = bytes_of(image) + place.offset + (b - own.begin()) * place.bytes;
           P* const row = tensor.value.data() + b * tensor.numbers;
           if (tensor.c) {
             f(reinterpret_cast<P*>(state), row, tensor.numbers);
           } else {
-            std::size_t const before = sizeof(P) * static_cast<std::size_t>(node.carried.c);
-            f(reinterpret_cast<T*>(state + before), row, tensor.numbers);
+            f(reinterpret_cast<T*>(state + node.carried.h_at(sizeof(P))), row, tensor.numbers);
           }
         }
       }

@@ -90,7 +90,7 @@ class Rank final
       updates_.forgive(parts_);
       if constexpr (Whole::stateful) {
         if (slot_.key.training) {
-          parts_.states.undo();
+          parts_.states.undo(parts_.device);
         }
       }
     }
@@ -140,19 +140,19 @@ class Rank final
   }
   void reset_states() override {
     if constexpr (Whole::stateful) {
-      parts_.states.clear();
+      parts_.states.clear(parts_.device);
     }
   }
   TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
     if constexpr (Whole::stateful) {
       slot_.microbatches.split(samples);
-      parts_.states.get(all, slot_.microbatches, Whole::map.parts());
+      parts_.states.get(parts_.device, all, slot_.microbatches, Whole::map.parts());
     }
   }
   TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
     if constexpr (Whole::stateful) {
       slot_.microbatches.split(samples);
-      parts_.states.put(all, slot_.microbatches, Whole::map.parts());
+      parts_.states.put(parts_.device, all, slot_.microbatches, Whole::map.parts());
     }
   }
   [[nodiscard]] MemoryReport memory_report() const override {
@@ -183,16 +183,18 @@ class Rank final
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(parts_, state, batch, training, watch_.waiter());
     if constexpr (Whole::stateful) {
-      if (training) {
-        parts_.states.begin_step();
-      } else if (batch.begins) {
-        parts_.states.begin_evaluation();
+      if (!training && batch.begins) {
+        parts_.states.begin_evaluation(parts_.device);
       }
     }
   }
 
   void training_step() {
     slot_.load(parts_);
+    if constexpr (Whole::stateful) {
+      parts_.states.begin_step(parts_.device,
+                               Slot::FeedType::steps_in_flight > 1 ? updates_.stopped() : nullptr);
+    }
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
     run(parts_.plan.training.data());

@@ -54,6 +54,8 @@ class DeviceUpdate {
   void set_loss_scale(Parts& parts, LossScale const& scale) {
     update_.set_loss_scale(parts.device, scale);
   }
+  /// Where the device says what may change, an UpdateFlag.
+  [[nodiscard]] int const* stopped() const { return update_.stopped(); }
   /// After a loss that was not finite: later steps update again.
   void forgive(Parts& parts) { update_.forgive(parts.device); }
   /// After parameters were written: they are as products read them.

@@ -64,6 +64,8 @@ struct LstmRow {
   StateRows<R> c{};             ///< (B, H)
   StateRows<T> h{};             ///< (B, H)
   StateRows<T> also{};          ///< h once more, or none
+  StateRows<R> left_c{};        ///< (B, H) behind a sample's last row, or none: may be `before`
+  StateRows<T> left_h{};        ///< (B, H) likewise, or none
 
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     std::int64_t const n = row.hidden;
@@ -90,6 +92,12 @@ struct LstmRow {
     h.of(at.sample)[at.j] = store<T>(s.h);
     if (also.is()) {
       also.of(at.sample)[at.j] = store<T>(s.h);
+    }
+    if (left_c.is() && row.ends(at.sample)) {
+      left_c.of(at.sample)[at.j] = s.c;
+      if (left_h.is()) {
+        left_h.of(at.sample)[at.j] = store<T>(s.h);
+      }
     }
   }
 };
@@ -142,6 +150,7 @@ struct GruRow {
   StateRows<T const> before{};    ///< (B, H) h of the row before; none: 0
   StateRows<T> h{};               ///< (B, H)
   StateRows<T> also{};            ///< h once more, or none; may be `before`
+  StateRows<T> left{};            ///< (B, H) h behind a sample's last row, or none
 
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     std::int64_t const n = row.hidden;
@@ -169,6 +178,9 @@ struct GruRow {
     h.of(at.sample)[at.j] = store<T>(s.h);
     if (also.is()) {
       also.of(at.sample)[at.j] = store<T>(s.h);
+    }
+    if (left.is() && row.ends(at.sample)) {
+      left.of(at.sample)[at.j] = store<T>(s.h);
     }
   }
 };
@@ -214,6 +226,8 @@ struct HandOn {
   ComputeType<T> const* x = nullptr;  ///< (B, width); null: 0
   StateRows<T> to{};
   StateRows<T> also{};  ///< or none
+  RecurrentRow row{};   ///< of `left`
+  StateRows<T> left{};  ///< behind a sample's last row, or none
 
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     StatePlace const at{i, width};
@@ -222,6 +236,22 @@ struct HandOn {
     if (also.is()) {
       also.of(at.sample)[at.j] = value;
     }
+    if (left.is() && row.ends(at.sample)) {
+      left.of(at.sample)[at.j] = value;
+    }
+  }
+};
+
+/// A row as the step before has left it.
+template <class T>
+struct TakeUp {
+  std::int64_t width;
+  StateRows<T const> from{};
+  StateRows<T> to{};
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    StatePlace const at{i, width};
+    to.of(at.sample)[at.j] = from.of(at.sample)[at.j];
   }
 };
 

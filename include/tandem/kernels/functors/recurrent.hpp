@@ -36,6 +36,10 @@ struct RecurrentRow {
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool counts(std::int64_t sample) const {
     return lengths == nullptr || time < lengths[sample];
   }
+  /// Whether it is the last that counts. Without lengths only the last of all is asked.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool ends(std::int64_t sample) const {
+    return lengths == nullptr || time + 1 == lengths[sample];
+  }
 };
 
 /// c = σ(f) c_before + σ(i) tanh(g), h = σ(o) tanh(c).

@@ -54,6 +54,7 @@ class RowAccount {
       to_.leave_out("the exchange of two models' weights (AverageWeights)");
     }
     take_batch();
+    begin_states();
     if (device_.ranks > 1) {
       to_.add("loss", "", "memset", 0, sums_);
     }
@@ -181,6 +182,19 @@ class RowAccount {
     }
     if (inputs == 0 && graph_.result >= 0) {
       to_.add("batch", "", "take_batch_kernel", 4.0 * to_.samples, 4.0 * to_.samples);
+    }
+  }
+
+  // Of layers that are Stateful, for as many samples as there may be.
+  void begin_states() {
+    std::int64_t bytes = 0;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      bytes += graph_.node[n].carried.bytes(precision_.master, precision_.scalar);
+    }
+    auto const all =
+        static_cast<double>(bytes * device_.largest * device_.plan.batching.microbatches);
+    if (all > 0) {
+      to_.add("states", "", "each_kernel:BeginStates", all, all);
     }
   }
 

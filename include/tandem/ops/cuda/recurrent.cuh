@@ -33,7 +33,8 @@ namespace cuda {
 /// waits for the host. The first row of a sequence has no state to multiply. Backward goes from the
 /// last row to the first, leaves the gradients of the gates where the gates were, and multiplies
 /// them, one product a weight. In evaluation the state is kept of one row only; in generation,
-/// where it is carried.
+/// where it is carried. A Stateful layer's first row reads what the step before has left, and the
+/// kernel of each sample's last row leaves its state besides.
 /// @tparam Cell  LstmFunction or GruFunction
 template <class Cell, class Precision>
 class RecurrentOp {
@@ -45,6 +46,7 @@ class RecurrentOp {
       : shape_{shape},
         carry_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
+        lives_on_{setup.node.carried.any()},
         batch_{std::max(setup.batch, 1)},
         products_{device.library<CublasLt>(), shape, Cell::gates, matmul_math<Precision>, batch_} {
     expects(batch_ * width() < (std::int64_t{1} << 31),
@@ -173,11 +175,24 @@ class RecurrentOp {
     if (p.position < 0) {
       return {{work.c, shape_.hidden}, {work.h, shape_.handed}, false};
     }
-    return {
-        {reinterpret_cast<Real*>(o.carry), carry_.bytes / static_cast<std::int64_t>(sizeof(Real))},
-        {reinterpret_cast<T*>(o.carry + carry_.h_at),
-         carry_.bytes / static_cast<std::int64_t>(sizeof(T))},
-        p.position > 0};
+    return carried(o.carry, p.position > 0);
+  }
+  [[nodiscard]] State carried(std::byte* at, bool is) const {
+    StateRows<Real> const c{reinterpret_cast<Real*>(at),
+                            carry_.bytes / static_cast<std::int64_t>(sizeof(Real))};
+    return {lstm ? c : StateRows<Real>{},
+            {reinterpret_cast<T*>(at + carry_.h_at),
+             carry_.bytes / static_cast<std::int64_t>(sizeof(T))},
+            is};
+  }
+  [[nodiscard]] bool lives_on(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
+    return lives_on_ && p.position < 0 && o.carry != nullptr;
+  }
+  /// Where row @p t leaves the states of samples that it may be the last row of.
+  [[nodiscard]] State left_by(Operands<T, P> const& o, Pass<RankDevice> const& p,
+                              std::int64_t t) const {
+    return lives_on(o, p) && (p.lengths != nullptr || t + 1 == p.time) ? carried(o.carried_on, true)
+                                                                       : State{};
   }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p, int d) {
@@ -191,21 +206,29 @@ class RecurrentOp {
     products_.of_all(std::int64_t{p.batch} * p.time)
         .forward.run(stream, o.x[0], weight(o, d, 0), sums, {1, 0}, p.device.scratch);
 
-    State state = one_place(o, p, work);
+    State const place = one_place(o, p, work);
     RecurrentStride const strides =
         p.training ? products_.trained(p.batch, p.time)
-                   : RecurrentStride{p.batch, p.time, state.h.stride, shape_.hidden};
+                   : RecurrentStride{p.batch, p.time, place.h.stride, shape_.hidden};
     auto& products = products_.of_row(strides);
     Order const order{d, p.time};
+    State state = place;
     if (p.training) {
       state = {{}, among(own.before, p, order.at(0), shape_.handed), false};
+    }
+    if (lives_on(o, p)) {
+      State const begun = carried(o.carry, true);
+      state = {begun.c, state.h, true};
+      each(stream, p.batch * shape_.handed, TakeUp<T>{shape_.handed, begun.h.read(), state.h});
+    } else if (p.training) {
       each(stream, p.batch * shape_.handed, HandOn<T>{shape_.handed, nullptr, state.h});
     }
     for (std::int64_t i = 0; i < p.time; ++i) {
       std::int64_t const t = order.at(i);
       StateRows<T> const y = outside(o.y, p, d, t);
       StateRows<Real> const of_x = among(sums, p, t, width());
-      State next = state;  // where this row leaves it
+      State const left = left_by(o, p, t);
+      State next = place;  // where this row leaves it
       if (p.training) {
         next.c = lstm ? among(own.c, p, t, shape_.hidden) : StateRows<Real>{};
         next.h =
@@ -233,11 +256,14 @@ class RecurrentOp {
         cell.c = next.c;
         cell.h = inner;
         cell.also = shape_.projected ? StateRows<T>{} : next.h;
+        cell.left_c = left.c;
+        cell.left_h = shape_.projected ? StateRows<T>{} : left.h;
         each(stream, p.batch * shape_.hidden, cell);
         if (shape_.projected) {
           products.projection.run(stream, inner.first, weight(o, d, 2 + shape_.biases), work.row,
                                   {1, 0}, p.device.scratch);
-          each(stream, p.batch * shape_.handed, HandOn<T>{shape_.handed, work.row, y, next.h});
+          each(stream, p.batch * shape_.handed,
+               HandOn<T>{shape_.handed, work.row, y, next.h, row(p, t), left.h});
         }
       } else {
         GruRow<T> cell{row(p, t)};
@@ -251,6 +277,7 @@ class RecurrentOp {
         cell.before = state.is ? state.h.read() : StateRows<T const>{};
         cell.h = y;
         cell.also = next.h;
+        cell.left = left.h;
         each(stream, p.batch * shape_.hidden, cell);
       }
       state = next;
@@ -263,6 +290,7 @@ class RecurrentOp {
     Memory const own = memory(o.saved, p, d);
     auto& products = products_.of_row(products_.trained(p.batch, p.time));
     Order const order{d, p.time};
+    auto const begun = lives_on(o, p) ? carried(o.carry, true).c.read() : StateRows<Real const>{};
     for (std::int64_t i = p.time; i-- > 0;) {
       std::int64_t const t = order.at(i);
       bool const later = i + 1 < p.time;  // rows have left gradients
@@ -273,8 +301,7 @@ class RecurrentOp {
       if constexpr (lstm) {
         LstmRowGradient<T> cell{row(p, t)};
         cell.gates = gates;
-        cell.before =
-            i > 0 ? among(own.c, p, order.last(t), shape_.hidden).read() : StateRows<Real const>{};
+        cell.before = i > 0 ? among(own.c, p, order.last(t), shape_.hidden).read() : begun;
         cell.c = among(own.c, p, t, shape_.hidden).read();
         cell.dh = {dh, shape_.handed};
         cell.dy = dy;
@@ -311,6 +338,7 @@ class RecurrentOp {
   RecurrentShape shape_;
   RecurrentCarry<Cell, T> carry_;
   bool runs_in_weight_gradient_;
+  bool lives_on_;  // its state, from step to step
   std::int64_t batch_;
   RecurrentProducts<T, P> products_;
 };

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/graph/layer.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
 #include <tandem/kernels/functors/recurrent.hpp>
 #include <tandem/ops/cuda/array_cutter.hpp>
@@ -76,7 +77,7 @@ struct RecurrentWork {
   }
 };
 
-/// What is carried of a sample: c and then h, each at a multiple of 16 bytes.
+/// What is carried of a sample, as CarriedState lays it out.
 template <class Cell, class T>
 struct RecurrentCarry {
   using R = ComputeType<T>;
@@ -84,11 +85,10 @@ struct RecurrentCarry {
   std::int64_t bytes;  ///< from sample to sample
 
   explicit RecurrentCarry(RecurrentShape const& s) {
-    ArrayCutter<16> cut{nullptr};
-    cut.template next<R>(std::is_same_v<Cell, LstmFunction> ? s.hidden : 0);
-    h_at = cut.used();
-    cut.template next<T>(s.handed);
-    bytes = cut.used();
+    CarriedState const own{std::is_same_v<Cell, LstmFunction> ? static_cast<int>(s.hidden) : 0,
+                           static_cast<int>(s.handed)};
+    h_at = own.h_at(sizeof(R));
+    bytes = own.bytes(sizeof(R), sizeof(T));
   }
 };
 

@@ -5,7 +5,10 @@
 /// Verbs<BasicCuda>: the few operations on flat arrays that the engine itself needs, on the compute
 /// stream.
 
+#include <cstddef>
 #include <cstdint>
+
+#include <cuda_runtime_api.h>
 
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/cast_many.cuh>
@@ -80,6 +83,17 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
   static void finish_packing(cuda::RankDevice& d) {
     using T = typename Precision::Scalar;
     cuda::finish_casts<T, T>(d.compute, d.packing);
+  }
+  /// Both wait for the compute stream.
+  static void to_host(cuda::RankDevice& d, std::byte const* from, std::byte* to,
+                      std::size_t bytes) {
+    cuda::copy_bytes(to, from, bytes, cudaMemcpyDeviceToHost, d.compute);
+    d.compute.synchronize();
+  }
+  static void from_host(cuda::RankDevice& d, std::byte const* from, std::byte* to,
+                        std::size_t bytes) {
+    cuda::copy_bytes(to, from, bytes, cudaMemcpyHostToDevice, d.compute);
+    d.compute.synchronize();
   }
   /// `parents` is in host memory. One copy a row.
   static void gather_rows(cuda::RankDevice& d, std::byte const* from, std::byte* to,

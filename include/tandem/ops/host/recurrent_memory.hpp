@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include <tandem/graph/layer.hpp>
 #include <tandem/kernels/functors/recurrent.hpp>
 #include <tandem/kernels/host/recurrent.hpp>
 
@@ -124,8 +125,7 @@ struct RecurrentMemory {
   }
   /// Of a sample, what is carried from row to row: c and then h, of direction 0.
   static std::int64_t carried_bytes(RecurrentShape const& shape) {
-    std::int64_t const c = lstm ? shape.hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
-    return (c + shape.handed * static_cast<std::int64_t>(sizeof(T)) + 7) / 8 * 8;
+    return carried(shape.hidden, shape.handed).bytes(sizeof(R), sizeof(T));
   }
   /// From and to the carries of all samples, one behind the other.
   void load(std::byte const* carry, std::int64_t each) const {
@@ -133,7 +133,7 @@ struct RecurrentMemory {
       if (lstm) {
         std::memcpy(c + b * hidden, carry, static_cast<std::size_t>(carried_c()));
       }
-      std::memcpy(h + b * handed, carry + carried_c(), static_cast<std::size_t>(carried_h()));
+      std::memcpy(h + b * handed, carry + h_at(), static_cast<std::size_t>(carried_h()));
     }
   }
   /// What sample @p b has left behind its row number @p rows, counted from 1.
@@ -142,7 +142,7 @@ struct RecurrentMemory {
     if (lstm) {
       std::memcpy(carry, c + (rows * batch + b) * hidden, static_cast<std::size_t>(carried_c()));
     }
-    std::memcpy(carry + carried_c(), h + (rows * batch + b) * handed,
+    std::memcpy(carry + h_at(), h + (rows * batch + b) * handed,
                 static_cast<std::size_t>(carried_h()));
   }
 
@@ -152,6 +152,10 @@ struct RecurrentMemory {
     return rows * (lstm ? 4 : 6) * shape.hidden + (rows + batch) * shape.handed +
            (shape.projected ? rows * (shape.hidden + shape.handed) : 0);
   }
+  static CarriedState carried(std::int64_t hidden, std::int64_t handed) {
+    return {lstm ? static_cast<int>(hidden) : 0, static_cast<int>(handed)};
+  }
+  [[nodiscard]] std::int64_t h_at() const { return carried(hidden, handed).h_at(sizeof(R)); }
   [[nodiscard]] std::int64_t carried_c() const {
     return lstm ? hidden * static_cast<std::int64_t>(sizeof(R)) : 0;
   }

@@ -155,8 +155,8 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   }
   for (int n = 0; n < graph.nodes; ++n) {
     CarriedState const& own = graph.node[n].carried;
-    std::int64_t const bytes = own.c * task.master_bytes + own.h * task.scalar_bytes;
-    memory.states += 2 * std::max(task.samples, task.batch) * ((bytes + 7) / 8 * 8);
+    memory.states +=
+        2 * std::max(task.samples, task.batch) * own.bytes(task.master_bytes, task.scalar_bytes);
   }
   detail::count_activations(graph, task, memory);
   return memory;

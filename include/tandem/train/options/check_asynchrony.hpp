@@ -2,8 +2,7 @@
 #pragma once
 
 /// @file
-/// What an asynchronous pipeline asks of its backend and of a trainer's options, and Stateful
-/// layers of theirs.
+/// What an asynchronous pipeline asks of its backend and of a trainer's options.
 
 #include <type_traits>
 #include <variant>
@@ -35,17 +34,8 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
-template <bool Carries, class Backend>
-struct StatesRun {
-  static constexpr bool value = true;
-  static_assert(!Carries || is_host<Backend>(),
-                "Trainer: Stateful layers run on Host, since a GPU has several steps queued, of "
-                "which each would need the states of the one before; take Host, or leave Stateful "
-                "out");
-};
-
-/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
-/// computes nothing.
+/// In place of a backend for which that has said no: of it nothing more is asked, and it computes
+/// nothing.
 struct RefusedBackend {};
 
 template <bool OfHost, class Backend>
