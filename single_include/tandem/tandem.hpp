@@ -47835,8 +47835,9 @@ class CheckpointSaver {
   template <class States>
   detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
                                          States const& states) const {
-    return detail::checkpoint_contents(Replicas<Program, Workers>{workers}.whole(),
-                                       state_names(options_.optimizer), position,
+    Replicas<Program, Workers> const replicas{workers};
+    replicas.fetch();
+    return detail::checkpoint_contents(replicas.whole(), state_names(options_.optimizer), position,
                                        optimizer_name(options_.optimizer), states);
   }
 
@@ -49206,6 +49207,26 @@ struct Progress {
   bool silent = false;
 
   static constexpr Progress none() { return {.silent = true}; }
+};
+
+/// Prints "4 ranks in 2 processes on 1 machine", once: of several processes, if they train with
+/// progress.
+class WorldLine {
+ public:
+  void print(Progress const& progress, int ranks, World const& world) {
+    if (progress.silent || world.process != 0 || world.processes == 1 || printed_) {
+      return;
+    }
+    printed_ = true;
+    std::fprintf(stderr, "%d ranks in %d processes", ranks, world.processes);
+    if (world.machines > 0) {
+      std::fprintf(stderr, " on %d machine%s", world.machines, world.machines == 1 ? "" : "s");
+    }
+    std::fputs("\n", stderr);
+  }
+
+ private:
+  bool printed_ = false;
 };
 
 /// Prints one epoch's progress; the caller says when a step is done.
@@ -53067,6 +53088,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
+    world_line_.print(progress, ProgramType::ranks, options_.world);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
                                               cursor_,  queue_,   saver_}
@@ -53135,6 +53157,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   ImportedTable table_;
   TrainingPosition position_;
   EpochCursor cursor_;
+  WorldLine world_line_;
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;

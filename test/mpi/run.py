@@ -84,6 +84,9 @@ def results(mpirun, processes, *command):
     found = re.findall(r"^process \d+ of \d+: (.*)$", out, re.MULTILINE)
     check(len(found) == max(processes, 1), f"{name}: {len(found)} processes have said what they have\n{out}{errors}")
     check(len(set(found)) == 1, f"{name}: the processes differ\n{out}")
+    if "save" in command:
+        said = f"4 ranks in {processes} processes on 1 machine\n"
+        check(errors.count(said) == (processes > 0), f"{name} does not say once where it trains\n{errors}")
     print(f"{name}: {found[0]}", flush=True)
     return found[0]
 

@@ -88,12 +88,14 @@ int train(td::World const& world, std::string const& what, std::string const& ar
   Data const data;
   if (what == "load") {
     trainer.load(argument);
+    trainer.load(std::string{argument} + ".folder/step-000003");
   }
   int const epochs = what == "slow" || what == "throw" || what == "exception" ? 1000
                      : what == "save"                                         ? 1
                                                                               : 3;
+  td::Progress const progress = what == "save" ? td::Progress{} : td::Progress::none();
   for (auto epoch : td::epochs(epochs)) {
-    td::EpochResult const result = trainer.train(data, epoch, [&](td::StepReport const&) {
+    td::EpochResult const result = trainer.train(data, epoch, progress, [&](td::StepReport const&) {
       if (what == "slow") {
         std::this_thread::sleep_for(std::chrono::milliseconds{20});
       }
@@ -112,6 +114,7 @@ int train(td::World const& world, std::string const& what, std::string const& ar
   }
   if (what == "save") {
     trainer.save(argument);
+    trainer.save_in(argument + ".folder");
   }
   std::uint64_t const losses = hash;
   hash = 0;

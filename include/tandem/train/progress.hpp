@@ -8,6 +8,7 @@
 
 #include <cstdio>
 
+#include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/train/options/options.hpp>
 
@@ -18,6 +19,26 @@ struct Progress {
   bool silent = false;
 
   static constexpr Progress none() { return {.silent = true}; }
+};
+
+/// Prints "4 ranks in 2 processes on 1 machine", once: of several processes, if they train with
+/// progress.
+class WorldLine {
+ public:
+  void print(Progress const& progress, int ranks, World const& world) {
+    if (progress.silent || world.process != 0 || world.processes == 1 || printed_) {
+      return;
+    }
+    printed_ = true;
+    std::fprintf(stderr, "%d ranks in %d processes", ranks, world.processes);
+    if (world.machines > 0) {
+      std::fprintf(stderr, " on %d machine%s", world.machines, world.machines == 1 ? "" : "s");
+    }
+    std::fputs("\n", stderr);
+  }
+
+ private:
+  bool printed_ = false;
 };
 
 /// Prints one epoch's progress; the caller says when a step is done.

@@ -541,6 +541,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
+    world_line_.print(progress, ProgramType::ranks, options_.world);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
                                               cursor_,  queue_,   saver_}
@@ -609,6 +610,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   ImportedTable table_;
   TrainingPosition position_;
   EpochCursor cursor_;
+  WorldLine world_line_;
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;

@@ -222,8 +222,9 @@ class CheckpointSaver {
   template <class States>
   detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
                                          States const& states) const {
-    return detail::checkpoint_contents(Replicas<Program, Workers>{workers}.whole(),
-                                       state_names(options_.optimizer), position,
+    Replicas<Program, Workers> const replicas{workers};
+    replicas.fetch();
+    return detail::checkpoint_contents(replicas.whole(), state_names(options_.optimizer), position,
                                        optimizer_name(options_.optimizer), states);
   }
 
