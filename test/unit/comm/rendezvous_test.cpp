@@ -9,9 +9,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <atomic>
 #include <cstring>
+#include <exception>
+#include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "rendezvous_processes.hpp"
 #include "watchdog.hpp"
@@ -141,6 +146,59 @@ TEST_CASE("processes that do not agree hear so, and process 0 waits for one that
       CHECK(folder->files() == 0);
     }
   });
+}
+
+TEST_CASE("a process of another version hears so, and so does process 0 when time is up") {
+  World const zero = world_of(2, 0, "there:1");
+  World const one = world_of(2, 1, "there:1");
+  detail::RendezvousKey const key{"", "test"};
+  std::array<std::byte, 3> data{};
+  detail::RollCall calls{zero, key, data};
+  detail::Hello hello = detail::make_hello(one, data.size());
+  hello.version = 123;
+  detail::RollCall::Reply const reply = calls.reply(hello);
+  CHECK(reply.process == 0);
+  std::string why;
+  std::string const text = "process 1 runs tandem 0.1.23, but process 0 " +
+                           detail::version_text(TANDEM_VERSION) +
+                           ": start the same program everywhere";
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(detail::take_answer(one, key, hello, reply.bytes, data, why)),
+      doctest::Contains(text.c_str()), ContractError);
+  CHECK_THROWS_WITH_AS(calls.time_out(1s), doctest::Contains(text.c_str()), TimeoutError);
+  hello.version = TANDEM_VERSION;
+  CHECK(calls.reply(hello).process == 1);
+}
+
+TEST_CASE("more processes meet than process 0 serves at once") {
+  test::Watchdog const watchdog{"a thousand"};
+  constexpr int processes = 1001;  // it keeps 512 who speak with it; each child here is 250
+  constexpr int each = 250;
+  std::string const address = "127.0.0.1:" + std::to_string(free_port());
+  std::vector<std::unique_ptr<Child>> others;
+  for (int first = 1; first < processes; first += each) {
+    others.push_back(std::make_unique<Child>([&address, first] {
+      std::atomic<int> met{0};
+      std::vector<std::thread> threads;
+      for (int process = first; process < first + each; ++process) {
+        threads.emplace_back([&, process] {
+          try {
+            met += meet(world_of(processes, process, address), "all") == "all" ? 1 : 0;
+          } catch (std::exception const&) {  // it is not counted
+          }
+        });
+      }
+      for (std::thread& thread : threads) {
+        thread.join();
+      }
+      return std::to_string(met.load());
+    }));
+  }
+  std::this_thread::sleep_for(100ms);  // they ask again, ever more seldom
+  CHECK(meet(world_of(processes, 0, address), "all") == "all");
+  for (auto const& other : others) {
+    CHECK(other->result() == std::to_string(each));
+  }
 }
 
 TEST_CASE("something else at the port is a time-out that says so") {

@@ -30,6 +30,7 @@
 #include <tandem/comm/patience.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/core/sha256.hpp>
@@ -43,7 +44,7 @@ using Nonce = std::array<std::byte, 16>;
 
 /// The first word at a connection.
 struct Challenge {
-  static constexpr std::uint64_t right_magic = 0x74616E64656D0003;
+  static constexpr std::uint64_t right_magic = 0x74616E64656D0006;
 
   std::uint64_t magic = right_magic;
   Nonce nonce{};
@@ -51,10 +52,11 @@ struct Challenge {
 
 /// What a process asks process 0.
 struct Hello {
-  static constexpr std::uint64_t right_magic = 0x74616E64656D0004;
+  static constexpr std::uint64_t right_magic = 0x74616E64656D0007;
 
   std::uint64_t magic = right_magic;
-  Nonce nonce{};            ///< made up for this call
+  Nonce nonce{};  ///< made up for this call
+  std::uint64_t version = TANDEM_VERSION;
   std::uint64_t bytes = 0;  ///< that it expects
   std::int32_t processes = 0;
   std::int32_t process = 0;
@@ -66,15 +68,17 @@ enum class Admission : std::uint32_t {
   welcome,          ///< the data follow
   other_processes,  ///< it was told another number of processes
   other_bytes,      ///< it wants another number of bytes
+  other_version,    ///< it runs another version of this library
   unproven,         ///< the signature is wrong; that of this answer then means nothing, either
 };
 
 /// Begins process 0's answer; after a welcome, `bytes` of hidden data follow.
 struct Answer {
-  static constexpr std::uint64_t right_magic = 0x74616E64656D0005;
+  static constexpr std::uint64_t right_magic = 0x74616E64656D0008;
 
   std::uint64_t magic = right_magic;
   Nonce nonce{};  ///< made up for this answer; the data are hidden by it
+  std::uint64_t version = TANDEM_VERSION;
   std::uint64_t bytes = 0;
   std::int32_t processes = 0;
   Admission verdict = Admission::welcome;
@@ -184,9 +188,20 @@ inline std::string at_rendezvous(World const& world) {
   return "rendezvous at '" + printable(world.rendezvous.address) + "': ";
 }
 
+/// "0.2.0"
+inline std::string version_text(std::uint64_t version) {
+  return std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
+         std::to_string(version % 100);
+}
+
 /// Why @p hello cannot be welcome, as both sides say it.
 inline std::string fault_text(Admission verdict, Hello const& hello, std::int32_t processes,
-                              std::uint64_t bytes) {
+                              std::uint64_t bytes, std::uint64_t version) {
+  if (verdict == Admission::other_version) {
+    return "process " + std::to_string(hello.process) + " runs tandem " +
+           version_text(hello.version) + ", but process 0 " + version_text(version) +
+           ": start the same program everywhere";
+  }
   if (verdict == Admission::other_processes) {
     return "process 0 was told that there are " + std::to_string(processes) +
            " processes, but process " + std::to_string(hello.process) + " that there are " +
@@ -219,7 +234,7 @@ inline bool take_answer(World const& world, RendezvousKey const& key, Hello cons
   }
   if (head.verdict != Admission::welcome) {
     throw ContractError{at_rendezvous(world) +
-                        fault_text(head.verdict, hello, head.processes, head.bytes)};
+                        fault_text(head.verdict, hello, head.processes, head.bytes, head.version)};
   }
   if (hidden.size() != data.size()) {
     return false;

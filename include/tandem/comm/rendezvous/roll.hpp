@@ -4,6 +4,7 @@
 /// @file
 /// RollCall: process 0's list of who has come to a rendezvous, and what it answers to whom.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,7 @@
 #include <tandem/comm/rendezvous/hello.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
@@ -45,13 +47,15 @@ class RollCall {
       verdict = Admission::other_processes;
     } else if (has_come(hello.process) || is_told_[static_cast<std::size_t>(hello.process)]) {
       return {};
+    } else if (hello.version != TANDEM_VERSION) {
+      verdict = Admission::other_version;
     } else if (hello.bytes != data_.size()) {
       verdict = Admission::other_bytes;
     }
     if (verdict == Admission::welcome) {
       return {signed_answer(verdict, hello), hello.process};
     }
-    fault_ = fault_text(verdict, hello, world_.processes, data_.size());
+    fault_ = fault_text(verdict, hello, world_.processes, data_.size(), TANDEM_VERSION);
     return {signed_answer(verdict, hello), 0};
   }
 
@@ -109,8 +113,8 @@ class RollCall {
     }
     head.signature = key_.sign(head, hello.nonce, hidden);
     auto const begin = bytes_of(head);
-    std::vector<std::byte> bytes(begin.begin(), begin.end());
-    bytes.insert(bytes.end(), hidden.begin(), hidden.end());
+    std::vector<std::byte> bytes(begin.size() + hidden.size());
+    std::ranges::copy(hidden, std::ranges::copy(begin, bytes.begin()).out);
     return bytes;
   }
 
