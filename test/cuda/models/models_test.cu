@@ -17,9 +17,16 @@ TEST_CASE("SmallCnn, ResNet-20") {
   check_model<Residual20, DataParallel<2>, SingleDevice<Microbatches<2>>>();
 }
 
-TEST_CASE("ResNet-20, reproducible: the same bits on 1 and 4 ranks") {
-  CHECK(bits_of<Residual20, SingleDevice<Microbatches<4>, Reproducible<>>>() ==
-        bits_of<Residual20, DataParallel<4, Reproducible<>>>());
+template <class Net>
+void check_bits() {
+  auto const one = bits_of<Net, SingleDevice<Microbatches<4>, Reproducible<>>>();
+  CHECK(one == bits_of<Net, DataParallel<2, Microbatches<2>, Reproducible<>>>());
+  CHECK(one == bits_of<Net, DataParallel<4, Reproducible<>>>());
+}
+
+TEST_CASE("SmallCnn and ResNet-20, reproducible: the same bits on 1, 2 and 4 ranks") {
+  check_bits<Small>();
+  check_bits<Residual20>();
 }
 
 }  // namespace
