@@ -210,6 +210,37 @@ TEST_CASE_TEMPLATE("square sums of rows have the dense gradient's bits, chunk by
   }
 }
 
+TEST_CASE("indices that name no row, as of targets that there are not, are left out") {
+  Sizes const n{6, 5, 4};
+  std::vector<std::int32_t> const words{5, 2, 5, 0, 2, 5};
+  std::vector<std::int32_t> const kept{2, 0, 2};
+  auto const dy = test::numbers<float>(24, 1);
+  std::vector<float> kept_dy;
+  for (std::ptrdiff_t const i : {1, 3, 4}) {
+    kept_dy.insert(kept_dy.end(), dy.begin() + 4 * i, dy.begin() + 4 * (i + 1));
+  }
+  Blocks<float> blocks{n, n.count, 2};
+  DeviceArray<std::byte> const scratch = scratch_for<float>(n, blocks.most);
+  DeviceArray<std::int32_t> const index{gpu(), words};
+  DeviceArray<std::int32_t> const index_kept{gpu(), kept};
+  DeviceArray<float> const slope{gpu(), dy};
+  DeviceArray<float> const slope_kept{gpu(), kept_dy};
+  for (bool const accumulate : {false, true}) {
+    cuda::embedding_gradient_rows(gpu().compute, index.data(), 6, slope.data(),
+                                  blocks.at(0, n, scratch), accumulate);
+    cuda::embedding_gradient_rows(gpu().compute, index_kept.data(), 3, slope_kept.data(),
+                                  blocks.at(1, n, scratch), accumulate);
+    CHECK(blocks.dense(0, n) == blocks.dense(1, n));
+  }
+  DeviceArray<std::int32_t> const none{gpu(), std::vector<std::int32_t>(6, 5)};
+  cuda::embedding_gradient_rows(gpu().compute, none.data(), 6, slope.data(),
+                                blocks.at(0, n, scratch), true);
+  CHECK(blocks.dense(0, n) == blocks.dense(1, n));
+  cuda::embedding_gradient_rows(gpu().compute, none.data(), 6, slope.data(),
+                                blocks.at(0, n, scratch), false);
+  CHECK(blocks.dense(0, n) == std::vector<float>(20));
+}
+
 TEST_CASE("gradients of rows are recorded, and replayed for other words") {
   Sizes const n{200, 300, 12};
   Blocks<float> blocks{n, 2 * n.count};

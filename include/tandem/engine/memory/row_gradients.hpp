@@ -30,15 +30,15 @@ class RowGradients {
     for (int r = 0; r < count; ++r) {
       int const p = Program::layout.row_parameter[r];
       RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
-      RowScratch const scratch{
-          .keys = task.batch * Program::graph.parameter[p].parameter.touched.of_sample +
-                  Program::graph.parameter[p].parameter.touched.of_step,
-          .most = size.most,
-          .block = size.block,
-          .limit = size.limit,
-          .accumulates = task.microbatches > 1,
-          .tree = task.buffers > 1,
-          .replicas = task.replicas};
+      RowsTouched const touched = Program::graph.parameter[p].parameter.touched;
+      RowScratch const scratch{.keys = task.batch * touched.of_sample + touched.of_step,
+                               .most = size.most,
+                               .block = size.block,
+                               .limit = size.limit,
+                               // What is drawn for the step is added apart from what samples name.
+                               .accumulates = task.microbatches > 1 || touched.of_step > 0,
+                               .tree = task.buffers > 1,
+                               .replicas = task.replicas};
       std::int64_t const bytes = Verbs<Backend>::row_scratch_bytes(device, scratch);
       all_.push_back({size, Buffer{device, static_cast<std::size_t>(size.own)},
                       Buffer{device, static_cast<std::size_t>(size.gathered)},

@@ -254,7 +254,8 @@ std::int64_t row_scratch_bytes(Stream const& stream, RowScratch const& of) {
 ///         the rows once; with @p accumulate moves those before to scratch, as many as there may
 ///         be. Nothing is of the size of the table.
 /// Order:  embedding_gradient's.
-/// @pre    0 <= index[i] < dtable.limit; dtable has the scratch of row_scratch_bytes()
+/// @pre    0 <= index[i] <= dtable.limit, which names no row; dtable has the scratch of
+///         row_scratch_bytes()
 template <class T, class P>
 void embedding_gradient_rows(Stream const& stream, std::int32_t const* index, std::int32_t n,
                              T const* dy, GradientRows<P> const& dtable, bool accumulate) {
