@@ -44,6 +44,7 @@
 #include <tandem/ops/cuda/pool.cuh>
 #include <tandem/ops/cuda/recurrent.cuh>
 #include <tandem/ops/cuda/resample.cuh>
+#include <tandem/ops/cuda/sampled_vocabulary.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
 #include <tandem/ops/cuda/sync_batch_norm.cuh>
 #include <tandem/ops/cuda/time_pool.cuh>

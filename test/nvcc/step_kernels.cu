@@ -19,6 +19,7 @@
 #include <tandem/kernels/cuda/relu.cuh>
 #include <tandem/kernels/cuda/row_norm.cuh>
 #include <tandem/kernels/cuda/row_norm_weight_gradient.cuh>
+#include <tandem/kernels/cuda/sampled_vocabulary.cuh>
 #include <tandem/kernels/cuda/softmax_cross_entropy.cuh>
 #include <tandem/kernels/cuda/take_batch.cuh>
 #include <tandem/kernels/cuda/transform.cuh>
@@ -84,6 +85,21 @@ void row_step(Stream const& s, T* x, float* p, std::int32_t* tokens, std::byte* 
   update_rows(s, rows, 0, 0, detail::MakeRun<Own>{}, x, stopped);
 }
 
+void sampled_step(Stream const& s, T* x, float* p, std::int32_t* tokens, std::byte* scratch) {
+  LogUniformDraws const draws{s, {500}, 64};
+  auto const* const seed = reinterpret_cast<std::uint64_t*>(scratch);
+  auto const* const step = reinterpret_cast<std::int64_t*>(scratch);
+  SampleView const sample = draws.draw(s, seed, step, 1, scratch);
+  for (int const width : {65, 2000}) {
+    SampledRows<T, float> const rows{1, 64, width, x, x, p, tokens};
+    sampled_logits(s, rows, sample, p, x, tokens);
+    each(s, 64, SampleBias<float>{sample, p, p});
+    each(s, 64, TargetInputGradient<T, float>{rows, 64, x, x});
+    each(s, 64, TargetTerms<T, float>{rows, 64, x, p, false});
+    each(s, 64, SampledTokens{tokens, 64, tokens, 64, tokens});
+  }
+}
+
 void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, UpdateChunk const* chunks,
                    std::byte* scratch, int const* stopped) {
   StagedBatch<float, std::int32_t> const* const staged = nullptr;
@@ -94,6 +110,7 @@ void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, Update
   attention_softmax(s, {}, {}, p, x, p);
   attention_softmax_gradient(s, {}, {}, 1.0, x, x, p, p, p, x, x);
   RecurrentRow const row{.batch = 1, .hidden = 64};
+  sampled_step(s, x, p, tokens, scratch);
   each(s, 64, LstmRow<T>{row});
   each(s, 64, LstmRowGradient<T>{row});
   each(s, 64, GruRow<T>{row});

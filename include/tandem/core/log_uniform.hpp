@@ -6,7 +6,7 @@
 /// they occur; and LogUniformSampler, which draws some of them, each once.
 ///
 /// For a softmax over a sample of the words. A draw depends on seed, step and layer only, so that
-/// one set serves the global batch under every strategy. Computed on the host.
+/// one set serves the global batch under every strategy.
 
 #include <cmath>
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/philox.hpp>
 
@@ -24,24 +25,44 @@ namespace tandem {
 struct LogUniform {
   int classes = 1;
 
-  [[nodiscard]] double probability(int c) const {
+  [[nodiscard]] TANDEM_HOST_DEVICE double probability(int c) const {
     return std::log1p(1.0 / (static_cast<double>(c) + 1.0)) / range();
   }
 
   /// The class of @p u, uniform in [0, 1).
-  [[nodiscard]] int at(double u) const {
+  [[nodiscard]] TANDEM_HOST_DEVICE int at(double u) const {
     int const c = static_cast<int>(std::exp(u * range())) - 1;
     return c < classes ? c : classes - 1;  // where exp() was rounded up
   }
 
   /// How often class @p c is expected among the different classes of @p tries draws: 1 - (1 -
   /// P(c))^tries, which a sampled softmax takes the logarithm of from the logit.
-  [[nodiscard]] double expected_count(int c, std::int64_t tries) const {
+  [[nodiscard]] TANDEM_HOST_DEVICE double expected_count(int c, std::int64_t tries) const {
     return -std::expm1(static_cast<double>(tries) * std::log1p(-probability(c)));
   }
 
+  /// The class of draw number @p i of a step and a layer.
+  [[nodiscard]] TANDEM_HOST_DEVICE int draw(std::uint64_t seed, std::uint32_t step,
+                                            std::uint32_t layer, std::int64_t i) const {
+    return of_block(block(seed, step, layer, i), i);
+  }
+  /// What draws 2 k and 2 k + 1 are made of, and draw @p i of it.
+  [[nodiscard]] TANDEM_HOST_DEVICE static Random4 block(std::uint64_t seed, std::uint32_t step,
+                                                        std::uint32_t layer, std::int64_t i) {
+    return philox(seed, RandomUse::sampling, (std::uint64_t{step} << 32) | layer,
+                  static_cast<std::uint64_t>(i / 2));
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE int of_block(Random4 const& block, std::int64_t i) const {
+    bool const first = i % 2 == 0;  // not an index, for which a GPU keeps words in memory
+    std::uint64_t const high = first ? block.word[0] : block.word[2];
+    std::uint64_t const bits = (high << 32 | (first ? block.word[1] : block.word[3])) >> 11;
+    return at(static_cast<double>(bits) * 0x1p-53);
+  }
+
  private:
-  [[nodiscard]] double range() const { return std::log(static_cast<double>(classes) + 1.0); }
+  [[nodiscard]] TANDEM_HOST_DEVICE double range() const {
+    return std::log(static_cast<double>(classes) + 1.0);
+  }
 };
 
 /// Draws different classes.
@@ -65,16 +86,13 @@ class LogUniformSampler {
                     std::uint32_t layer) {
     expects(sample.size() <= seen_.size(),
             "LogUniformSampler: a sample may have each class once, so at most all of them");
-    std::uint64_t const place = (std::uint64_t{step} << 32) | layer;
     std::int64_t tries = 0;
     Random4 block{};
     for (std::size_t have = 0; have < sample.size(); ++tries) {
       if (tries % 2 == 0) {
-        block = philox(seed, RandomUse::sampling, place, static_cast<std::uint64_t>(tries / 2));
+        block = LogUniform::block(seed, step, layer, tries);
       }
-      std::uint32_t const* const word = block.word + tries % 2 * 2;
-      std::uint64_t const bits = (std::uint64_t{word[0]} << 32 | word[1]) >> 11;
-      int const c = law_.at(static_cast<double>(bits) * 0x1p-53);
+      int const c = law_.of_block(block, tries);
       if (!seen_[static_cast<std::size_t>(c)]) {
         seen_[static_cast<std::size_t>(c)] = true;
         sample[have++] = c;

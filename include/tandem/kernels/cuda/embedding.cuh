@@ -167,19 +167,11 @@ void embedding_forward(Stream const& stream, std::int32_t const* tokens, std::in
   });
 }
 
-/// gradient[v] = [+=] the sum of dy[i] over the positions i where tokens[i] is v; 0 where it is
-/// none.
-///
-/// Shapes: tokens (count), dy (count, columns), gradient (V, columns).
-/// Cost:   token_runs; reads dy and writes the gradient once; bound by memory.
-/// Order:  of an index' positions thread d takes the d-th of every 8, in order, in ComputeType<T>;
-///         then the threads in order; with @p accumulate the sum is added as one term.
-/// @pre    0 <= tokens[i] < V < 2³¹; scratch has @p bytes, as token_runs_scratch_bytes says
+/// embedding_gradient() of tokens whose runs are known; these may have more words than the
+/// gradient.
 template <class T, class P>
-void embedding_gradient(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
-                        int vocabulary, int columns, T const* dy, P* gradient, bool accumulate,
-                        std::byte* scratch, std::int64_t bytes) {
-  TokenRuns const runs = token_runs(stream, tokens, count, vocabulary, scratch, bytes);
+void embedding_gradient(Stream const& stream, TokenRuns const& runs, int vocabulary, int columns,
+                        T const* dy, P* gradient, bool accumulate) {
   auto const queue = [&](auto width) {
     constexpr int n = decltype(width)::value;
     Grid const grid{static_cast<unsigned>(vocabulary),
@@ -193,6 +185,22 @@ void embedding_gradient(Stream const& stream, std::int32_t const* tokens, std::i
   } else {
     queue(std::integral_constant<int, 1>{});
   }
+}
+
+/// gradient[v] = [+=] the sum of dy[i] over the positions i where tokens[i] is v; 0 where it is
+/// none.
+///
+/// Shapes: tokens (count), dy (count, columns), gradient (V, columns).
+/// Cost:   token_runs; reads dy and writes the gradient once; bound by memory.
+/// Order:  of an index' positions thread d takes the d-th of every 8, in order, in ComputeType<T>;
+///         then the threads in order; with @p accumulate the sum is added as one term.
+/// @pre    0 <= tokens[i] < V < 2³¹; scratch has @p bytes, as token_runs_scratch_bytes says
+template <class T, class P>
+void embedding_gradient(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
+                        int vocabulary, int columns, T const* dy, P* gradient, bool accumulate,
+                        std::byte* scratch, std::int64_t bytes) {
+  TokenRuns const runs = token_runs(stream, tokens, count, vocabulary, scratch, bytes);
+  embedding_gradient(stream, runs, vocabulary, columns, dy, gradient, accumulate);
 }
 
 }  // namespace tandem::cuda

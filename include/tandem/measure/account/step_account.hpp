@@ -53,6 +53,11 @@ class RowAccount {
     if (device_.keeps_two) {
       to_.leave_out("the exchange of two models' weights (AverageWeights)");
     }
+    for (cuda::LaunchTraits const& own : device_.traits) {
+      if (own.sampled > 0) {
+        to_.leave_out("a sampled softmax (Vocabulary with Sampled)");
+      }
+    }
     take_batch();
     begin_states();
     if (device_.ranks > 1) {

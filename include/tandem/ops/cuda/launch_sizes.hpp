@@ -26,6 +26,7 @@ struct LaunchTraits {
   int key_heads = 0;      ///< likewise
   double dropout = 0;     ///< likewise, or of the layer itself
   int chunk_rows = 0;     ///< of a Vocabulary; 0: all at once
+  int sampled = 0;        ///< likewise; 0: all words
   int cell_bytes = 4;     ///< of a max pool's saved cells
   int groups = 0;         ///< of a GroupNorm
   int head_size = 0;      ///< of RotaryPositions
@@ -44,6 +45,9 @@ LaunchTraits launch_traits(Shape in) {
   }
   if constexpr (requires { L::options.chunk_rows; }) {
     traits.chunk_rows = L::options.chunk_rows;
+  }
+  if constexpr (requires { L::options.sampled; }) {
+    traits.sampled = L::options.sampled;
   }
   if constexpr (requires { cell_fits_byte(L::geometry(in).window); }) {
     traits.cell_bytes = cell_fits_byte(L::geometry(in).window) ? 1 : 4;

@@ -149,6 +149,7 @@ constexpr double row_values(S const& s) {  // of what a pass leaves
 constexpr double logits(S const& s) {
   return s.rounded(s.weights / S::columns(s.node.in)) * static_cast<double>(s.rows(s.node.in));
 }
+constexpr bool all_words(S const& s) { return s.traits.sampled == 0; }
 constexpr double criterion_products(S const& s) { return 2 * s.weights * tokens(s); }
 
 inline constexpr LaunchRow launch_rows[] = {
@@ -266,11 +267,11 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Attention", input_gradient, apart, "cublasLtMatmul", [](S const& s) { return 7 * s.y + shared_again(s) + s.rounded(3 * scores(s)); }, [](S const& s) { return 3 * s.y + 2 * real_scores(s); }, [](S const& s) { return 2.5 * s.products(); }, [](S const& s) { return 5 * product_calls(s); }},
     {"Attention", input_gradient, apart, "attention_softmax_gradient_kernel", [](S const& s) { return 2 * real_scores(s) + 2 * s.y + head_rows(s); }, [](S const& s) { return s.rounded(2 * scores(s)); }, none, chunk_count},
 
-    {"Vocabulary", forward, always, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, logits, criterion_products},
-    {"Vocabulary", forward, always, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
-    {"Vocabulary", input_gradient, always, "cublasLtMatmul", [](S const& s) { return logits(s) + s.rounded(s.weights); }, x, criterion_products},
-    {"Vocabulary", weight_gradient, always, "cublasLtMatmul", [](S const& s) { return s.x + logits(s) + (s.accumulates ? s.kept(s.weights) : 0); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
-    {"Vocabulary", weight_gradient, [](S const& s) { return has_bias(s) && adds(s); }, "map_kernel:Plus", [](S const& s) { return s.kept(2 * s.biases); }, [](S const& s) { return s.kept(s.biases); }},
+    {"Vocabulary", forward, all_words, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, logits, criterion_products},
+    {"Vocabulary", forward, all_words, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
+    {"Vocabulary", input_gradient, all_words, "cublasLtMatmul", [](S const& s) { return logits(s) + s.rounded(s.weights); }, x, criterion_products},
+    {"Vocabulary", weight_gradient, all_words, "cublasLtMatmul", [](S const& s) { return s.x + logits(s) + (s.accumulates ? s.kept(s.weights) : 0); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
+    {"Vocabulary", weight_gradient, [](S const& s) { return all_words(s) && has_bias(s) && adds(s); }, "map_kernel:Plus", [](S const& s) { return s.kept(2 * s.biases); }, [](S const& s) { return s.kept(s.biases); }},
     // clang-format on
 };
 

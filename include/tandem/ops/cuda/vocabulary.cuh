@@ -12,7 +12,6 @@
 #include <tandem/kernels/cuda/vocabulary.cuh>
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/ops/cuda/linear.cuh>
-#include <tandem/ops/cuda/sampled_vocabulary.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -28,20 +27,23 @@ namespace cuda {
 /// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient;
 /// weights' gradients add chunk by chunk. A chunk has a multiple of 8 rows, so that all chunks
 /// begin at multiples of 16 bytes, which cuBLASLt has been promised.
-template <class Precision, bool Bias>
+/// @tparam Linear  the op of Linear<V> with or without a bias; or one of fewer words, which has
+///                 columns(): where in the logits of forward() the rows' targets stand
+template <class Precision, class Linear>
 class VocabularyOp {
  public:
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
 
+  /// @param more  arguments of Linear's behind its setup and device
   VocabularyOp(OpSetup const& setup, RankDevice& device, int words, double smoothing,
-               int chunk_rows)
+               int chunk_rows, auto const&... more)
       : in_{setup.node.in},
         words_{words},
         smoothing_{smoothing},
         chunked_{chunk_rows > 0},
         chunk_{chunk_of(setup, chunk_rows)},
-        linear_{linear_setup(setup, words, chunk_), device},
+        linear_{linear_setup(setup, words, chunk_), device, more...},
         linear_scratch_{(linear_.needs().scratch_bytes + 255) / 256 * 256} {}
 
   [[nodiscard]] OpNeeds needs() const {
@@ -125,7 +127,11 @@ class VocabularyOp {
 
   void make_rows(Operands<T, P> const& part, Pass<RankDevice> const& some, bool gradient, T* y) {
     linear_.forward(part, some);
-    vocabulary_rows(some.device.compute, part.y, some.targets, some.batch, words_, smoothing_,
+    std::int32_t const* targets = some.targets;
+    if constexpr (requires { linear_.columns(some.device, some.batch); }) {
+      targets = linear_.columns(some.device, some.batch);
+    }
+    vocabulary_rows(some.device.compute, part.y, targets, some.batch, words_, smoothing_,
                     gradient ? some.row_scale : nullptr, y);
   }
   void remake(Operands<T, P> const& part, Pass<RankDevice> const& some) {
@@ -150,7 +156,7 @@ class VocabularyOp {
   double smoothing_;
   bool chunked_;
   std::int64_t chunk_;
-  LinearOp<Precision, Bias> linear_;
+  Linear linear_;
   std::int64_t linear_scratch_;
 };
 
@@ -159,11 +165,10 @@ class VocabularyOp {
 template <int V, class... Options, class Kernels, class Precision>
   requires(Vocabulary<V, Options...>::options.sampled == 0)
 struct Op<Vocabulary<V, Options...>, BasicCuda<Kernels, Precision>>
-    : cuda::VocabularyOp<Precision, Vocabulary<V, Options...>::bias> {
+    : cuda::VocabularyOp<Precision, cuda::LinearOp<Precision, Vocabulary<V, Options...>::bias>> {
   using L = Vocabulary<V, Options...>;
   Op(OpSetup const& setup, cuda::RankDevice& device)
-      : cuda::VocabularyOp<Precision, L::bias>{setup, device, V, L::options.smoothing,
-                                               L::options.chunk_rows} {}
+      : Op::VocabularyOp{setup, device, V, L::options.smoothing, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem
