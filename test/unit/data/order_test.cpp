@@ -111,7 +111,8 @@ TEST_CASE("KeyedPermutation puts every sample everywhere, and every pair first, 
     double places;  // exceeded with probability 0.001, of (n - 1)² degrees of freedom; the
     double pairs;   // seed is fixed; of n (n - 1) - 1
   } const cases[] = {{6, 52.6, 58.3}, {25, 685.0, 710.0}};
-  for (auto const& [n, most_places, most_pairs] : cases) {
+  for (auto const& one : cases) {
+    std::int64_t const n = one.n;
     CAPTURE(n);
     auto const size = static_cast<std::size_t>(n);
     std::vector<int> places(size * size);
@@ -123,12 +124,12 @@ TEST_CASE("KeyedPermutation puts every sample everywhere, and every pair first, 
       }
       ++pairs[static_cast<std::size_t>(order[0] * n + order[1])];
     }
-    CHECK(chi_squared(places, epochs / static_cast<double>(n)) < most_places);
+    CHECK(chi_squared(places, epochs / static_cast<double>(n)) < one.places);
     for (std::size_t i = size; i-- > 0;) {
       CHECK(pairs[i * size + i] == 0);
       pairs.erase(pairs.begin() + static_cast<std::ptrdiff_t>(i * size + i));
     }
-    CHECK(chi_squared(pairs, epochs / static_cast<double>(n * (n - 1))) < most_pairs);
+    CHECK(chi_squared(pairs, epochs / static_cast<double>(n * (n - 1))) < one.pairs);
   }
 }
 
