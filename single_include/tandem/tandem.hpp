@@ -47887,6 +47887,7 @@ class CheckpointSaver {
     }
     std::string const path =
         detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+    workers.leave_in_order();
     throw StoppedBySignal{
         signal, std::string{detail::name_of_signal(signal)} +
                     " came, so training ends behind step " + std::to_string(step) +
@@ -51863,6 +51864,14 @@ class WorkerGroup {
     return rank_of_result<Program>(microbatch, batching_);
   }
 
+  /// What all processes are about to throw is no failure of one of them, which a transport would
+  /// tell the others, who may not have come so far.
+  void leave_in_order() {
+    if constexpr (requires { transport_.leave_in_order(); }) {
+      transport_.leave_in_order();
+    }
+  }
+
   /// Of the table that the ranks run.
   [[nodiscard]] Batching const& batching() const { return batching_; }
   /// Whether this process has the rank that makes the outputs of a microbatch.
@@ -53226,7 +53235,7 @@ void train_by(TrainerOptions options, Work& work) {
 /// process that is not needed returns `done` at once. Process 0 prints on standard error which
 /// strategy it is, of a Plan of several; and an error, unless it is another process's, whoever has
 /// it.
-/// Cost: each strategy of the Plan is compiled: some 1.5 s of g++ for each but the first.
+/// Cost: each strategy of the Plan is compiled.
 /// @tparam Plan  an Elastic, or a Strategy alone
 template <class Net, class Plan, class Backend, class LossType = DefaultLoss<Net>,
           class MetricType = DefaultMetric<LossType>,

@@ -49,6 +49,13 @@ class LifelineGuard {
     group_ = nullptr;
   }
 
+  /// As Lifeline's.
+  void leave_in_order() noexcept {
+    if (lifeline_) {
+      lifeline_->leave_in_order();
+    }
+  }
+
   /// The others learn that a rank of this process has failed.
   void report(int rank, std::string_view what) {
     if (lifeline_) {

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -101,6 +102,9 @@ class Lifeline {
     }
     end();
   }
+
+  /// An exception that all processes throw is about to end this: it is none's failure.
+  void leave_in_order() noexcept { exceptions_ = std::numeric_limits<int>::max(); }
 
   /// A rank of this process has failed. From any thread; the first failure of all counts.
   void report(int rank, std::string_view what) {

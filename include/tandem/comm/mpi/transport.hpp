@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -93,6 +94,9 @@ class MpiTransport {
                       " has left its Trainer by an exception; its own message says which");
     }
   }
+
+  /// An exception that all processes throw is about to end it: none is told.
+  void leave_in_order() noexcept { exceptions_ = std::numeric_limits<int>::max(); }
 
   [[nodiscard]] int first_rank() const noexcept { return first_; }
   [[nodiscard]] int local_ranks() const noexcept { return each_; }

@@ -70,6 +70,9 @@ class NcclTransport {
 
   ~NcclTransport() { lifeline_.release(); }
 
+  /// An exception that all processes throw is about to end it: none is told.
+  void leave_in_order() noexcept { lifeline_.leave_in_order(); }
+
   [[nodiscard]] int first_rank() const noexcept { return group_.first(); }
   [[nodiscard]] int local_ranks() const noexcept { return group_.local(); }
   [[nodiscard]] int device_of(int local) const noexcept {

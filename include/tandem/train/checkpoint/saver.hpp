@@ -257,6 +257,7 @@ class CheckpointSaver {
     }
     std::string const path =
         detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+    workers.leave_in_order();
     throw StoppedBySignal{
         signal, std::string{detail::name_of_signal(signal)} +
                     " came, so training ends behind step " + std::to_string(step) +

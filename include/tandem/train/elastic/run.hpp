@@ -62,7 +62,7 @@ void train_by(TrainerOptions options, Work& work) {
 /// process that is not needed returns `done` at once. Process 0 prints on standard error which
 /// strategy it is, of a Plan of several; and an error, unless it is another process's, whoever has
 /// it.
-/// Cost: each strategy of the Plan is compiled: some 1.5 s of g++ for each but the first.
+/// Cost: each strategy of the Plan is compiled.
 /// @tparam Plan  an Elastic, or a Strategy alone
 template <class Net, class Plan, class Backend, class LossType = DefaultLoss<Net>,
           class MetricType = DefaultMetric<LossType>,

@@ -204,6 +204,14 @@ class WorkerGroup {
     return rank_of_result<Program>(microbatch, batching_);
   }
 
+  /// What all processes are about to throw is no failure of one of them, which a transport would
+  /// tell the others, who may not have come so far.
+  void leave_in_order() {
+    if constexpr (requires { transport_.leave_in_order(); }) {
+      transport_.leave_in_order();
+    }
+  }
+
   /// Of the table that the ranks run.
   [[nodiscard]] Batching const& batching() const { return batching_; }
   /// Whether this process has the rank that makes the outputs of a microbatch.
