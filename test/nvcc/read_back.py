@@ -30,7 +30,7 @@ ROUNDS = re.compile(r"\bcolumn_map_kernel<8, \S*(AddBias|BatchNorm)|SumBody<tand
                     r"\brow_norm_input_gradient_kernel<|\bglobal_avg_pool_(gradient_)?kernel<8|"
                     r"\bsoftmax_cross_entropy_gradient_kernel<|\bvocabulary_rows_kernel<|\bdropout_kernel<|"
                     r"\battention_softmax_(gradient_)?kernel<|\badditive_softmax_kernel<|\bapply_update_kernel<|\bupdate_rows_kernel<|"
-                    r"\beach_kernel<tandem::cuda::\w+<tandem::BFloat16>")
+                    r"\beach_kernel<tandem::cuda::(?!TakeUp<)\w+<tandem::BFloat16>")
 REGISTERS = 65536  # of a multiprocessor
 
 BAD = r"""
