@@ -92,7 +92,7 @@ MUTATIONS = {
         "    if (slot.microbatches.begin() == 0)\n"
         "      average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());\n"),
     "second_input_of_shard": (  # a microbatch's samples counted from the replica's first
-        "engine/step/feed.hpp", "batch_.second.x + m.first * second.elements",
+        "engine/step/feed.hpp", "batch_.second.x + place(m) * second.elements",
         "batch_.second.x + (m.first - first_) * second.elements"),
     "second_lengths_of_shard": (
         "engine/step/feed.hpp", "batch_.second.lengths + m.first : nullptr",
