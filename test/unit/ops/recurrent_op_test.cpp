@@ -345,8 +345,8 @@ void lives_on() {
     Numbers has;
     auto const take = [&](std::vector<double> const& state, int numbers, std::byte const* at) {
       left.insert(left.end(), state.begin(), state.begin() + numbers);
-      auto const* const found = reinterpret_cast<double const*>(at);
-      has.insert(has.end(), found, found + numbers);
+      auto const* const numbers_at = reinterpret_cast<double const*>(at);
+      has.insert(has.end(), numbers_at, numbers_at + numbers);
     };
     for (std::size_t b = 0; b < 3; ++b) {
       take(states[b].c, carried.c, memory[1] + b * each);
