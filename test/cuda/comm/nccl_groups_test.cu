@@ -294,7 +294,7 @@ TEST_CASE("NCCL groups: ranks meet by several ids") {
   test::Watchdog const watchdog{"NCCL ids"};
   Tidy const tidy;
   std::size_t const misuses = emu::nccl_misuses();
-  std::vector<ncclUniqueId> ids = make_unique_ids({}, 129, std::chrono::seconds{1});
+  NcclUniqueIds const ids = make_unique_ids({}, 129, std::chrono::seconds{1});
   REQUIRE(ids.size() == 2);
   auto const errors = test::on_threads(2, [&](int process) {
     std::vector<cuda::Device> const own{{2 * process}, {2 * process + 1}};

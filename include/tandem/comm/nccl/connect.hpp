@@ -18,6 +18,7 @@
 #include <tandem/comm/nccl/slot.hpp>
 #include <tandem/comm/nccl/slots.hpp>
 #include <tandem/comm/nccl/time_out.hpp>
+#include <tandem/comm/nccl/unique_id.hpp>
 #include <tandem/comm/patience.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/transport_options.hpp>
@@ -87,7 +88,7 @@ class NcclConnector {
                            ncclConfig_t& config) {
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
     if (ids.size() > 1) {
-      std::vector<ncclUniqueId> own{ids.begin(), ids.end()};  // NCCL takes no const ones
+      NcclUniqueIds const own{ids};  // NCCL takes no const ones
       return ncclCommInitRankScalable(&mine.comm, mine.size, mine.rank,
                                       static_cast<int>(own.size()), own.data(), &config);
     }

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include <nccl.h>
 
@@ -35,14 +35,35 @@ constexpr int unique_ids_of([[maybe_unused]] int ranks) {
 
 }  // namespace detail
 
+/// Some ids of NCCL's. Not a std::vector of them: their type has no name of its own, only an alias,
+/// and to destroy one by a template ends nvcc 13 with an internal error.
+class NcclUniqueIds {
+ public:
+  explicit NcclUniqueIds(std::size_t size)
+      : ids_{std::make_unique<ncclUniqueId[]>(size)}, size_{size} {}
+  explicit NcclUniqueIds(std::span<ncclUniqueId const> ids) : NcclUniqueIds{ids.size()} {
+    std::copy(ids.begin(), ids.end(), begin());
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] ncclUniqueId* data() const noexcept { return ids_.get(); }
+  [[nodiscard]] ncclUniqueId* begin() const noexcept { return data(); }
+  [[nodiscard]] ncclUniqueId* end() const noexcept { return data() + size_; }
+  [[nodiscard]] ncclUniqueId& front() const noexcept { return *data(); }
+
+ private:
+  std::unique_ptr<ncclUniqueId[]> ids_;
+  std::size_t size_;
+};
+
 /// Process 0 asks NCCL for the ids of a group of @p ranks, and tells all others. All processes call
 /// it, in the same order for their groups.
 /// @throws TimeoutError   another process did not come
 /// @throws ContractError  process 0 was told another number of processes
 /// @throws Error          the rendezvous cannot be used; the message says why
-inline std::vector<ncclUniqueId> make_unique_ids(World const& world, int ranks,
-                                                 std::chrono::milliseconds timeout) {
-  std::vector<ncclUniqueId> ids(static_cast<std::size_t>(detail::unique_ids_of(ranks)));
+inline NcclUniqueIds make_unique_ids(World const& world, int ranks,
+                                     std::chrono::milliseconds timeout) {
+  NcclUniqueIds ids{static_cast<std::size_t>(detail::unique_ids_of(ranks))};
   if (world.process == 0) {
     for (ncclUniqueId& id : ids) {
       check_nccl(ncclGetUniqueId(&id));
