@@ -17,6 +17,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/core/stall.hpp>
+#include <tandem/data/loader_options.hpp>
 #include <tandem/engine/rank/asynchronous_rank.hpp>
 #include <tandem/engine/rank/rank.hpp>
 #include <tandem/train/checkpoint/elsewhere.hpp>
