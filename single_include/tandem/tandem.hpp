@@ -23039,8 +23039,12 @@ struct GraphBuilder {
       } else if (graph.parameter[p].frozen != first.frozen) {
         fail(Fault::shared_frozen, 0, 0);
       }
+      RowsTouched const touched = graph.parameter[p].parameter.touched;
       graph.parameter[p].own_name = graph.parameter[p].parameter.name;
       graph.parameter[p].parameter = first.parameter;
+      if (touched.sparse()) {  // its layer's RowGradient, for Program to refuse
+        graph.parameter[p].parameter.touched = touched;
+      }
       graph.parameter[p].shared = first.owner();
       graph.parameter[p].path = first.path;
     }
