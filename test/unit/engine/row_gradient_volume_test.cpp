@@ -56,15 +56,17 @@ TEST_CASE("memory of gradients of rows: what is said of them is allocated") {
 
 // Bytes of a step's gradients, as the recorded calls of rank 0 have them: of an all-gather what
 // all ranks give, of an all-reduce, which sends each of them twice, what one does.
+// @param targets  of a sample
 template <class Net>
-std::int64_t gradient_bytes() {
+std::int64_t gradient_bytes(std::size_t targets = 1) {
   test::Watchdog const watchdog{"a step of recorded gradients"};
   using Log = test::LoggingTransport<2>;
-  Trainer<Net, DataParallel<2>, Portables, SoftmaxCrossEntropy<>, Accuracy, test::LoggingTransport>
+  using Loss = DefaultLoss<Net>;
+  Trainer<Net, DataParallel<2>, Portables, Loss, DefaultMetric<Loss>, test::LoggingTransport>
       trainer{{.batch = 4, .optimizer = Sgd{}, .threads_per_device = 1}};
   Log::clear();
   static_cast<void>(
-      trainer.step(std::vector<std::int32_t>(16, 3), std::vector<std::int32_t>(4, 1)));
+      trainer.step(std::vector<std::int32_t>(16, 3), std::vector<std::int32_t>(4 * targets, 1)));
   std::int64_t bytes = 0;
   for (Record const& record : Log::log(0)) {
     bytes += record.label.index >= 0 ? record.bytes : 0;
@@ -85,8 +87,30 @@ TEST_CASE("gradients of rows: few bytes go over the wire") {
   CHECK(20 * rows < dense);
 }
 
+// Of a sampled softmax, whose weight and bias have the rows of the words that are drawn and of the
+// targets.
+template <class... Options>
+struct SentSoftmax
+    : Network<Tokens<4, 4000>,
+              Sequential<Embedding<4000, 16>, Vocabulary<4000, Sampled<20>, Options...>>> {};
+
+TEST_CASE("gradients of a sampled softmax's rows: few bytes go over the wire") {
+  std::int64_t const others = 4000 * 16 * 4;  // of the embedding, which is dense in both
+  std::int64_t const dense = gradient_bytes<SentSoftmax<>>(4);
+  std::int64_t const rows = gradient_bytes<SentSoftmax<RowGradient>>(4);
+  CHECK(dense == others + (4000 * 16 + 4000) * 4);
+  constexpr std::int64_t most = 20 + 2 * 4;  // drawn, and targets of a replica's two samples
+  CHECK(rows - others == 2 * (gradient_rows_bytes(most, 16, 4) + gradient_rows_bytes(most, 1, 4)));
+  CHECK(20 * (rows - others) < dense - others);
+}
+
 // As sequences have it: 200,000 words of 256 channels, 2,560 of them a batch.
 static_assert(20 * 2 * gradient_rows_bytes(1280, 256, 4) < std::int64_t{200'000} * 256 * 4);
+// BIGLSTM's, 256 samples a device: 8,192 drawn words and 5,120 targets beside 5,120 of the text.
+static_assert(40 * 2 *
+                  (gradient_rows_bytes(5120, 1024, 4) + gradient_rows_bytes(8192 + 5120, 1024, 4) +
+                   gradient_rows_bytes(8192 + 5120, 1, 4)) <
+              2 * words + std::int64_t{793'470} * 4);
 
 std::string refusal(TrainerOptions const& options) {
   return test::message<ContractError>(
