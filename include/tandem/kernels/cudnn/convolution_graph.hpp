@@ -31,6 +31,7 @@ struct ConvolutionTask {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;  ///< of all three tensors
   bool tensor_cores = false;                ///< allowed: Fp32 does without, since they round
   char const* precision = "";
+  std::int64_t alignment = 16;  ///< bytes: of which each tensor's address is promised a multiple
 };
 
 /// The names by which a plan knows its three tensors.
@@ -55,14 +56,14 @@ inline std::string to_string(ConvolutionTask const& task) {
 namespace detail {
 
 /// A tensor (n, c, h, w) that lies as (n, h, w, c).
-inline BackendDescriptor make_tensor(TensorName name, cudnnDataType_t type, std::int64_t n,
+inline BackendDescriptor make_tensor(TensorName name, ConvolutionTask const& task, std::int64_t n,
                                      std::int64_t c, std::int64_t h, std::int64_t w) {
   BackendDescriptor tensor{CUDNN_BACKEND_TENSOR_DESCRIPTOR};
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(name));
-  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
+  tensor.set(CUDNN_ATTR_TENSOR_DATA_TYPE, task.type);
   tensor.set<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, {n, c, h, w});
   tensor.set<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES, {h * w * c, 1, w * c, c});
-  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
+  tensor.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, task.alignment);
   tensor.finalize();
   return tensor;
 }
@@ -123,13 +124,13 @@ inline BackendDescriptor make_graph(CuDnnTarget const& target, ConvolutionTask c
   ConvolutionGeometry const& g = task.geometry;
   OperationNames const names = operation_names(task.pass);
   BackendDescriptor operation{names.type};
-  operation.set(names.x, make_tensor(tensor_x, task.type, task.batch, g.in_channels, g.in.height,
-                                     g.in.width));
+  operation.set(names.x,
+                make_tensor(tensor_x, task, task.batch, g.in_channels, g.in.height, g.in.width));
   operation.set(names.weight,
-                make_tensor(tensor_weight, task.type, g.out_channels, g.in_channels / g.groups,
+                make_tensor(tensor_weight, task, g.out_channels, g.in_channels / g.groups,
                             g.window.kernel.height, g.window.kernel.width));
-  operation.set(names.y, make_tensor(tensor_y, task.type, task.batch, g.out_channels, g.out.height,
-                                     g.out.width));
+  operation.set(names.y,
+                make_tensor(tensor_y, task, task.batch, g.out_channels, g.out.height, g.out.width));
   operation.set(names.window, make_window(g.window));
   operation.set(names.alpha, 1.0F);
   operation.set(names.beta, 0.0F);
