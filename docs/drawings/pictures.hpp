@@ -29,6 +29,9 @@ std::vector<Picture> asynchronous_pictures();
 /// What is cut: a layer a device.
 struct FourLayers : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<4>, Linear<4>, Linear<2>>> {
 };
+struct EightLayers
+    : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<4>, Linear<4>, Linear<4>, Linear<4>,
+                                         Linear<4>, Linear<4>, Linear<2>>> {};
 struct ThreeLayers : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<4>, Linear<2>>> {};
 struct TwoLayers : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<2>>> {};
 

@@ -52,6 +52,9 @@ std::vector<Picture> synchronous_pictures() {
       draw<Four, OnFour<ZeroBubbleH1, 4>>(
           "zero_bubble_h1", "Pipeline<ZeroBubbleH1, 4, ...>",
           "Weight gradients fill the time in which a device would wait."),
+      draw<EightLayers, Pipeline<ZeroBubbleV, 7, One, One, One, One, One, One, One, One>>(
+          "zero_bubble_v", "Pipeline<ZeroBubbleV, 7, ...>",
+          "Two parts a device, down the devices and back up; none waits between two passes."),
       draw<Four, OnFour<Chimera, 4>>(
           "chimera", "Pipeline<Chimera, 4, ...>",
           "Two copies of one model in opposite directions; their gradients are summed."),

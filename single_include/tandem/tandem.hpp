@@ -9944,6 +9944,19 @@ constexpr auto chain_map() {
   return map;
 }
 
+/// A chain of `2 * Devices` stages that turns back at the last device: stages k and 2 Devices - 1 -
+/// k on device k. Between the two of the last device nothing is sent.
+template <int Devices>
+constexpr auto turning_map() {
+  auto map = chain_map<Devices, 2>();
+  for (int s = Devices; s < 2 * Devices; ++s) {
+    map.device[s] = static_cast<std::int16_t>(2 * Devices - 1 - s);
+    --map.edge[s - 1].link;  // of the one that turns back, no link's
+  }
+  --map.links;
+  return map;
+}
+
 /// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
 template <int Devices>
 constexpr auto bidirectional_map() {
@@ -10514,28 +10527,68 @@ constexpr void complete_forward_row(Table const& table, StageMapView const& map,
 
 namespace tandem {
 
+namespace detail {
+
+/// Follows the row of a stage's device.
+class LiveCount {
+ public:
+  constexpr LiveCount(StageMapView const& map, int stage)
+      : map_{map}, stage_{stage}, ended_{map.stages} {}
+
+  constexpr void follow(Action const& action) {
+    bool const own = action.stage == stage_;
+    if (own) {
+      received_ += action.kind == ActionKind::receive_forward ? 1 : 0;
+      forwarded_ += action.kind == ActionKind::forward ? 1 : 0;
+      most_ = std::max(most_, std::max(received_, forwarded_) - retired_);
+    }
+    apart_ = apart_ || action.kind == ActionKind::input_gradient;
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient) {
+      ++ended_[action.stage];
+      if (own || action.kind == ActionKind::weight_gradient) {
+        retire();
+      }
+    }
+  }
+
+  [[nodiscard]] constexpr int most() const { return most_; }
+
+ private:
+  // A stage's backward comes behind those of the stages that read from it, its W perhaps not.
+  constexpr void retire() {
+    retired_ = ended_[stage_];
+    for (int e = 0; apart_ && e < map_.edges; ++e) {
+      if (map_.edge[e].from == stage_ && !map_.crosses(e)) {
+        retired_ = std::min(retired_, ended_[map_.edge[e].to]);
+      }
+    }
+  }
+
+  StageMapView map_;
+  int stage_;
+  Scratch<int> ended_;  // microbatches of each stage
+  bool apart_ = false;  // some backward pass so far is in two
+  int received_ = 0;
+  int forwarded_ = 0;
+  int retired_ = 0;
+  int most_ = 0;
+};
+
+}  // namespace detail
+
 /// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
-/// the end of B (W where backward is split), in the order of its device's row.
+/// the end of B (W where backward is split), in the order of its device's row; and to the end of
+/// the W of those stages of the device that read what the stage has made.
 ///
 /// They are consecutive, so microbatch i may live in slot i modulo this number.
 /// @pre the table passes verify()
 template <class Table>
 constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int received = 0;
-  int forwarded = 0;
-  int retired = 0;
-  int most = 0;
+  detail::LiveCount count{map, stage};
   for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage != stage) {
-      continue;
-    }
-    received += action.kind == ActionKind::receive_forward ? 1 : 0;
-    forwarded += action.kind == ActionKind::forward ? 1 : 0;
-    most = std::max(most, std::max(received, forwarded) - retired);
-    retired +=
-        action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
+    count.follow(action);
   }
-  return most;
+  return count.most();
 }
 
 /// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
@@ -37804,7 +37857,8 @@ struct DeviceCutter {
     ++size.edges;
   }
 
-  // All that comes for the part that node n begins, as it is sent: several values may.
+  // All that comes from elsewhere for the part that node n begins, as it is sent: several values
+  // may.
   template <class G>
   constexpr void add_all_inputs(G* graph, int copy, int n) {
     for (int source = 0; source < n; ++source) {
@@ -37812,7 +37866,7 @@ struct DeviceCutter {
       for (int e = scratch.first_reading[source]; e >= 0; e = scratch.next_reading[e]) {
         comes = comes || part[scratch.reader[e]] == part[n];
       }
-      if (comes && !is_input(network.node[source]) && part[source] != part[n]) {
+      if (comes && !is_input(network.node[source]) && device_of(copy, source) != device) {
         add_input(graph, copy, source, n);
       }
     }
@@ -39970,6 +40024,8 @@ constexpr Action pass(ActionKind kind, int stage, int microbatch) {
 /// - `name`: as files and messages write it
 /// - `chunks`: stages that a device has of one copy of the model; `copies`: of each stage
 /// - `splits_backward`: I and W in place of B
+/// - `turns_back`, if it is there and true: the second of two stages a device go back from the last
+///   device to the first, see turning_map()
 /// - `fits(devices, microbatches)`: whether the order is defined for these
 /// - `generate(devices, microbatches, sink)`: sink(device, action) in each device's order; a
 /// stage's
@@ -39986,6 +40042,13 @@ concept PipelineSchedule = requires(int devices, int microbatches, detail::NoSin
 
 namespace detail {
 
+/// Whether a schedule's stages turn back at the last device.
+template <class S>
+inline constexpr bool turns_back = false;
+template <class S>
+  requires requires { requires S::turns_back; }
+inline constexpr bool turns_back<S> = true;
+
 template <PipelineSchedule S, int Devices, int Microbatches>
 struct ScheduleFits {
   static constexpr bool value = true;
@@ -39996,11 +40059,13 @@ struct ScheduleFits {
 
 }  // namespace detail
 
-/// The stages of schedule @p S: a chain, or two in opposite directions.
+/// The stages of schedule @p S: a chain, one that turns back, or two in opposite directions.
 template <PipelineSchedule S, int Devices>
 constexpr auto schedule_map() {
   if constexpr (S::copies == 2) {
     return bidirectional_map<Devices>();
+  } else if constexpr (detail::turns_back<S>) {
+    return turning_map<Devices>();
   } else {
     return chain_map<Devices, S::chunks>();
   }
@@ -40699,6 +40764,126 @@ struct ZeroBubbleH1 {
 
 }  // namespace tandem
 
+// ---- tandem/schedule/orders/zero_bubble_v.hpp
+
+/// @file
+/// ZeroBubbleV: two stages a device, down the devices and back up, with weight gradients apart.
+
+namespace tandem {
+
+namespace detail {
+
+/// One device's row: passes of its two stages, each kind in ascending order of microbatches. The
+/// order is that of 2 p - 1 microbatches or more, of which those that there are not are left out.
+template <class Sink>
+class ZeroBubbleVRow {
+ public:
+  constexpr ZeroBubbleVRow(int devices, int microbatches, int device, Sink& sink)
+      : devices_{devices}, microbatches_{microbatches}, device_{device}, sink_{sink} {}
+
+  constexpr void write() {
+    int const all = std::max(2 * devices_ - 1, microbatches_);
+    for (int i = 0; i < 2 * (devices_ - device_) - 1; ++i) {
+      forward(down);
+    }
+    for (int i = 0; i < device_; ++i) {
+      forward(up);
+      forward(down);
+    }
+    for (int i = 0; i < devices_ - device_; ++i) {
+      forward(up);
+      backward(up);
+    }
+    while (next_[up].forward < next_[down].forward || next_[down].forward < all) {
+      if (next_[down].forward < all) {
+        forward(down);
+      }
+      backward(down);
+      forward(up);
+      backward(up);
+    }
+    for (int i = 0; i < device_; ++i) {
+      input_gradient(down);
+      input_gradient(up);
+    }
+    for (int i = 0; i < devices_ - device_; ++i) {
+      input_gradient(down);
+      weight_gradient(down);
+    }
+    for (int const chunk : {up, down}) {
+      while (next_[chunk].weight < next_[chunk].input) {
+        weight_gradient(chunk);
+      }
+    }
+  }
+
+ private:
+  static constexpr int down = 0;
+  static constexpr int up = 1;
+
+  // Of a stage: the next microbatch of each kind of pass.
+  struct Next {
+    int forward = 0;
+    int input = 0;
+    int weight = 0;
+  };
+
+  constexpr void add(ActionKind kind, int chunk, int microbatch) {
+    if (microbatch < microbatches_) {
+      sink_(device_, pass(kind, chunk == down ? device_ : 2 * devices_ - 1 - device_, microbatch));
+    }
+  }
+  constexpr void forward(int chunk) { add(ActionKind::forward, chunk, next_[chunk].forward++); }
+  constexpr void input_gradient(int chunk) {
+    add(ActionKind::input_gradient, chunk, next_[chunk].input++);
+  }
+  constexpr void weight_gradient(int chunk) {
+    add(ActionKind::weight_gradient, chunk, next_[chunk].weight++);
+  }
+  constexpr void backward(int chunk) {
+    input_gradient(chunk);
+    weight_gradient(chunk);
+  }
+
+  int devices_;
+  int microbatches_;
+  int device_;
+  Sink& sink_;
+  Next next_[2];
+};
+
+}  // namespace detail
+
+/// Device r has the stages r and 2 p - 1 - r, each half of a 1F1B stage: the model goes down the
+/// devices and back up, so that the first device computes the loss.
+///
+/// If F = I = W and m >= 2 p - 1, a device is idle before its first pass and behind its last one
+/// only, for p - 1 passes of half a stage in all; 1F1B is for 6 (p - 1). At most 2 p microbatches
+/// of half a stage are live on a device, as much as on the first one of 1F1B.
+/// Source: Qi et al., arXiv:2401.10241, section 6; the order of ScheduleZBVZeroBubble of PyTorch
+struct ZeroBubbleV {
+  static constexpr char const* name = "zero_bubble_v";
+  static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleV, {count}, ",
+                                       .tried_chunks = 2};
+  static constexpr int chunks = 2;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+  static constexpr bool turns_back = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      detail::ZeroBubbleVRow<Sink>{devices, microbatches, r, sink}.write();
+    }
+  }
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
@@ -40709,9 +40894,9 @@ struct ScheduleList {};
 /// In the order in which they are named, and tried by the planner. Interleaved stands for those of
 /// any number of chunks.
 using AllSchedules =
-    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, Chimera,
-                 CrossModel, PipeDream, PipeDreamVerticalSync, PipeDream2BW, DelayedGradient,
-                 WeightPrediction, FeaturesReplay, PipelinedModel>;
+    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleV,
+                 Chimera, CrossModel, PipeDream, PipeDreamVerticalSync, PipeDream2BW,
+                 DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
 
 /// Has an order for any number of chunks: generate() with it behind the microbatches.
 template <class S>
@@ -40723,8 +40908,10 @@ concept TakesChunks = requires(int number, NoSink& sink) {
 struct NamedSchedule {
   std::string_view name;
   ScheduleWords words;
+  int chunks = 1;  ///< stages a device, of which it may have any number if it takes_chunks
   int copies = 1;  ///< of the model
   bool takes_chunks = false;
+  bool turns_back = false;  ///< its stages do, at the last device
   bool is_asynchronous = false;
   bool (*fits)(int devices, int microbatches);
   Asynchrony (*asynchrony)(int devices, int microbatches);  ///< off where it is synchronous
@@ -40744,8 +40931,10 @@ constexpr NamedSchedule as_value() {
   } else {
     return {.name = S::name,
             .words = S::words,
+            .chunks = S::chunks,
             .copies = S::copies,
             .takes_chunks = TakesChunks<S>,
+            .turns_back = turns_back<S>,
             .fits = &S::fits,
             .asynchrony = &synchronous};
   }
@@ -40861,7 +41050,7 @@ struct PipelineArgumentsAreSound {
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
   static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
                 "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1 or Chimera, or an asynchronous one such as PipeDream");
+                "ZeroBubbleH1, ZeroBubbleV or Chimera, or an asynchronous one such as PipeDream");
   static_assert(Count >= 1,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
                 "replica; give 1 or more");
@@ -40875,7 +41064,7 @@ struct PipelineArgumentsAreSound {
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
   static_assert(!recomputes_split_backward<Schedule, Arguments...>,
-                "Pipeline<ZeroBubbleH1, Count, ..., Checkpoint<...>>: its weight gradients need "
+                "Pipeline<ZeroBubble..., Count, ..., Checkpoint<...>>: its weight gradients need "
                 "activations for longer than they are computed again; leave Checkpoint out, or "
                 "take OneFOneB");
   static_assert(!repeats_late_gradients<Schedule, Arguments...>,
@@ -40945,7 +41134,10 @@ struct ScheduleTakes<Schedule, Parts, Count>
                       Parts % Schedule::chunks != 0 ||
                           Schedule::fits(Parts / Schedule::chunks, Count)> {
   static constexpr bool whole = Parts % Schedule::chunks == 0;
-  static_assert(whole,
+  static_assert(whole || !turns_back<Schedule>,
+                "Pipeline<Schedule, Count, ...>: the parts of the model go down the devices and "
+                "back up, two a device; give an even number of Splits, or Auto of one");
+  static_assert(whole || turns_back<Schedule>,
                 "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple "
                 "of v; give v Splits a device");
 };
@@ -41003,7 +41195,8 @@ struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches>
 }  // namespace detail
 
 /// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
-/// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, Chimera.
+/// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, ZeroBubbleV (two
+/// parts a device: 2 p in all), Chimera.
 ///
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3

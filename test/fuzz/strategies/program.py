@@ -75,7 +75,7 @@ def random_pair(r, program, index, number, settings_of):
         if s["form"] == "data":
             rows = strategies.sequential_row(m)
         else:
-            rows = strategies.random_rows(r, s, m, s.get("schedule") == "ZeroBubbleH1")
+            rows = strategies.random_rows(r, s, m, s.get("schedule") in strategies.SPLITTING)
     total = m * strategies.replicas_of(s)
     if total > 16:
         return None

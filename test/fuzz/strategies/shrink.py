@@ -30,7 +30,7 @@ def is_sound(program):
                   if text for kind in "FBIW" if kind in text}
         own = strategies.copies_of(s) * strategies.parts_of(s)
         fits = stages == set(range(own)) and pair["rows"].count("\\n") == strategies.devices_of(s)
-        if not fits or ("W" in pair["rows"] and s.get("schedule") != "ZeroBubbleH1"):
+        if not fits or ("W" in pair["rows"] and s.get("schedule") not in strategies.SPLITTING):
             return False
     if s["form"] == "placed":
         paths = {str(i) for i in range(tops)} | set(strategies.paths_of(body))

@@ -9,8 +9,10 @@ import math
 
 import networks
 
-CHUNKS = {"Interleaved": 2}
-SYNCHRONOUS = ("GPipe", "OneFOneB", "Interleaved", "ZeroBubbleH1", "Chimera")
+CHUNKS = {"Interleaved": 2, "ZeroBubbleV": 2}
+TURNING = ("ZeroBubbleV",)  # the second half of the stages goes back from the last device to the first
+SPLITTING = ("ZeroBubbleH1", "ZeroBubbleV")  # I and W in place of B
+SYNCHRONOUS = ("GPipe", "OneFOneB", "Interleaved", "ZeroBubbleH1", "ZeroBubbleV", "Chimera")
 LATE = {"PipeDream": "PipeDreamEquation", "DelayedGradient": "PipeDreamEquation",
         "PipeDreamVerticalSync": "VerticalSyncEquation", "PipeDream2BW": "DoubleBufferedEquation",
         "WeightPrediction": "PredictionEquation", "FeaturesReplay": "ReplayEquation",
@@ -113,7 +115,7 @@ def cpp(strategy, table="table"):
         model = networks.spelled(name[0], name[1:] + [strategy["rule"]] + how + inside)
     else:
         schedule = strategy["schedule"]
-        schedule += f"<{CHUNKS[schedule]}>" if schedule in CHUNKS else ""
+        schedule += f"<{CHUNKS[schedule]}>" if schedule == "Interleaved" else ""
         model = networks.spelled("Pipeline", [schedule, str(m)] + how + inside)
     outer = [networks.spelled("DataParallel", [str(n)] + (options_text(strategy, True) if i == 0 else []))
              for i, n in enumerate(replicas)]
@@ -215,7 +217,7 @@ def random_strategy(r, network, form):
             if parts > tops:
                 continue
             s["cut"] = random_cut(r, tops, parts)
-            if form != "late" and s.get("schedule") != "ZeroBubbleH1" and r.random() < 0.45:
+            if form != "late" and s.get("schedule") not in SPLITTING and r.random() < 0.45:
                 s["checkpoint"] = r.choice(("Boundaries", 1, 1, 2, 3))
         replicates = form in ("model", "placed", "pipeline", "cross") and s.get("rule") != "AverageWeights<1>"
         if replicates and r.random() < 0.3:
@@ -236,7 +238,9 @@ def random_rows(r, strategy, microbatches, splits):
     flight on a link. Stage k of copy c is c * parts + k. With `splits`, some backward passes are cut into I and W."""
     devices, copies, parts = devices_of(strategy), copies_of(strategy), parts_of(strategy)
     share = microbatches // copies
-    device_of = [k % devices if c == 0 else devices - 1 - k for c in range(copies) for k in range(parts)]
+    turns = strategy.get("schedule") in TURNING
+    device_of = [devices - 1 - k % devices if c > 0 or (turns and k >= devices) else k % devices
+                 for c in range(copies) for k in range(parts)]
     stages = len(device_of)
     forward, backward, weight = [0] * stages, [0] * stages, [0] * stages
     apart = {(s, m): splits and r.random() < 0.6 for s in range(stages) for m in range(share)}

@@ -81,6 +81,8 @@ TEST_CASE("a value read several stages later gives the bits of one device") {
   check_bits<Net,
              Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>, Reproducible<>>>(
       one);
+  check_bits<Net, Pipeline<ZeroBubbleV, 4, Split<2>, Split<1>, Split<2>, Split<4>, Reproducible<>>>(
+      one);
 }
 
 TEST_CASE("what is computed again, two models and replicas read named values") {

@@ -84,5 +84,12 @@ TEST_CASE("each stage of an interleaved device sends its own") {
   CHECK(two.of(1, Operation::send) == Volume{12, 13 * (wide + wide + narrow)});  // 1F, 1B, 3B
 }
 
+TEST_CASE("where stages turn back at a device nothing is sent") {
+  Logged<InFour<ZeroBubbleV, 4>> two;
+  two.step(13);
+  CHECK(two.of(0, Operation::send) == Volume{8, 13 * (wide + narrow)});  // 0F, 3B
+  CHECK(two.of(1, Operation::send) == Volume{8, 13 * (wide + narrow)});  // 2F, 1B
+}
+
 }  // namespace pipeline_volume_test
 }  // namespace tandem::test

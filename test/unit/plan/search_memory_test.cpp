@@ -113,6 +113,9 @@ TEST_CASE("every other schedule") {
   worker.chunks = 2;
   check<Net, Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
       worker, {.sizes = {2, 2, 2, 3}}, 16);
+  worker.schedule = "zero_bubble_v";
+  check<Net, Pipeline<ZeroBubbleV, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
+      worker, {.sizes = {2, 2, 2, 3}}, 16);
 }
 
 TEST_CASE("versions of weights, where gradients are late") {

@@ -152,6 +152,8 @@ TEST_CASE("the closed forms: idle time and peaks of activations") {
       CHECK(chunks.makespan == 2 * m * (f + b) + (p - 1) * (f + b));
       CHECK(peak(chunks, 0) == std::min(2 * m, 3 * p - 1));  // in chunks of half a device
       CHECK(peak(h1, 0) == p);
+      double const turns = peak(step("zero_bubble_v", p, m), 0);  // likewise
+      CHECK((m < 2 * p ? turns <= 2 * p : turns == 2 * p));
       for (int r = 0; r < p; ++r) {
         CHECK(gpipe.device[static_cast<std::size_t>(r)].idle_in_step == (p - 1) * (f + b));
         CHECK(peak(gpipe, r) == m);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/lower.hpp>
+#include <tandem/schedule/time/summary.hpp>
 
 namespace live_microbatches_test {
 
@@ -30,7 +32,7 @@ struct Lowered {
     for (Action const& a : rows[static_cast<std::size_t>(device)]) {
       now += a.kind == ActionKind::forward ? 1 : 0;
       most = std::max(most, now);
-      now -= a.kind == ActionKind::backward ? 1 : 0;
+      now -= a.kind == ActionKind::backward || a.kind == ActionKind::weight_gradient ? 1 : 0;
     }
     return most;
   }
@@ -68,6 +70,19 @@ TEST_CASE("ZeroBubbleH1 has min(m, p), and defers min(m, r + 1) of them") {
       CHECK(table.live(r) == std::min(m, p));
       CHECK(table.deferred(r) == std::min(m, r + 1));
     }
+  });
+}
+
+TEST_CASE("ZeroBubbleV has min(m, 2 p - k) of stage k, and 2 p on a device, as the first of 1F1B") {
+  for_each_size([](int p, int m) {
+    Lowered const table{"zero_bubble_v", p, m};
+    for (int k = 0; k < 2 * p; ++k) {
+      CHECK(table.live(k) == std::min(m, 2 * p - k));
+    }
+    for (int r = 0; r < p; ++r) {
+      CHECK(table.live_on(r) <= 2 * p);
+    }
+    CHECK((m < 2 * p || table.live_on(0) == 2 * p));
   });
 }
 
@@ -118,6 +133,32 @@ TEST_CASE("a microbatch is live from its RECV on, and alive until W") {
                            {}};
   CHECK(live_microbatches(late, map, 0) == 2);
   CHECK(deferred_microbatches(late, map, 0) == 1);
+}
+
+TEST_CASE("what a stage has made is live until the W of a stage of its device that reads it") {
+  RuntimeMap const map = make_map("zero_bubble_v", 1);
+  using enum ActionKind;
+  auto const rows = [](Action first, Action second) {
+    return ActionRows{{{forward, 0, 0, 0},
+                       {forward, 0, 1, 0},
+                       {input_gradient, 0, 1, 0},
+                       {input_gradient, 0, 0, 0},
+                       first,
+                       {forward, 0, 0, 1},
+                       second}};
+  };
+  Action const writer{weight_gradient, 0, 0, 0};
+  Action const reader{weight_gradient, 0, 1, 0};
+  CHECK(live_microbatches(rows(writer, reader), map, 0) == 2);
+  CHECK(live_microbatches(rows(reader, writer), map, 0) == 2);
+  ActionRows both = rows(reader, writer);
+  both[0].insert(both[0].begin() + 5, writer);
+  both[0].pop_back();
+  CHECK(live_microbatches(both, map, 0) == 1);
+  CHECK(live_microbatches(both, map, 1) == 1);
+  for (ActionRows const& one : {rows(writer, reader), rows(reader, writer), both}) {
+    CHECK(detail::live_of_stages(one, map) == std::vector<int>{live_microbatches(one, map, 0), 1});
+  }
 }
 
 }  // namespace live_microbatches_test

@@ -15,7 +15,8 @@ using namespace tandem;
 
 static_assert(PipelineSchedule<SequentialStages> && PipelineSchedule<GPipe> &&
               PipelineSchedule<OneFOneB> && PipelineSchedule<Interleaved<2>> &&
-              PipelineSchedule<ZeroBubbleH1> && PipelineSchedule<Chimera>);
+              PipelineSchedule<ZeroBubbleH1> && PipelineSchedule<ZeroBubbleV> &&
+              PipelineSchedule<Chimera>);
 
 struct NoName {
   static constexpr int chunks = 1;
@@ -46,7 +47,16 @@ struct FitsAnInt : Archetype {
 struct NoGenerate : Archetype {
   static constexpr void generate(int) {}
 };
-static_assert(PipelineSchedule<Archetype>);
+struct TurnsBack : Archetype {
+  static constexpr int chunks = 2;
+  static constexpr bool turns_back = true;
+};
+struct TurnsNot : TurnsBack {
+  static constexpr bool turns_back = false;
+};
+static_assert(PipelineSchedule<Archetype> && PipelineSchedule<TurnsBack>);
+static_assert(schedule_map<TurnsBack, 3>().device[3] == 2 &&
+              schedule_map<TurnsNot, 3>().device[3] == 0);
 static_assert(!PipelineSchedule<NoName> && !PipelineSchedule<NameIsANumber> &&
               !PipelineSchedule<NoChunks> && !PipelineSchedule<NoCopies> &&
               !PipelineSchedule<NoSplit> && !PipelineSchedule<FitsAnInt> &&
@@ -81,9 +91,30 @@ TEST_CASE("the orders, as text") {
   CHECK(text<Interleaved<2>, 1, 2>() == "0F0 1F0 1B0 0F1 0B0 1F1 1B1 0B1");
   CHECK(text<ZeroBubbleH1, 2, 3>() ==
         "0F0 0F1 0I0 0W0 0F2 0I1 0W1 0I2 0W2 | 1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2");
+  CHECK(text<ZeroBubbleV, 1, 2>() == "0F0 1F0 1I0 1W0 0F1 0I0 0W0 1F1 1I1 1W1 0I1 0W1");
+  CHECK(text<ZeroBubbleV, 2, 2>() ==
+        "0F0 0F1 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 0I1 0W1 | "
+        "1F0 2F0 1F1 2F1 2I0 2W0 1I0 1W0 2I1 2W1 1I1 1W1");
   CHECK(text<Chimera, 4, 4>() ==
         "0F0 0F1 7F2 7B2 7F3 7B3 0B0 0B1 | 1F0 6F2 1F1 6F3 6B2 1B0 6B3 1B1 | "
         "5F2 2F0 5F3 2F1 2B0 5B2 2B1 5B3 | 4F2 4F3 3F0 3B0 3F1 3B1 4B2 4B3");
+}
+
+TEST_CASE("a map that turns back at the last device, between whose stages nothing is sent") {
+  static constexpr auto map = schedule_map<ZeroBubbleV, 3>();
+  CHECK(std::vector<int>(map.device, map.device + map.stages) ==
+        std::vector<int>{0, 1, 2, 2, 1, 0});
+  StageMapView const view = map;
+  CHECK(view.is_chain());
+  CHECK(is_sound(view));
+  CHECK(view.crosses(1));
+  CHECK_FALSE(view.crosses(2));
+  REQUIRE(view.links == 4);  // each of an edge that crosses, whose ends an engine looks up
+  for (int link = 0; link < view.links; ++link) {
+    int const e = link < 2 ? link : link + 1;
+    CHECK(view.edge[e].link == link);
+    CHECK(view.crosses(e));
+  }
 }
 
 TEST_CASE("names, and maps of one chain or two") {
@@ -158,6 +189,17 @@ TEST_CASE("idle times are those of the papers") {
         CHECK(steps("interleaved", p, m, v, 1, 1, 1) == 3 * (m * v + p - 1));
       }
       CHECK(steps("zero_bubble_h1", p, m, 1, 1, 1, 1) == 3 * m + p - 1);
+    }
+  }
+}
+
+TEST_CASE("ZeroBubbleV: idle at the ends only, if there are as many microbatches as fill it") {
+  for (int p = 1; p <= 9; ++p) {
+    for (int m = 1; m <= 4 * p; ++m) {
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(steps("zero_bubble_v", p, m, 1, 1, 1, 1) ==
+            6 * m + std::max(p - 1, 2 * (2 * p - 1 - m)));
     }
   }
 }

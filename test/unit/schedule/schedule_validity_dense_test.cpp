@@ -4,6 +4,7 @@
 #include <tandem/schedule/orders/chimera.hpp>
 #include <tandem/schedule/orders/interleaved.hpp>
 #include <tandem/schedule/orders/zero_bubble_h1.hpp>
+#include <tandem/schedule/orders/zero_bubble_v.hpp>
 
 #include "schedule_validity.hpp"
 
@@ -14,11 +15,12 @@ using tandem_test::valid_for;
 using tandem_test::valid_on_grid;
 
 static_assert(valid_on_grid<ZeroBubbleH1>() && valid_for<ZeroBubbleH1, 16, 64>());
+static_assert(valid_on_grid<ZeroBubbleV>() && valid_for<ZeroBubbleV, 16, 64>());
 static_assert(valid_on_grid<Chimera>() && valid_for<Chimera, 16, 64>());
 static_assert(valid_on_grid<Interleaved<2>>() && valid_for<Interleaved<2>, 8, 64>());
 static_assert(valid_for<Interleaved<4>, 4, 8, 64>() && valid_for<Interleaved<3>, 1, 1, 5>());
 
-TEST_CASE("ZeroBubbleH1, Chimera and Interleaved are valid at compile time") {
+TEST_CASE("ZeroBubbleH1, ZeroBubbleV, Chimera and Interleaved are valid at compile time") {
   CHECK(valid_on_grid<Chimera>());
 }
 

@@ -103,7 +103,7 @@ template <class = void>
                                          WorkerStrategy const& worker,
                                          std::vector<int> const& sizes, int workers, int batch) {
   expects(!profile.node.empty() && !sizes.empty() &&
-              sizes.size() == static_cast<std::size_t>(worker.devices * worker.chunks) &&
+              sizes.size() == static_cast<std::size_t>(worker.stages()) &&
               *std::min_element(sizes.begin(), sizes.end()) > 0 &&
               std::accumulate(sizes.begin(), sizes.end(), 0) == profile.node.back().part + 1,
           "profiled_step(profile, worker, sizes, workers, batch): give each stage of a worker its "

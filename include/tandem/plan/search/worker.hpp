@@ -34,12 +34,17 @@ struct WorkerStrategy {
   std::string schedule = SequentialStages::name;
   int devices = 1;
   int microbatches = 1;
-  int chunks = 1;           ///< stages a device
+  int chunks = 1;           ///< stages a device, of a schedule that takes any number of them
   bool recomputes = false;  ///< Checkpoint<Boundaries>: keeps what goes from stage to stage only
 
   /// Whether devices hold two copies of the model.
   [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
   [[nodiscard]] bool is_placed() const { return schedule == placed; }
+  /// Of one copy of the network.
+  [[nodiscard]] int stages() const {
+    detail::NamedSchedule const* const found = detail::find_schedule(schedule);
+    return devices * (found != nullptr ? detail::chunks_of(*found, chunks) : chunks);
+  }
   /// How late its gradients are; off where they are not.
   [[nodiscard]] Asynchrony asynchrony() const {
     return detail::asynchrony_named(schedule, devices, microbatches);
@@ -110,7 +115,7 @@ template <class = void>
                                      Machine const& machine, double bytes_of_parameter) {
   std::vector<double> const times = detail::part_times(graph);
   WorkerStep step;
-  int const count = worker.devices * worker.chunks;
+  int const count = worker.stages();
   if (static_cast<std::size_t>(count) > times.size()) {
     step.problem = "the network has only " + std::to_string(times.size()) + " parts";
     return step;

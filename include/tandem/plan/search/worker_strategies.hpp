@@ -64,7 +64,7 @@ template <class = void>
 std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& sizes) {
   std::string text;
   if (sizes.empty()) {
-    return "Auto<" + std::to_string(worker.devices * worker.chunks) + ">";
+    return "Auto<" + std::to_string(worker.stages()) + ">";
   }
   for (int const size : sizes) {
     text += (text.empty() ? "Split<" : ", Split<") + std::to_string(size) + ">";

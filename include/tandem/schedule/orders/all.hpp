@@ -24,6 +24,7 @@
 #include <tandem/schedule/orders/weight_prediction.hpp>
 #include <tandem/schedule/orders/words.hpp>
 #include <tandem/schedule/orders/zero_bubble_h1.hpp>
+#include <tandem/schedule/orders/zero_bubble_v.hpp>
 
 namespace tandem {
 
@@ -35,9 +36,9 @@ struct ScheduleList {};
 /// In the order in which they are named, and tried by the planner. Interleaved stands for those of
 /// any number of chunks.
 using AllSchedules =
-    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, Chimera,
-                 CrossModel, PipeDream, PipeDreamVerticalSync, PipeDream2BW, DelayedGradient,
-                 WeightPrediction, FeaturesReplay, PipelinedModel>;
+    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleV,
+                 Chimera, CrossModel, PipeDream, PipeDreamVerticalSync, PipeDream2BW,
+                 DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
 
 /// Has an order for any number of chunks: generate() with it behind the microbatches.
 template <class S>
@@ -49,8 +50,10 @@ concept TakesChunks = requires(int number, NoSink& sink) {
 struct NamedSchedule {
   std::string_view name;
   ScheduleWords words;
+  int chunks = 1;  ///< stages a device, of which it may have any number if it takes_chunks
   int copies = 1;  ///< of the model
   bool takes_chunks = false;
+  bool turns_back = false;  ///< its stages do, at the last device
   bool is_asynchronous = false;
   bool (*fits)(int devices, int microbatches);
   Asynchrony (*asynchrony)(int devices, int microbatches);  ///< off where it is synchronous
@@ -70,8 +73,10 @@ constexpr NamedSchedule as_value() {
   } else {
     return {.name = S::name,
             .words = S::words,
+            .chunks = S::chunks,
             .copies = S::copies,
             .takes_chunks = TakesChunks<S>,
+            .turns_back = turns_back<S>,
             .fits = &S::fits,
             .asynchrony = &synchronous};
   }

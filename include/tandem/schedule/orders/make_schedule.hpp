@@ -42,6 +42,11 @@ std::string names_with_chunks() {
   return list;
 }
 
+/// Stages a device: as many as are asked for, where it takes any number of them.
+constexpr int chunks_of(NamedSchedule const& schedule, int asked) {
+  return schedule.takes_chunks ? asked : schedule.chunks;
+}
+
 /// The schedule of that name, which can have these stages.
 template <class = void>
 NamedSchedule const& checked_schedule(std::string_view name, int devices, int chunks) {
@@ -50,16 +55,19 @@ NamedSchedule const& checked_schedule(std::string_view name, int devices, int ch
     throw ContractError{"there is no schedule '" + std::string{name} + "'; take one of " +
                         schedule_names(false) + ", " + schedule_names(true)};
   }
-  if (chunks < 1 || (chunks > 1 && !found->takes_chunks)) {
-    throw ContractError{"schedule '" + std::string{name} + "' cannot have " +
-                        std::to_string(chunks) + " chunks a device; give " +
-                        (found->takes_chunks ? "1 or more" : "1, or take " + names_with_chunks())};
+  if (chunks < 1 || (chunks > 1 && chunks != found->chunks && !found->takes_chunks)) {
+    std::string const own = found->chunks > 1 ? "1 or " + std::to_string(found->chunks) : "1";
+    throw ContractError{
+        "schedule '" + std::string{name} + "' cannot have " + std::to_string(chunks) +
+        " chunks a device; give " +
+        (found->takes_chunks ? "1 or more" : own + ", or take " + names_with_chunks())};
   }
   if (!found->words.runs_on(devices)) {
     throw ContractError{"schedule '" + std::string{name} + "' cannot run on " +
                         std::to_string(devices) + " devices; give " + found->words.devices};
   }
-  long long const stages = static_cast<long long>(devices) * chunks * found->copies;
+  long long const stages =
+      static_cast<long long>(devices) * chunks_of(*found, chunks) * found->copies;
   if (stages > 32'767) {
     throw ContractError{"schedule '" + std::string{name} + "' would have " +
                         std::to_string(stages) + " stages; give numbers with 32767 at most"};
@@ -104,7 +112,7 @@ Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches)
 /// messages.
 /// @param name          as the types in schedule/orders have it: "one_f_one_b", "pipedream", …
 /// @param microbatches  of a step
-/// @param chunks        stages a device, of "interleaved"
+/// @param chunks        stages a device, of "interleaved"; others have their own number anyway
 /// @param steps         of an asynchronous schedule; 0: unrolled_steps() of them
 /// @throws ContractError  no such schedule, or it has no order for these numbers
 template <class = void>  // compiled where it is called, not by every include
@@ -128,7 +136,7 @@ ActionRows make_schedule(std::string_view name, int devices, int microbatches, i
   return rows;
 }
 
-/// The stages of a schedule: a chain, or two in opposite directions.
+/// The stages of a schedule: a chain, one that turns back, or two in opposite directions.
 /// @throws ContractError  no such schedule, or not on so many devices
 template <class = void>  // compiled where it is called, not by every include
 RuntimeMap make_map(std::string_view name, int devices, int chunks = 1) {
@@ -136,15 +144,18 @@ RuntimeMap make_map(std::string_view name, int devices, int chunks = 1) {
   RuntimeMap map;
   map.devices = devices;
   map.copies = one.copies;
-  int const parts = devices * chunks;
+  int const parts = devices * detail::chunks_of(one, chunks);
   for (int s = 0; s < map.copies * parts; ++s) {
     int const part = s % parts;
-    int const device = s < parts ? part % devices : devices - 1 - part;
-    map.device.push_back(static_cast<std::int16_t>(device));
+    bool const back = s >= parts || (one.turns_back && part >= devices);
+    int const along = part % devices;
+    map.device.push_back(static_cast<std::int16_t>(back ? devices - 1 - along : along));
     if (part > 0) {
+      bool const turns = one.turns_back && part == devices;
+      map.links += turns ? 0 : 1;
       map.edge.push_back({.from = static_cast<std::int16_t>(s - 1),
                           .to = static_cast<std::int16_t>(s),
-                          .link = static_cast<std::int16_t>(map.links++)});
+                          .link = static_cast<std::int16_t>(map.links - 1)});
     }
   }
   return map;

@@ -31,6 +31,8 @@ constexpr Action pass(ActionKind kind, int stage, int microbatch) {
 /// - `name`: as files and messages write it
 /// - `chunks`: stages that a device has of one copy of the model; `copies`: of each stage
 /// - `splits_backward`: I and W in place of B
+/// - `turns_back`, if it is there and true: the second of two stages a device go back from the last
+///   device to the first, see turning_map()
 /// - `fits(devices, microbatches)`: whether the order is defined for these
 /// - `generate(devices, microbatches, sink)`: sink(device, action) in each device's order; a
 /// stage's
@@ -47,6 +49,13 @@ concept PipelineSchedule = requires(int devices, int microbatches, detail::NoSin
 
 namespace detail {
 
+/// Whether a schedule's stages turn back at the last device.
+template <class S>
+inline constexpr bool turns_back = false;
+template <class S>
+  requires requires { requires S::turns_back; }
+inline constexpr bool turns_back<S> = true;
+
 template <PipelineSchedule S, int Devices, int Microbatches>
 struct ScheduleFits {
   static constexpr bool value = true;
@@ -57,11 +66,13 @@ struct ScheduleFits {
 
 }  // namespace detail
 
-/// The stages of schedule @p S: a chain, or two in opposite directions.
+/// The stages of schedule @p S: a chain, one that turns back, or two in opposite directions.
 template <PipelineSchedule S, int Devices>
 constexpr auto schedule_map() {
   if constexpr (S::copies == 2) {
     return bidirectional_map<Devices>();
+  } else if constexpr (detail::turns_back<S>) {
+    return turning_map<Devices>();
   } else {
     return chain_map<Devices, S::chunks>();
   }

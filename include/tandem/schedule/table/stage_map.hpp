@@ -53,6 +53,19 @@ constexpr auto chain_map() {
   return map;
 }
 
+/// A chain of `2 * Devices` stages that turns back at the last device: stages k and 2 Devices - 1 -
+/// k on device k. Between the two of the last device nothing is sent.
+template <int Devices>
+constexpr auto turning_map() {
+  auto map = chain_map<Devices, 2>();
+  for (int s = Devices; s < 2 * Devices; ++s) {
+    map.device[s] = static_cast<std::int16_t>(2 * Devices - 1 - s);
+    --map.edge[s - 1].link;  // of the one that turns back, no link's
+  }
+  --map.links;
+  return map;
+}
+
 /// Two chains in opposite directions: stage k on device k, its copy on device Devices - 1 - k.
 template <int Devices>
 constexpr auto bidirectional_map() {

@@ -11,6 +11,7 @@
 
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/stage_edges.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/time/timeline_text.hpp>
 
@@ -24,8 +25,10 @@ std::vector<int> live_of_stages(Table const& table, StageMapView const& map) {
   struct Counts {
     int received = 0;
     int forwarded = 0;
+    int ended = 0;
     int retired = 0;
   };
+  StageEdges const edges{map};
   std::vector<Counts> count(static_cast<std::size_t>(map.stages));
   std::vector<int> most(count.size());
   for (int d = 0; d < devices_of(table); ++d) {
@@ -38,8 +41,22 @@ std::vector<int> live_of_stages(Table const& table, StageMapView const& map) {
       count[s].forwarded += action.kind == ActionKind::forward ? 1 : 0;
       most[s] =
           std::max(most[s], std::max(count[s].received, count[s].forwarded) - count[s].retired);
-      count[s].retired +=
-          action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient ? 1 : 0;
+      if (action.kind != ActionKind::backward && action.kind != ActionKind::weight_gradient) {
+        continue;
+      }
+      ++count[s].ended;
+      auto const retire = [&](int stage) {
+        Counts& own = count[static_cast<std::size_t>(stage)];
+        own.retired = own.ended;
+        for (int e = edges.local_out[stage]; e >= 0; e = edges.next_out[e]) {
+          own.retired =
+              std::min(own.retired, count[static_cast<std::size_t>(map.edge[e].to)].ended);
+        }
+      };
+      retire(action.stage);
+      for (int e = edges.local_in[action.stage]; e >= 0; e = edges.next_in[e]) {
+        retire(map.edge[e].from);
+      }
     }
   }
   return most;

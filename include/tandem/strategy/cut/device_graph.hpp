@@ -112,7 +112,8 @@ struct DeviceCutter {
     ++size.edges;
   }
 
-  // All that comes for the part that node n begins, as it is sent: several values may.
+  // All that comes from elsewhere for the part that node n begins, as it is sent: several values
+  // may.
   template <class G>
   constexpr void add_all_inputs(G* graph, int copy, int n) {
     for (int source = 0; source < n; ++source) {
@@ -120,7 +121,7 @@ struct DeviceCutter {
       for (int e = scratch.first_reading[source]; e >= 0; e = scratch.next_reading[e]) {
         comes = comes || part[scratch.reader[e]] == part[n];
       }
-      if (comes && !is_input(network.node[source]) && part[source] != part[n]) {
+      if (comes && !is_input(network.node[source]) && device_of(copy, source) != device) {
         add_input(graph, copy, source, n);
       }
     }

@@ -77,7 +77,7 @@ struct PipelineArgumentsAreSound {
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
   static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
                 "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1 or Chimera, or an asynchronous one such as PipeDream");
+                "ZeroBubbleH1, ZeroBubbleV or Chimera, or an asynchronous one such as PipeDream");
   static_assert(Count >= 1,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
                 "replica; give 1 or more");
@@ -91,7 +91,7 @@ struct PipelineArgumentsAreSound {
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
   static_assert(!recomputes_split_backward<Schedule, Arguments...>,
-                "Pipeline<ZeroBubbleH1, Count, ..., Checkpoint<...>>: its weight gradients need "
+                "Pipeline<ZeroBubble..., Count, ..., Checkpoint<...>>: its weight gradients need "
                 "activations for longer than they are computed again; leave Checkpoint out, or "
                 "take OneFOneB");
   static_assert(!repeats_late_gradients<Schedule, Arguments...>,
@@ -161,7 +161,10 @@ struct ScheduleTakes<Schedule, Parts, Count>
                       Parts % Schedule::chunks != 0 ||
                           Schedule::fits(Parts / Schedule::chunks, Count)> {
   static constexpr bool whole = Parts % Schedule::chunks == 0;
-  static_assert(whole,
+  static_assert(whole || !turns_back<Schedule>,
+                "Pipeline<Schedule, Count, ...>: the parts of the model go down the devices and "
+                "back up, two a device; give an even number of Splits, or Auto of one");
+  static_assert(whole || turns_back<Schedule>,
                 "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple "
                 "of v; give v Splits a device");
 };

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables against those of PyTorch, which test/golden/schedules.py has written.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include <tandem/io/mapped_file.hpp>
+#include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+
+namespace schedules_test {
+
+using namespace tandem;
+
+struct Size {
+  int ranks;
+  int microbatches;
+};
+
+ReadTable read_golden(std::string const& name, Size size) {
+  std::string const file =
+      name + "_" + std::to_string(size.ranks) + "_" + std::to_string(size.microbatches) + ".csv";
+  MappedFile const mapped{std::string{TANDEM_TEST_DATA} + "/golden/" + file};
+  return read_table_csv(
+      {reinterpret_cast<char const*>(mapped.bytes().data()), mapped.bytes().size()}, file);
+}
+
+TEST_CASE("zero_bubble_v is PyTorch's table, whose stages are found on its ranks") {
+  for (Size const size : {Size{1, 3}, Size{2, 2}, Size{3, 4}, Size{4, 8}, Size{4, 11}}) {
+    CAPTURE(size.ranks);
+    CAPTURE(size.microbatches);
+    ReadTable const read = read_golden("zero_bubble_v", size);
+    CHECK(read.rows == make_schedule("zero_bubble_v", size.ranks, size.microbatches));
+    CheckedTable const checked = check_table(read, 1, 1, "golden");
+    CHECK(checked.microbatches == size.microbatches);
+    CHECK(checked.map.device == make_map("zero_bubble_v", size.ranks).device);
+  }
+}
+
+}  // namespace schedules_test
