@@ -23,6 +23,8 @@ constexpr auto branch = place<Branches>({{"0.1", 1}});
 using One = Split<1>;
 template <class Schedule, int Microbatches>
 using OnFour = Pipeline<Schedule, Microbatches, One, One, One, One>;
+template <class Schedule, int Microbatches>
+using OnFourTwice = Pipeline<Schedule, Microbatches, One, One, One, One, One, One, One, One>;
 
 }  // namespace
 
@@ -52,9 +54,18 @@ std::vector<Picture> synchronous_pictures() {
       draw<Four, OnFour<ZeroBubbleH1, 4>>(
           "zero_bubble_h1", "Pipeline<ZeroBubbleH1, 4, ...>",
           "Weight gradients fill the time in which a device would wait."),
-      draw<EightLayers, Pipeline<ZeroBubbleV, 7, One, One, One, One, One, One, One, One>>(
+      draw<EightLayers, OnFourTwice<ZeroBubbleV, 7>>(
           "zero_bubble_v", "Pipeline<ZeroBubbleV, 7, ...>",
           "Two parts a device, down the devices and back up; none waits between two passes."),
+      draw<Four, OnFour<ZeroBubbleH2, 7>>(
+          "zero_bubble_h2", "Pipeline<ZeroBubbleH2, 7, ...>",
+          "More forwards ahead than in H1: none waits between two passes."),
+      draw<EightLayers, OnFourTwice<VHalf, 5>>(
+          "v_half", "Pipeline<VHalf, 5, ...>",
+          "Half of 1F1B's activations: passes repeat in a pattern of six."),
+      draw<EightLayers, OnFourTwice<VMin, 5>>(
+          "v_min", "Pipeline<VMin, 5, ...>",
+          "A third of 1F1B's activations: every pass follows at once."),
       draw<Four, OnFour<Chimera, 4>>(
           "chimera", "Pipeline<Chimera, 4, ...>",
           "Two copies of one model in opposite directions; their gradients are summed."),

@@ -64,8 +64,8 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       tandem::schedule_names(false) + "; asynchronous: " + tandem::schedule_names(true);
   add("--schedule", "NAME", a.schedule, schedules.c_str());
   add("--stages", "P", a.stages,
-      "ranks of one replica; each has one stage, or --chunks stages, or with zero_bubble_v two, or "
-      "with chimera and cross_model one stage of each of two copies")
+      "ranks of one replica; each has one stage, or --chunks stages, or with zero_bubble_v, "
+      "v_half and v_min two, or with chimera and cross_model one stage of each of two copies")
       ->transform(number(1, 1024));
   add("--microbatches", "M", a.microbatches, "of the replica in a step")
       ->transform(number(1, 65'536));

@@ -40683,6 +40683,168 @@ struct SequentialStages {
 
 }  // namespace tandem
 
+// ---- tandem/schedule/orders/v_half.hpp
+
+/// @file
+/// VHalf: half of 1F1B's activations, on stages that turn back at the last device.
+
+// ---- tandem/schedule/orders/turning_pattern.hpp
+
+/// @file
+/// TurningPattern: one microbatch's passes on each device, repeated every six passes: the building
+/// block of V-Min and V-Half, whose length says how much memory they take.
+
+namespace tandem::detail {
+
+/// When a device does the first microbatch's passes, in passes of one stage: F of the stage that
+/// goes down, F of the one that comes back up, then their I. No two are alike modulo 6.
+struct TurningPattern {
+  int forward_down;
+  int forward_up;
+  int input_up;
+  int input_down;
+};
+
+/// One device's row: microbatch i's passes stand 6 i later than the first one's, and a weight
+/// gradient, those that wait for the longest first, wherever the pattern has none of them.
+template <class Sink>
+class TurningRow {
+ public:
+  constexpr TurningRow(int devices, int microbatches, int device, Sink& sink)
+      : microbatches_{microbatches},
+        device_{device},
+        down_{device},
+        up_{2 * devices - 1 - device},
+        sink_{sink},
+        waiting_{2 * std::int64_t{microbatches}} {}
+
+  constexpr void write(TurningPattern const& pattern) {
+    int const end = pattern.input_down + 6 * (microbatches_ - 1);
+    for (int time = 0; time <= end; ++time) {
+      bool const passes = forward(time - pattern.forward_down, down_) ||
+                          forward(time - pattern.forward_up, up_) ||
+                          input_gradient(time - pattern.input_up, up_) ||
+                          input_gradient(time - pattern.input_down, down_);
+      if (!passes && first_ < last_) {
+        sink_(device_, waiting_[first_++]);
+      }
+    }
+    while (first_ < last_) {
+      sink_(device_, waiting_[first_++]);
+    }
+  }
+
+ private:
+  // Whether a pass stands so long behind the first of its kind.
+  [[nodiscard]] constexpr bool stands(int behind) const {
+    return behind >= 0 && behind % 6 == 0 && behind / 6 < microbatches_;
+  }
+  constexpr bool forward(int behind, int stage) {
+    if (!stands(behind)) {
+      return false;
+    }
+    sink_(device_, pass(ActionKind::forward, stage, behind / 6));
+    return true;
+  }
+  constexpr bool input_gradient(int behind, int stage) {
+    if (!stands(behind)) {
+      return false;
+    }
+    sink_(device_, pass(ActionKind::input_gradient, stage, behind / 6));
+    waiting_[last_++] = pass(ActionKind::weight_gradient, stage, behind / 6);
+    return true;
+  }
+
+  int microbatches_;
+  int device_;
+  int down_;  // the device's stages
+  int up_;
+  Sink& sink_;
+  Scratch<Action> waiting_;  // weight gradients
+  int first_ = 0;
+  int last_ = 0;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// Stages as ZeroBubbleV's. Between VMin and ZeroBubbleV: what goes away from the first device, and
+/// gradients that go to the last one, take two passes a device, the others one.
+///
+/// At most 2 (p / 2) + 2, rounded down inside, microbatches of half a stage are live on a device:
+/// half of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for (7 p - 4) / 2
+/// passes of half a stage, or (7 p - 7) / 2 if p is odd; 1F1B is for 6 (p - 1). The paper's own
+/// tables are squeezed further, to half of 1F1B's.
+/// Source: Qi et al., arXiv:2405.15362
+struct VHalf {
+  static constexpr char const* name = "v_half";
+  static constexpr ScheduleWords words{.type = "Pipeline<VHalf, {count}, ", .tried_chunks = 2};
+  static constexpr int chunks = 2;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+  static constexpr bool turns_back = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    int const gap = devices % 2 == 0 ? 3 : 0;  // or a device would have two passes at once
+    for (int r = 0; r < devices; ++r) {
+      detail::TurningRow<Sink>{devices, microbatches, r, sink}.write(
+          {.forward_down = 2 * r,
+           .forward_up = 3 * devices - 2 - r,
+           .input_up = 3 * devices + gap - 1 + 2 * r,
+           .input_down = 6 * devices + gap - 2 - r});
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/v_min.hpp
+
+/// @file
+/// VMin: the least activations of a pipeline whose stages turn back at the last device.
+
+namespace tandem {
+
+/// Stages as ZeroBubbleV's. Each pass follows the same one of the device before at once, so that a
+/// microbatch ends as early as it can.
+///
+/// At most 2 ((p + 4) / 3), rounded down inside, microbatches of half a stage are live on a device:
+/// a third of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for 4 p - 5
+/// passes of half a stage, 2 more if p is a multiple of 3; 1F1B is for 6 (p - 1).
+/// Source: Qi et al., arXiv:2405.15362
+struct VMin {
+  static constexpr char const* name = "v_min";
+  static constexpr ScheduleWords words{.type = "Pipeline<VMin, {count}, ", .tried_chunks = 2};
+  static constexpr int chunks = 2;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+  static constexpr bool turns_back = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    int const gap = devices % 3 == 0 ? 2 : 0;  // or a device would have two passes at once
+    for (int r = 0; r < devices; ++r) {
+      detail::TurningRow<Sink>{devices, microbatches, r, sink}.write(
+          {.forward_down = r,
+           .forward_up = 2 * devices - 1 - r,
+           .input_up = 2 * devices + gap + r,
+           .input_down = 4 * devices + gap - 1 - r});
+    }
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/schedule/orders/weight_prediction.hpp
 
 /// @file
@@ -40721,6 +40883,34 @@ struct WeightPrediction {
 
 namespace tandem {
 
+namespace detail {
+
+/// A device's row: @p ahead forwards, then I, W once more than @p deferred wait, and F in turn; the
+/// weight gradients that are left stand at the end.
+template <class Sink>
+constexpr void generate_zero_bubble(int device, int ahead, int deferred, int microbatches,
+                                    Sink& sink) {
+  int const warm_up = std::min(ahead, microbatches);
+  int retired = 0;
+  for (int i = 0; i < warm_up; ++i) {
+    sink(device, pass(ActionKind::forward, device, i));
+  }
+  for (int i = 0; i < microbatches; ++i) {
+    sink(device, pass(ActionKind::input_gradient, device, i));
+    if (i + 1 - retired > deferred) {
+      sink(device, pass(ActionKind::weight_gradient, device, retired++));
+    }
+    if (warm_up + i < microbatches) {
+      sink(device, pass(ActionKind::forward, device, warm_up + i));
+    }
+  }
+  while (retired < microbatches) {
+    sink(device, pass(ActionKind::weight_gradient, device, retired++));
+  }
+}
+
+}  // namespace detail
+
 /// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
 /// weight gradients that are left stand at the end.
 ///
@@ -40741,23 +40931,44 @@ struct ZeroBubbleH1 {
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
     for (int r = 0; r < devices; ++r) {
-      int const warm_up = std::min(devices - r, microbatches);
-      int retired = 0;
-      for (int i = 0; i < warm_up; ++i) {
-        sink(r, detail::pass(ActionKind::forward, r, i));
-      }
-      for (int i = 0; i < microbatches; ++i) {
-        sink(r, detail::pass(ActionKind::input_gradient, r, i));
-        if (i + 1 - retired > r) {
-          sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
-        }
-        if (warm_up + i < microbatches) {
-          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
-        }
-      }
-      while (retired < microbatches) {
-        sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
-      }
+      detail::generate_zero_bubble(r, devices - r, r, microbatches, sink);
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/zero_bubble_h2.hpp
+
+/// @file
+/// ZeroBubbleH2: as ZeroBubbleH1, with so many forwards ahead that no device waits between passes.
+
+namespace tandem {
+
+/// Device r: min(2 (p - r) - 1, m) forwards, then I, W once more than 2 r are deferred, and F in
+/// turn; the weight gradients that are left stand at the end.
+///
+/// Idle for (p - 1) max(F, F + I - 2 W) in a step of m >= 2 p - 1, of that between its passes for
+/// (p - 1 - r) max(0, F + I - 2 W): never if F = I = W. The rest is before its first pass and
+/// behind its last one, since a step has its sums and updates behind all passes: the norm of the
+/// gradients is known before any update. At most min(m, 2 p - 1) microbatches are live on each
+/// device, twice as many as in H1.
+/// Source: Qi et al., arXiv:2401.10241 (H2)
+struct ZeroBubbleH2 {
+  static constexpr char const* name = "zero_bubble_h2";
+  static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleH2, {count}, "};
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      detail::generate_zero_bubble(r, 2 * (devices - r) - 1, 2 * r, microbatches, sink);
     }
   }
 };
@@ -40894,9 +41105,9 @@ struct ScheduleList {};
 /// In the order in which they are named, and tried by the planner. Interleaved stands for those of
 /// any number of chunks.
 using AllSchedules =
-    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleV,
-                 Chimera, CrossModel, PipeDream, PipeDreamVerticalSync, PipeDream2BW,
-                 DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
+    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleH2,
+                 ZeroBubbleV, VHalf, VMin, Chimera, CrossModel, PipeDream, PipeDreamVerticalSync,
+                 PipeDream2BW, DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
 
 /// Has an order for any number of chunks: generate() with it behind the microbatches.
 template <class S>
@@ -41050,7 +41261,8 @@ struct PipelineArgumentsAreSound {
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
   static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
                 "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1, ZeroBubbleV or Chimera, or an asynchronous one such as PipeDream");
+                "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin or Chimera, or an "
+                "asynchronous one such as PipeDream");
   static_assert(Count >= 1,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
                 "replica; give 1 or more");
@@ -41063,10 +41275,11 @@ struct PipelineArgumentsAreSound {
   static_assert(options,
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
-  static_assert(!recomputes_split_backward<Schedule, Arguments...>,
-                "Pipeline<ZeroBubble..., Count, ..., Checkpoint<...>>: its weight gradients need "
-                "activations for longer than they are computed again; leave Checkpoint out, or "
-                "take OneFOneB");
+  static_assert(
+      !recomputes_split_backward<Schedule, Arguments...>,
+      "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients need "
+      "activations for longer than they are computed again; leave Checkpoint out, or "
+      "take OneFOneB");
   static_assert(!repeats_late_gradients<Schedule, Arguments...>,
                 "Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are late by "
                 "as many steps as there are devices, so other devices give other bits; leave "
@@ -41195,8 +41408,8 @@ struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches>
 }  // namespace detail
 
 /// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
-/// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, ZeroBubbleV (two
-/// parts a device: 2 p in all), Chimera.
+/// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, ZeroBubbleH2,
+/// ZeroBubbleV, VHalf, VMin (two parts a device: 2 p in all), Chimera.
 ///
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3

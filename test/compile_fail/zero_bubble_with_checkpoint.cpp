@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Pipeline<ZeroBubble..., Count, ..., Checkpoint<...>>: its weight gradients need
+// expect-error: Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients
+// need
 #include <tandem/strategy/types/pipeline.hpp>
 
 using namespace tandem;

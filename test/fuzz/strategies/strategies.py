@@ -9,10 +9,10 @@ import math
 
 import networks
 
-CHUNKS = {"Interleaved": 2, "ZeroBubbleV": 2}
-TURNING = ("ZeroBubbleV",)  # the second half of the stages goes back from the last device to the first
-SPLITTING = ("ZeroBubbleH1", "ZeroBubbleV")  # I and W in place of B
-SYNCHRONOUS = ("GPipe", "OneFOneB", "Interleaved", "ZeroBubbleH1", "ZeroBubbleV", "Chimera")
+TURNING = ("ZeroBubbleV", "VHalf", "VMin")  # the second half of the stages goes back to the first device
+CHUNKS = {"Interleaved": 2} | dict.fromkeys(TURNING, 2)
+SPLITTING = ("ZeroBubbleH1", "ZeroBubbleH2", *TURNING)  # I and W in place of B
+SYNCHRONOUS = ("GPipe", "OneFOneB", "Interleaved", *SPLITTING, "Chimera")
 LATE = {"PipeDream": "PipeDreamEquation", "DelayedGradient": "PipeDreamEquation",
         "PipeDreamVerticalSync": "VerticalSyncEquation", "PipeDream2BW": "DoubleBufferedEquation",
         "WeightPrediction": "PredictionEquation", "FeaturesReplay": "ReplayEquation",

@@ -14,7 +14,8 @@ void check(std::initializer_list<std::string_view> schedules) {
 }
 
 TEST_CASE("two devices train as one") {
-  check<InTwo<ZeroBubbleH1, 4>>({"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"});
+  check<InTwo<ZeroBubbleH1, 4>>(
+      {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2"});
 }
 
 TEST_CASE("four devices that compute each layer again train as one") {

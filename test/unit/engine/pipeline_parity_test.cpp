@@ -15,13 +15,13 @@ void check(std::initializer_list<std::string_view> schedules, std::initializer_l
 }
 
 TEST_CASE("two devices have the gradients of one under every schedule of a chain") {
-  check<InTwo<ZeroBubbleH1, 4>>({"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"},
-                                {1, 4, 7, 8});
+  check<InTwo<ZeroBubbleH1, 4>>(
+      {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2"}, {1, 4, 7, 8});
 }
 
 TEST_CASE("four devices have the gradients of one under every schedule of a chain") {
-  check<InFour<ZeroBubbleH1, 4>>({"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"},
-                                 {1, 4, 7, 8});
+  check<InFour<ZeroBubbleH1, 4>>(
+      {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2"}, {1, 4, 7, 8});
 }
 
 }  // namespace pipeline_parity_test

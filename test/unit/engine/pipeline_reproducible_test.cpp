@@ -13,8 +13,8 @@ void check() {
   adam.optimizer = Adam{.learning_rate = 0.01F};
   for (TrainerOptions const& options : {parity_options(), adam}) {
     for_tables<OneDevice<Reproducible<>>, Many, Host>(
-        {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1"}, {1, 4, 8}, options,
-        [](auto& one, auto& many) { compare_bits(one, many); });
+        {"sequential", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2"}, {1, 4, 8},
+        options, [](auto& one, auto& many) { compare_bits(one, many); });
   }
 }
 

@@ -11,13 +11,13 @@ namespace pipeline_turning_test {
 
 TEST_CASE("two devices of two stages train as one") {
   for_tables<OneDevice<>, InFour<ZeroBubbleV, 4>, Double>(
-      {"zero_bubble_v"}, {1, 2, 3, 4, 7}, parity_options(),
+      {"zero_bubble_v", "v_half", "v_min"}, {1, 2, 3, 4, 7}, parity_options(),
       [](auto& one, auto& many) { compare_five_steps(one, many); });
 }
 
 TEST_CASE("four devices of two stages have the bits of one") {
   for_tables<OneDevice<Reproducible<>>, InEight<ZeroBubbleV, 4, Reproducible<>>, Host>(
-      {"zero_bubble_v"}, {1, 4, 8}, parity_options(),
+      {"zero_bubble_v", "v_half", "v_min"}, {1, 4, 8}, parity_options(),
       [](auto& one, auto& many) { compare_bits(one, many); });
 }
 

@@ -21,9 +21,10 @@ struct Size {
 };
 
 constexpr Size sizes[] = {
-    {"sequential", 3, 2, 1},    {"gpipe", 4, 6, 1},       {"one_f_one_b", 4, 8, 1},
-    {"one_f_one_b", 1, 1, 1},   {"interleaved", 4, 8, 3}, {"zero_bubble_h1", 5, 9, 1},
-    {"zero_bubble_v", 4, 9, 1}, {"chimera", 6, 12, 1},    {"one_f_one_b", 16, 64, 1}};
+    {"sequential", 3, 2, 1},    {"gpipe", 4, 6, 1},        {"one_f_one_b", 4, 8, 1},
+    {"one_f_one_b", 1, 1, 1},   {"interleaved", 4, 8, 3},  {"zero_bubble_h1", 5, 9, 1},
+    {"zero_bubble_v", 4, 9, 1}, {"v_half", 4, 9, 1},       {"v_min", 3, 7, 1},
+    {"chimera", 6, 12, 1},      {"one_f_one_b", 16, 64, 1}};
 
 TEST_CASE("what is written is read back, with and without messages") {
   for (Size const& size : sizes) {

@@ -86,6 +86,33 @@ TEST_CASE("ZeroBubbleV has min(m, 2 p - k) of stage k, and 2 p on a device, as t
   });
 }
 
+TEST_CASE("ZeroBubbleH2 has min(m, 2 p - 1), and defers min(m, 2 r + 1) of them") {
+  for_each_size([](int p, int m) {
+    Lowered const table{"zero_bubble_h2", p, m};
+    for (int r = 0; r < p; ++r) {
+      CHECK(table.live(r) == std::min(m, 2 * p - 1));
+      CHECK(table.deferred(r) == std::min(m, 2 * r + 1));
+    }
+  });
+}
+
+TEST_CASE("VHalf and VMin have half and a third of what the first device of 1F1B has") {
+  for_each_size([](int p, int m) {
+    Lowered const half{"v_half", p, m};
+    Lowered const third{"v_min", p, m};
+    int most_of_half = 0;
+    int most_of_third = 0;
+    for (int r = 0; r < p; ++r) {
+      most_of_half = std::max(most_of_half, half.live_on(r));
+      most_of_third = std::max(most_of_third, third.live_on(r));
+    }
+    CHECK(most_of_half <= 2 * (p / 2) + 2);  // in stages of half a device
+    CHECK(most_of_third <= 2 * ((p + 4) / 3));
+    CHECK((m < 2 * p || p == 1 || most_of_half == 2 * (p / 2) + 2));
+    CHECK((m < 2 * p || p == 1 || most_of_third == 2 * ((p + 4) / 3)));
+  });
+}
+
 TEST_CASE("Interleaved: the formula of Narayanan et al., over the stages of a device") {
   for_each_size([](int p, int m) {
     for (int v = 1; v <= 4 && m % p == 0; ++v) {

@@ -15,7 +15,8 @@ using namespace tandem;
 
 static_assert(PipelineSchedule<SequentialStages> && PipelineSchedule<GPipe> &&
               PipelineSchedule<OneFOneB> && PipelineSchedule<Interleaved<2>> &&
-              PipelineSchedule<ZeroBubbleH1> && PipelineSchedule<ZeroBubbleV> &&
+              PipelineSchedule<ZeroBubbleH1> && PipelineSchedule<ZeroBubbleH2> &&
+              PipelineSchedule<ZeroBubbleV> && PipelineSchedule<VHalf> && PipelineSchedule<VMin> &&
               PipelineSchedule<Chimera>);
 
 struct NoName {
@@ -91,6 +92,12 @@ TEST_CASE("the orders, as text") {
   CHECK(text<Interleaved<2>, 1, 2>() == "0F0 1F0 1B0 0F1 0B0 1F1 1B1 0B1");
   CHECK(text<ZeroBubbleH1, 2, 3>() ==
         "0F0 0F1 0I0 0W0 0F2 0I1 0W1 0I2 0W2 | 1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2");
+  CHECK(text<ZeroBubbleH2, 2, 3>() ==
+        "0F0 0F1 0F2 0I0 0W0 0I1 0W1 0I2 0W2 | 1F0 1I0 1F1 1I1 1F2 1I2 1W0 1W1 1W2");
+  CHECK(text<VMin, 2, 2>() ==
+        "0F0 3F0 3I0 3W0 0F1 0I0 0W0 3F1 3I1 3W1 0I1 0W1 | "
+        "1F0 2F0 2I0 1I0 1F1 2F1 2W0 1W0 2I1 1I1 2W1 1W1");
+  CHECK(text<VHalf, 2, 1>() == "0F0 3F0 3I0 3W0 0I0 0W0 | 1F0 2F0 2I0 2W0 1I0 1W0");
   CHECK(text<ZeroBubbleV, 1, 2>() == "0F0 1F0 1I0 1W0 0F1 0I0 0W0 1F1 1I1 1W1 0I1 0W1");
   CHECK(text<ZeroBubbleV, 2, 2>() ==
         "0F0 0F1 3F0 3I0 3W0 3F1 3I1 3W1 0I0 0W0 0I1 0W1 | "
@@ -189,6 +196,29 @@ TEST_CASE("idle times are those of the papers") {
         CHECK(steps("interleaved", p, m, v, 1, 1, 1) == 3 * (m * v + p - 1));
       }
       CHECK(steps("zero_bubble_h1", p, m, 1, 1, 1, 1) == 3 * m + p - 1);
+    }
+  }
+}
+
+TEST_CASE("ZeroBubbleH2: idle at the ends only, if there are as many microbatches as fill it") {
+  for (int p = 1; p <= 9; ++p) {
+    for (int m = 2 * p - 1; m <= 4 * p; ++m) {
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(steps("zero_bubble_h2", p, m, 1, 1, 1, 1) == 3 * m + p - 1);
+      CHECK(steps("zero_bubble_h2", p, m, 1, 4, 5, 4) == 13 * m + (p - 1) * 4);
+      CHECK(steps("zero_bubble_h2", p, m, 1, 2, 3, 1) == 6 * m + (p - 1) * (2 + 3 - 2 * 1));
+    }
+  }
+}
+
+TEST_CASE("VMin and VHalf: idle for about two thirds, and six tenths, of 1F1B's time") {
+  for (int p = 2; p <= 9; ++p) {
+    for (int m = p; m <= 4 * p; ++m) {
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(steps("v_min", p, m, 1, 1, 1, 1) == 6 * m + 4 * p - 5 + (p % 3 == 0 ? 2 : 0));
+      CHECK(steps("v_half", p, m, 1, 1, 1, 1) == 6 * m + (7 * p - (p % 2 == 0 ? 4 : 7)) / 2);
     }
   }
 }

@@ -3,7 +3,10 @@
 
 #include <tandem/schedule/orders/chimera.hpp>
 #include <tandem/schedule/orders/interleaved.hpp>
+#include <tandem/schedule/orders/v_half.hpp>
+#include <tandem/schedule/orders/v_min.hpp>
 #include <tandem/schedule/orders/zero_bubble_h1.hpp>
+#include <tandem/schedule/orders/zero_bubble_h2.hpp>
 #include <tandem/schedule/orders/zero_bubble_v.hpp>
 
 #include "schedule_validity.hpp"
@@ -15,12 +18,15 @@ using tandem_test::valid_for;
 using tandem_test::valid_on_grid;
 
 static_assert(valid_on_grid<ZeroBubbleH1>() && valid_for<ZeroBubbleH1, 16, 64>());
+static_assert(valid_on_grid<ZeroBubbleH2>() && valid_for<ZeroBubbleH2, 16, 64>());
+static_assert(valid_on_grid<VHalf>() && valid_for<VHalf, 16, 64>());
+static_assert(valid_on_grid<VMin>() && valid_for<VMin, 16, 64>());
 static_assert(valid_on_grid<ZeroBubbleV>() && valid_for<ZeroBubbleV, 16, 64>());
 static_assert(valid_on_grid<Chimera>() && valid_for<Chimera, 16, 64>());
 static_assert(valid_on_grid<Interleaved<2>>() && valid_for<Interleaved<2>, 8, 64>());
 static_assert(valid_for<Interleaved<4>, 4, 8, 64>() && valid_for<Interleaved<3>, 1, 1, 5>());
 
-TEST_CASE("ZeroBubbleH1, ZeroBubbleV, Chimera and Interleaved are valid at compile time") {
+TEST_CASE("zero bubbles, VHalf, VMin, Chimera and Interleaved are valid at compile time") {
   CHECK(valid_on_grid<Chimera>());
 }
 

@@ -21,9 +21,12 @@
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
 #include <tandem/schedule/orders/pipelined_model.hpp>
 #include <tandem/schedule/orders/sequential.hpp>
+#include <tandem/schedule/orders/v_half.hpp>
+#include <tandem/schedule/orders/v_min.hpp>
 #include <tandem/schedule/orders/weight_prediction.hpp>
 #include <tandem/schedule/orders/words.hpp>
 #include <tandem/schedule/orders/zero_bubble_h1.hpp>
+#include <tandem/schedule/orders/zero_bubble_h2.hpp>
 #include <tandem/schedule/orders/zero_bubble_v.hpp>
 
 namespace tandem {
@@ -36,9 +39,9 @@ struct ScheduleList {};
 /// In the order in which they are named, and tried by the planner. Interleaved stands for those of
 /// any number of chunks.
 using AllSchedules =
-    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleV,
-                 Chimera, CrossModel, PipeDream, PipeDreamVerticalSync, PipeDream2BW,
-                 DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
+    ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleH2,
+                 ZeroBubbleV, VHalf, VMin, Chimera, CrossModel, PipeDream, PipeDreamVerticalSync,
+                 PipeDream2BW, DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
 
 /// Has an order for any number of chunks: generate() with it behind the microbatches.
 template <class S>

@@ -11,6 +11,34 @@
 
 namespace tandem {
 
+namespace detail {
+
+/// A device's row: @p ahead forwards, then I, W once more than @p deferred wait, and F in turn; the
+/// weight gradients that are left stand at the end.
+template <class Sink>
+constexpr void generate_zero_bubble(int device, int ahead, int deferred, int microbatches,
+                                    Sink& sink) {
+  int const warm_up = std::min(ahead, microbatches);
+  int retired = 0;
+  for (int i = 0; i < warm_up; ++i) {
+    sink(device, pass(ActionKind::forward, device, i));
+  }
+  for (int i = 0; i < microbatches; ++i) {
+    sink(device, pass(ActionKind::input_gradient, device, i));
+    if (i + 1 - retired > deferred) {
+      sink(device, pass(ActionKind::weight_gradient, device, retired++));
+    }
+    if (warm_up + i < microbatches) {
+      sink(device, pass(ActionKind::forward, device, warm_up + i));
+    }
+  }
+  while (retired < microbatches) {
+    sink(device, pass(ActionKind::weight_gradient, device, retired++));
+  }
+}
+
+}  // namespace detail
+
 /// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
 /// weight gradients that are left stand at the end.
 ///
@@ -31,23 +59,7 @@ struct ZeroBubbleH1 {
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
     for (int r = 0; r < devices; ++r) {
-      int const warm_up = std::min(devices - r, microbatches);
-      int retired = 0;
-      for (int i = 0; i < warm_up; ++i) {
-        sink(r, detail::pass(ActionKind::forward, r, i));
-      }
-      for (int i = 0; i < microbatches; ++i) {
-        sink(r, detail::pass(ActionKind::input_gradient, r, i));
-        if (i + 1 - retired > r) {
-          sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
-        }
-        if (warm_up + i < microbatches) {
-          sink(r, detail::pass(ActionKind::forward, r, warm_up + i));
-        }
-      }
-      while (retired < microbatches) {
-        sink(r, detail::pass(ActionKind::weight_gradient, r, retired++));
-      }
+      detail::generate_zero_bubble(r, devices - r, r, microbatches, sink);
     }
   }
 };

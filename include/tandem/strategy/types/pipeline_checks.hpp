@@ -77,7 +77,8 @@ struct PipelineArgumentsAreSound {
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
   static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
                 "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1, ZeroBubbleV or Chimera, or an asynchronous one such as PipeDream");
+                "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin or Chimera, or an "
+                "asynchronous one such as PipeDream");
   static_assert(Count >= 1,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
                 "replica; give 1 or more");
@@ -90,10 +91,11 @@ struct PipelineArgumentsAreSound {
   static_assert(options,
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
-  static_assert(!recomputes_split_backward<Schedule, Arguments...>,
-                "Pipeline<ZeroBubble..., Count, ..., Checkpoint<...>>: its weight gradients need "
-                "activations for longer than they are computed again; leave Checkpoint out, or "
-                "take OneFOneB");
+  static_assert(
+      !recomputes_split_backward<Schedule, Arguments...>,
+      "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients need "
+      "activations for longer than they are computed again; leave Checkpoint out, or "
+      "take OneFOneB");
   static_assert(!repeats_late_gradients<Schedule, Arguments...>,
                 "Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are late by "
                 "as many steps as there are devices, so other devices give other bits; leave "
