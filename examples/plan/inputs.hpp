@@ -75,13 +75,15 @@ inline tandem::GraphView network_of(PlanArguments const& a) {
     char const* name;
     tandem::GraphView graph;
   };
-  Known const networks[] = {{"googlenet", tandem::graph<GoogLeNet<10>>},
-                            {"resnet18", tandem::graph<ResNet18<10>>},
-                            {"resnet50", tandem::graph<ResNet50<1000>>},
-                            {"vgg16", tandem::graph<Vgg16<1000>>},
-                            {"inception_v3", tandem::graph<InceptionV3<1000>>},
-                            {"gnmt", tandem::graph<Gnmt<32'000, 1024, 4>>},
-                            {"big_lstm", tandem::graph<BigLstm<793'470, 8192, 1024, 2>>}};
+  Known const networks[] = {
+      {"googlenet", tandem::graph<GoogLeNet<10>>},
+      {"resnet18", tandem::graph<ResNet18<10>>},
+      {"resnet50", tandem::graph<ResNet50<1000>>},
+      {"vgg16", tandem::graph<Vgg16<1000>>},
+      {"inception_v3", tandem::graph<InceptionV3<1000>>},
+      {"gnmt", tandem::graph<Gnmt<32'000, 1024, 4>>},
+      {"big_lstm",
+       tandem::graph<BigLstm<793'470, 8192, 1024, 2, tandem::Stateful, tandem::RowGradient>>}};
   for (Known const& known : networks) {
     if (name == known.name) {
       return known.graph;

@@ -6,6 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <tandem/graph/lower.hpp>
+#include <tandem/layers/embedding.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/layers/vocabulary.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/plan/machine/machines.hpp>
@@ -13,6 +16,7 @@
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/types/asynchronous_pipeline.hpp>
 #include <tandem/strategy/types/cross_model_parallel.hpp>
+#include <tandem/strategy/types/hybrid.hpp>
 
 #include <tiny_network.hpp>
 
@@ -32,8 +36,9 @@ void check(WorkerStrategy const& worker, WorkerStep const& step, int batch,
   SearchTask const task{.batch_per_worker = batch, .network = graph<Net>, .precision = precision};
   TensorSizes const sizes{.master_bytes = master_bytes(precision),
                           .scalar_bytes = element_bytes(precision)};
-  std::vector<DeviceMemory> const found =
-      worker_memory(graph<Net>, detail::worker_cut(graph<Net>, worker, step, batch), sizes);
+  WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch);
+  cut.replicas = S::batching.replicas;
+  std::vector<DeviceMemory> const found = worker_memory(graph<Net>, cut, sizes);
   REQUIRE(found.size() == static_cast<std::size_t>(S::devices));
   std::int64_t most = 0;
   for (int d = 0; d < S::devices; ++d) {
@@ -52,7 +57,6 @@ void check(WorkerStrategy const& worker, WorkerStep const& step, int batch,
     CHECK(own.total() == typed.total());
     most = std::max(most, typed.total());
   }
-  auto const cut = detail::worker_cut(graph<Net>, worker, step, task.batch_per_worker);
   CHECK(detail::counted_memory(graph<Net>, task, cut) == static_cast<double>(most));
 }
 
@@ -179,6 +183,18 @@ TEST_CASE("values that a stage passes on") {
   WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 3, .microbatches = 4};
   using S = Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<3>>;
   check<Named, S>(worker, {.sizes = {2, 2, 3}}, 16);
+}
+
+struct Rows
+    : Network<Tokens<4, 300>, Sequential<Embedding<300, 16, RowGradient>, Linear<24>, Linear<16>,
+                                         Vocabulary<300, Sampled<20>, RowGradient>>> {};
+
+TEST_CASE("gradients of rows: those of a replica's microbatches, and of the other replicas") {
+  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  using Pipe = Pipeline<OneFOneB, 4, Split<2>, Split<2>>;
+  check<Rows, DataParallel<3>>({}, {.sizes = {4}}, 8);
+  check<Rows, Pipe>(worker, {.sizes = {2, 2}}, 8);
+  check<Rows, Hybrid<DataParallel<2>, Pipe>>(worker, {.sizes = {2, 2}}, 8);
 }
 
 }  // namespace search_memory_test

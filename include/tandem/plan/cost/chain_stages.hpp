@@ -18,8 +18,10 @@ struct ChainStage {
   double forward = 0;
   double backward = 0;
   double parameter_bytes = 0;
-  double kept_bytes = 0;  ///< outputs of a microbatch
-  double sent_bytes = 0;  ///< to later stages
+  double dense_bytes = 0;  ///< of gradients that are summed as they are
+  double row_bytes = 0;    ///< of GradientRows, a replica's
+  double kept_bytes = 0;   ///< outputs of a microbatch
+  double sent_bytes = 0;   ///< to later stages
 };
 
 template <class = void>
@@ -32,8 +34,10 @@ std::vector<double> part_times(CostGraph const& graph) {
   return times;
 }
 
+/// @param microbatches  of a replica, each of which takes what @p graph says
 template <class = void>
-std::vector<ChainStage> chain_stages(CostGraph const& graph, std::vector<int> const& sizes) {
+std::vector<ChainStage> chain_stages(CostGraph const& graph, std::vector<int> const& sizes,
+                                     int microbatches = 1) {
   std::vector<ChainStage> stages(sizes.size());
   std::vector<std::size_t> stage_of(graph.node.size());
   std::size_t stage = 0;
@@ -47,6 +51,8 @@ std::vector<ChainStage> chain_stages(CostGraph const& graph, std::vector<int> co
     stages[stage].forward += node.forward;
     stages[stage].backward += node.backward;
     stages[stage].parameter_bytes += static_cast<double>(node.parameter_bytes);
+    stages[stage].dense_bytes += node.dense_bytes();
+    stages[stage].row_bytes += node.rows.bytes(microbatches);
     stages[stage].kept_bytes += node.time() > 0 ? static_cast<double>(node.output_bytes) : 0;
   }
   std::vector<std::size_t> furthest = stage_of;

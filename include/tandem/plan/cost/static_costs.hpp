@@ -50,6 +50,9 @@ class NodeCosts {
       GraphParameter const& parameter = graph.parameter[p];
       parameters_ += static_cast<double>(parameter.parameter.shape.elements());
       trained_ = trained_ || !parameter.frozen;
+      if (parameter.parameter.touched.sparse() && !parameter.frozen) {
+        rows_ += rows_of(parameter.parameter);
+      }
       std::string_view const name{parameter.parameter.name};
       if (recurrent && (name.starts_with("weight_hh") || name.starts_with("weight_hr"))) {
         state_parameters_ += static_cast<double>(parameter.parameter.shape.elements());
@@ -77,7 +80,9 @@ class NodeCosts {
     if (!computes() || !node_.needs_gradient || node_.kind == NodeKind::add) {
       return 0;
     }
-    double const unread = (parameters_ - read_parameters_) * master_bytes(precision_);
+    double const dense =
+        parameters_ * master_bytes(precision_) - static_cast<double>(rows_.parameter_bytes);
+    double const unread = std::max(0.0, dense - read_parameters_ * master_bytes(precision_));
     if (node_.macs == 0) {
       return pass(output_bytes_ + unread);
     }
@@ -94,8 +99,19 @@ class NodeCosts {
   [[nodiscard]] std::int64_t parameter_bytes() const {
     return static_cast<std::int64_t>(parameters_ * master_bytes(precision_));
   }
+  [[nodiscard]] RowCosts const& rows() const { return rows_; }
 
  private:
+  [[nodiscard]] RowCosts rows_of(Parameter const& parameter) const {
+    std::int64_t const rows = parameter.shape[0];
+    std::int64_t const row =  // and its number
+        parameter.shape.elements() / rows * master_bytes(precision_) + 4;
+    RowsTouched const& touched = parameter.touched;
+    return {.parameter_bytes = parameter.shape.elements() * master_bytes(precision_),
+            .most_bytes = rows * row,
+            .step_bytes = touched.of_step * row,
+            .minibatch_bytes = std::int64_t{touched.of_sample} * batch_ * row};
+  }
   [[nodiscard]] double bytes_of(Shape const& shape, int batch) const {
     return elements_of(shape, batch) * element_bytes(precision_);
   }
@@ -129,6 +145,7 @@ class NodeCosts {
   double read_parameters_ = 0;   // in a pass: of a table of indices, rows that are looked up
   double state_parameters_ = 0;  // of a recurrent layer: multiplied row by row of the time
   int directions_ = 0;
+  RowCosts rows_{};
   double written_bytes_ = 0;  // beside its output, and read again: logits
   bool wants_input_gradient_ = false;
   bool trained_ = false;
@@ -141,11 +158,11 @@ class NodeCosts {
 /// memory's, and the overhead of a launch. Backward multiplies once for the input's gradient and
 /// once for the weights'; attention, which has none, two and a half times as often. A
 /// table of indices reads the rows that are looked up and writes the whole gradient, as a sampled
-/// softmax does. A recurrent layer multiplies its input with one product and its states, T times in
-/// each direction, with a product of its own, whose weights are read each time. A shared
-/// parameter counts in each layer that has it, as each has a copy that is reduced and updated
-/// (Ties). A node's name is its path and its layer: "3.1 Conv2d"; the input's is
-/// "input".
+/// softmax does; with RowGradient both write those rows only, CostNode::rows. A recurrent layer
+/// multiplies its input with one product and its states, T times in each direction, with a product
+/// of its own, whose weights are read each time. A shared parameter counts in each layer that has
+/// it, as each has a copy that is reduced and updated (Ties). A node's name is its path and its
+/// layer: "3.1 Conv2d"; the input's is "input".
 /// @throws ContractError  batch < 1, or check_machine() refuses the machine
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] CostGraph static_costs(GraphView graph, Machine const& machine,
@@ -164,7 +181,8 @@ template <class = void>  // compiled where it is called, not by every include
                            .backward = costs.backward(),
                            .output_bytes = costs.output_bytes(),
                            .parameter_bytes = costs.parameter_bytes(),
-                           .part = node.top});
+                           .part = node.top,
+                           .rows = costs.rows()});
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       CostEdge const edge{graph.source[e], n};
       if (result.edge.empty() || !(result.edge.back() == edge)) {

@@ -154,6 +154,16 @@ constexpr double all_gather_seconds(Machine const& machine, DeviceGroup const& g
   return reduce_scatter_seconds(machine, group, bytes);
 }
 
+/// Seconds of the sum of gradients for every rank: of @p bytes of each, and of GradientRows, whose
+/// @p row_bytes of each rank all ranks gather and add by themselves.
+/// @throws ContractError  as all_reduce_seconds()
+constexpr double gradient_seconds(Machine const& machine, DeviceGroup const& group, double bytes,
+                                  double row_bytes) {
+  double const rows =
+      row_bytes > 0 ? all_gather_seconds(machine, group, row_bytes * group.ranks) : 0;
+  return rows > 0 && bytes == 0 ? rows : all_reduce_seconds(machine, group, bytes) + rows;
+}
+
 /// Seconds until each rank has the @p bytes of one, down two trees. Within a node:
 /// ⌈log2 n⌉ α + bytes / β.
 /// @throws ContractError  as all_reduce_seconds()

@@ -35,6 +35,7 @@ struct ChainGroups {
         sum.backward += node.backward;
         sum.output_bytes = node.output_bytes;
         sum.parameter_bytes += node.parameter_bytes;
+        sum.rows += node.rows;
       } else {
         graph.node.push_back(node);
       }

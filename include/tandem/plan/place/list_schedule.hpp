@@ -284,10 +284,13 @@ void check_devices(CostGraph const& graph, PlacementTask const& task, std::span<
 }
 
 /// Bytes that @p node takes on its device: its output, which backward needs, and its weights with
-/// what belongs to them. Whole, so that sums and differences below 2^53 are exact.
+/// what belongs to them; of gradients by rows these in place of a gradient of all. Whole, so that
+/// sums and differences below 2^53 are exact.
 inline double bytes_on_device(CostNode const& node, PlacementTask const& task) {
+  double const by_rows =
+      static_cast<double>(node.rows.parameter_bytes) * std::max(0.0, task.bytes_of_parameter - 1);
   return static_cast<double>(node.output_bytes) +
-         std::ceil(static_cast<double>(node.parameter_bytes) * task.bytes_of_parameter);
+         std::ceil(node.dense_bytes() * task.bytes_of_parameter + by_rows) + node.rows.bytes();
 }
 
 template <class = void>

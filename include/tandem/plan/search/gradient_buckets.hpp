@@ -15,7 +15,8 @@
 
 namespace tandem::detail {
 
-/// As many bytes at a time as strategies take unless told, from the last layer to the first.
+/// As many bytes at a time as strategies take unless told, from the last layer to the first; a
+/// layer with gradients by rows ends one.
 template <class = void>  // compiled where it is called, not by every include
 std::vector<GradientBucket> gradient_buckets(CostGraph const& graph) {
   constexpr auto full = static_cast<double>(Batching{}.bucket_bytes);
@@ -24,13 +25,16 @@ std::vector<GradientBucket> gradient_buckets(CostGraph const& graph) {
   for (CostNode const& node : graph.node) {
     left += node.backward;
   }
-  double bytes = 0;
+  GradientBucket open;
   for (std::size_t n = graph.node.size(); n-- > 0;) {
     left -= graph.node[n].backward;
-    bytes += static_cast<double>(graph.node[n].parameter_bytes);
-    if (bytes > 0 && (bytes >= full || n == 0)) {
-      buckets.push_back({bytes, n == 0 ? 0 : std::max(0.0, left)});
-      bytes = 0;
+    open.bytes += graph.node[n].dense_bytes();
+    open.row_bytes += graph.node[n].rows.bytes();
+    bool const any = open.bytes + open.row_bytes > 0;
+    if (any && (open.bytes >= full || open.row_bytes > 0 || n == 0)) {
+      open.before_end = n == 0 ? 0 : std::max(0.0, left);
+      buckets.push_back(open);
+      open = {};
     }
   }
   return buckets;

@@ -58,7 +58,7 @@ double exposed_reduction(CostGraph const& graph, Machine const& machine, int wor
   double sent = -std::numeric_limits<double>::infinity();  // seconds behind the end of backward
   for (GradientBucket const& bucket : gradient_buckets(graph)) {
     sent = std::max(sent, -bucket.before_end) +
-           all_reduce_seconds(machine, {workers, 1}, bucket.bytes);
+           gradient_seconds(machine, {workers, 1}, bucket.bytes, bucket.row_bytes);
   }
   return std::max(0.0, sent);
 }
@@ -68,8 +68,9 @@ template <class = void>
 double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride) {
   double last = step.seconds;
   for (std::size_t d = 0; d < step.done.size(); ++d) {
-    last = std::max(last, step.done[d] + all_reduce_seconds(machine, {workers, stride},
-                                                            step.gradient_bytes[d]));
+    last =
+        std::max(last, step.done[d] + gradient_seconds(machine, {workers, stride},
+                                                       step.gradient_bytes[d], step.row_bytes[d]));
   }
   return last - step.seconds;
 }
@@ -89,8 +90,11 @@ template <class = void>
             .problem = one.step.problem};
   plan.only_shown = plan.late_gradients && !task.late_gradients;
   double const memory = task.memory > 0 ? task.memory : static_cast<double>(task.machine.memory);
-  if (plan.feasible() && one.step.memory > memory) {
-    plan.problem = "a device needs " + std::to_string(std::llround(one.step.memory / 1e6)) +
+  if (plan.feasible()) {
+    plan.step.memory = steps.memory(one, plan.workers);
+  }
+  if (plan.feasible() && plan.step.memory > memory) {
+    plan.problem = "a device needs " + std::to_string(std::llround(plan.step.memory / 1e6)) +
                    " MB and has " + std::to_string(std::llround(memory / 1e6));
   }
   if (!plan.feasible()) {

@@ -41,7 +41,8 @@ template <class = void>  // compiled where it is called, not by every include
                               options);
   }
   detail::WorkerTable const made = detail::worker_table(worker);
-  SimulatedCosts costs = chain_costs(made.map, graph, step.sizes, worker.repeats_forward());
+  SimulatedCosts costs =
+      chain_costs(made.map, graph, step.sizes, worker.repeats_forward(), worker.microbatches);
   if (worker.devices == 1) {
     costs.stage[0].gradients = detail::gradient_buckets(graph);
   }

@@ -67,7 +67,8 @@ struct WorkerStep {
   std::vector<int> sizes{};              ///< top-level parts of each stage
   std::vector<int> placement{};          ///< device of each node, where they are placed
   std::vector<double> done{};            ///< of each device: when its gradients are whole
-  std::vector<double> gradient_bytes{};  ///< of each device
+  std::vector<double> gradient_bytes{};  ///< of each device, as they are summed
+  std::vector<double> row_bytes{};       ///< of each device: of GradientRows
   std::string problem{};                 ///< why it cannot be; else empty
 };
 
@@ -125,7 +126,8 @@ template <class = void>
     return step;
   }
   step.sizes = partition_chain(times, count).sizes;
-  std::vector<detail::ChainStage> const stages = detail::chain_stages(graph, step.sizes);
+  std::vector<detail::ChainStage> const stages =
+      detail::chain_stages(graph, step.sizes, worker.microbatches);
 
   detail::WorkerTable const made = detail::worker_table(worker);
   RuntimeMap const& map = made.map;
@@ -142,6 +144,8 @@ template <class = void>
     WeightPlaces const places{.rule = late, .stage = d};
     double busy = 0;
     double parameters = 0;
+    double dense = 0;
+    double rows = 0;
     double kept = 0;
     for (int s = 0; s < static_cast<int>(map.device.size()); ++s) {
       if (map.device[static_cast<std::size_t>(s)] == d) {
@@ -150,14 +154,18 @@ template <class = void>
         busy +=
             (stage.forward * (again ? 2 : 1) + stage.backward) * worker.microbatches / map.copies;
         parameters += stage.parameter_bytes;
+        dense += stage.dense_bytes;
+        rows += stage.row_bytes;
         kept += again ? stage.sent_bytes * live + stage.kept_bytes : stage.kept_bytes * live;
       }
     }
     step.idle += std::max(0.0, 1 - busy / step.seconds) / worker.devices;
     step.done.push_back(late.on() ? step.seconds : simulated.device[device].last_pass);
-    step.gradient_bytes.push_back(parameters);
-    step.memory =
-        std::max(step.memory, (bytes_of_parameter + places.count() - 1) * parameters + kept);
+    step.gradient_bytes.push_back(dense);
+    step.row_bytes.push_back(rows);
+    double const by_rows = bytes_of_parameter >= 1 ? parameters - dense - rows : 0;  // not taken
+    step.memory = std::max(step.memory,
+                           (bytes_of_parameter + places.count() - 1) * parameters - by_rows + kept);
   }
   return step;
 }

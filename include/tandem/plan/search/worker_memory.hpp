@@ -32,6 +32,7 @@ struct WorkerCut {
   Asynchrony asynchrony{};   ///< off: gradients are not late
   std::int64_t samples = 1;  ///< of a microbatch
   bool recomputes = false;   ///< Checkpoint<Boundaries>
+  int replicas = 1;          ///< of the worker, which have each other's GradientRows
 };
 
 /// Sizes of elements, and what the optimizer keeps.
@@ -182,6 +183,8 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
                   .samples = worker.samples * microbatches,
                   .master_bytes = sizes.master_bytes,
                   .scalar_bytes = sizes.scalar_bytes,
+                  .microbatches = static_cast<int>(microbatches),
+                  .replicas = worker.replicas,
                   .states = sizes.states,
                   .places = places.count(),
                   .stage = stages.data(),

@@ -83,12 +83,14 @@ template <class = void>
   }
   std::vector<double> memory(static_cast<std::size_t>(worker.devices));
   step.gradient_bytes.resize(memory.size());
+  step.row_bytes.resize(memory.size());
   std::set<int> used;
   for (std::size_t n = 0; n < graph.node.size(); ++n) {
     auto const d = static_cast<std::size_t>(step.placement[n]);
     CostNode const& node = graph.node[n];
     memory[d] += detail::bytes_on_device(node, task);
-    step.gradient_bytes[d] += static_cast<double>(node.parameter_bytes);
+    step.gradient_bytes[d] += node.dense_bytes();
+    step.row_bytes[d] += node.rows.bytes();
     if (node.time() > 0) {
       used.insert(step.placement[n]);
     }

@@ -20,6 +20,7 @@
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_memory.hpp>
 #include <tandem/plan/search/worker_placed.hpp>
+#include <tandem/plan/search/worker_refusals.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/worker_ties.hpp>
 
@@ -87,6 +88,9 @@ WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph, SearchT
                         ? placed_worker_step(worker, graph, task.machine, task.bytes_of_parameter)
                         : worker_step(worker, graph, task.machine, task.bytes_of_parameter);
   if (task.network && step.problem.empty()) {
+    step.problem = refusal_of(*task.network, worker);
+  }
+  if (task.network && step.problem.empty()) {
     WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker);
     step.memory = counted_memory(*task.network, task, cut);
     add_ties(*task.network, cut, task.machine, master_bytes(task.precision), step);
@@ -117,6 +121,18 @@ class WorkerSteps {
   }
 
   [[nodiscard]] std::vector<One> const& all() const { return all_; }
+  /// Bytes of the fullest device where there are so many workers: what each holds of the others'
+  /// GradientRows is more than step.memory, which is that of one.
+  /// @pre the step has no problem
+  [[nodiscard]] double memory(One const& one, int workers) const {
+    if (workers == 1 || !task_.network || !detail::has_row_gradients(*task_.network)) {
+      return one.step.memory;
+    }
+    WorkerCut cut =
+        detail::worker_cut(*task_.network, one.strategy, one.step, task_.batch_per_worker);
+    cut.replicas = workers;
+    return detail::counted_memory(*task_.network, task_, cut);
+  }
   [[nodiscard]] SearchTask const& task() const { return task_; }
   [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
 

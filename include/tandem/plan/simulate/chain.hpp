@@ -35,7 +35,7 @@ SimulatedCosts stage_costs(StageMapView const& map, std::vector<ChainStage> cons
                            .backward = stage.backward + (again ? stage.forward : 0),
                            .kept_bytes = again ? stage.sent_bytes : stage.kept_bytes,
                            .working_bytes = again ? stage.kept_bytes : 0,
-                           .gradients = {{stage.parameter_bytes, 0}}});
+                           .gradients = {{stage.dense_bytes, 0, stage.row_bytes}}});
   }
   for (int e = 0; e < map.edges; ++e) {
     costs.message_bytes.push_back(
@@ -51,17 +51,19 @@ SimulatedCosts stage_costs(StageMapView const& map, std::vector<ChainStage> cons
 /// @param sizes  top-level parts of each stage; if there are none, the stages are cut so that the
 ///               heaviest is as light as it can be
 /// @param again  backward passes repeat the forward ones, so that only what is sent is kept
+/// @param microbatches  of a worker
 /// @throws ContractError  the network has fewer parts than the table, or there are other sizes
 template <class = void>
 [[nodiscard]] SimulatedCosts chain_costs(StageMapView const& map, CostGraph const& graph,
-                                         std::vector<int> const& sizes = {}, bool again = false) {
+                                         std::vector<int> const& sizes = {}, bool again = false,
+                                         int microbatches = 1) {
   std::vector<double> const times = detail::part_times(graph);
   if (static_cast<std::size_t>(map.parts()) > times.size()) {
     throw ContractError{"chain_costs: the network has only " + std::to_string(times.size()) +
                         " parts for " + std::to_string(map.parts()) + " stages"};
   }
   std::vector<detail::ChainStage> const stages = detail::chain_stages(
-      graph, sizes.empty() ? partition_chain(times, map.parts()).sizes : sizes);
+      graph, sizes.empty() ? partition_chain(times, map.parts()).sizes : sizes, microbatches);
   expects(static_cast<int>(stages.size()) == map.parts(),
           "chain_costs(map, graph, sizes): give a size for each stage of a copy");
   return detail::stage_costs(map, stages, again);

@@ -35,19 +35,20 @@ template <class = void>  // compiled where it is called, not by every include
 std::vector<StageLoad> placed_loads(CostGraph const& graph, PlacementTimeline const& order,
                                     int devices) {
   std::vector<StageLoad> loads(graph.node.size());
-  std::vector<double> bytes(static_cast<std::size_t>(devices));
-  std::vector<std::size_t> last(bytes.size(), graph.node.size());
+  std::vector<GradientBucket> own(static_cast<std::size_t>(devices));
+  std::vector<std::size_t> last(own.size(), graph.node.size());
   for (std::size_t n = 0; n < graph.node.size(); ++n) {
     auto const d = static_cast<std::size_t>(order.device[n]);
     loads[n].kept_bytes = static_cast<double>(graph.node[n].output_bytes);
-    bytes[d] += static_cast<double>(graph.node[n].parameter_bytes);
+    own[d].bytes += graph.node[n].dense_bytes();
+    own[d].row_bytes += graph.node[n].rows.bytes();
     bool const later =
         last[d] == loads.size() || order.backward[n].begin > order.backward[last[d]].begin;
     last[d] = later ? n : last[d];
   }
-  for (std::size_t d = 0; d < bytes.size(); ++d) {
+  for (std::size_t d = 0; d < own.size(); ++d) {
     if (last[d] < loads.size()) {
-      loads[last[d]].gradients = {{bytes[d], 0}};
+      loads[last[d]].gradients = {own[d]};
     }
   }
   return loads;

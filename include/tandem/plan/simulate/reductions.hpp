@@ -33,21 +33,23 @@ struct SimulatedReduction {
 };
 
 /// Two copies of a stage send each other theirs, then all workers sum in the time of
-/// all_reduce_seconds(); the slowest pair of devices counts.
+/// gradient_seconds(); the slowest pair of devices counts.
 template <class = void>  // compiled where it is called, not by every include
 double reduction_seconds(Machine const& machine, StageMapView const& map, Mesh const& mesh,
-                         int part, double bytes) {
+                         int part, GradientBucket const& bucket) {
   double swap = 0;
   for (int worker = 0; worker < mesh.groups(Axis::model); ++worker) {
     MeshGroup const devices = mesh.group(worker, Axis::model);
     for (int copy = 1; copy < map.copies; ++copy) {
-      swap = std::max(swap, send_seconds(machine, devices[map.device[part]],
-                                         devices[map.device[copy * map.parts() + part]], bytes));
+      swap = std::max(swap,
+                      send_seconds(machine, devices[map.device[part]],
+                                   devices[map.device[copy * map.parts() + part]], bucket.bytes));
     }
   }
   MeshGroup const same = mesh.group(0, Axis::data);  // the others have its shape
-  double const sum =
-      same.count > 1 ? all_reduce_seconds(machine, {same.count, same.stride}, bytes) : 0;
+  double const sum = same.count > 1 ? gradient_seconds(machine, {same.count, same.stride},
+                                                       bucket.bytes, bucket.row_bytes)
+                                    : 0;
   return swap * (map.copies - 1) + sum;
 }
 
@@ -102,7 +104,8 @@ void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView co
     double const late = late_rows_end(step, map, reduces_early, part);
     for (GradientBucket const& bucket : stages[at].gradients) {
       all.push_back({part, std::max(late, whole[at] - bucket.before_end),
-                     reduction_seconds(machine, map, step.mesh, part, bucket.bytes), bucket.bytes});
+                     reduction_seconds(machine, map, step.mesh, part, bucket),
+                     bucket.bytes + bucket.row_bytes});
     }
   }
   std::stable_sort(all.begin(), all.end(),

@@ -50,7 +50,7 @@ void check_costs(SimulatedCosts const& costs, StageMapView const& map) {
     all = all && good(s.forward) && good(s.input_gradient) && good(s.weight_gradient) &&
           is_finite(s.backward) && good(s.kept_bytes) && good(s.working_bytes);
     for (GradientBucket const& bucket : s.gradients) {
-      all = all && good(bucket.bytes) && good(bucket.before_end);
+      all = all && good(bucket.bytes) && good(bucket.before_end) && good(bucket.row_bytes);
     }
   }
   expects(all,

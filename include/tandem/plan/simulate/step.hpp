@@ -22,6 +22,7 @@ namespace tandem {
 struct GradientBucket {
   double bytes = 0;
   double before_end = 0;  ///< whole so many seconds before the stage's last backward pass ends
+  double row_bytes = 0;   ///< beside them: of GradientRows, a worker's
 };
 
 /// What a stage takes and keeps of one microbatch, and what gradients it has.

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// refusal_of: which workers the compiler would refuse to a network, so that none is recommended.
+
+#include <string>
+
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/plan/search/worker.hpp>
+
+namespace tandem::detail {
+
+/// Whether some trained parameter's gradients are GradientRows.
+template <class = void>  // compiled where it is called, not by every include
+bool has_row_gradients(GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    if (network.parameter[p].parameter.touched.sparse() && !network.parameter[p].frozen) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Why Program has a sentence for @p worker where it trains @p network; else empty.
+template <class = void>
+std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
+  bool const late = worker.asynchrony().on();
+  if (late || worker.keeps_two_copies()) {
+    if (has_row_gradients(network)) {
+      return late ? "RowGradient is not for stages that update at different times"
+                  : "RowGradient is not for devices that have parts of two copies";
+    }
+    for (int n = 0; late && n < network.nodes; ++n) {
+      if (network.node[n].carried.any()) {
+        return "Stateful is not for stages that update at different times";
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem::detail
