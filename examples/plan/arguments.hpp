@@ -13,6 +13,7 @@
 
 #include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
 #include "../command_line.hpp"
@@ -54,6 +55,9 @@ struct PlanArguments {
   double latency_us = -1;  // not given
   double memory = -1;      // bytes
   double seconds = 10;
+  double mtbf_hours = 0;  // not given: no device fails
+  double checkpoint_seconds = 0;
+  double restart_seconds = 0;
 
   /// How many descriptions of a graph are given.
   [[nodiscard]] int graphs() const { return !graph.empty() + !net.empty() + !profile.empty(); }
@@ -143,6 +147,16 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
       "of an epoch (default that of ImageNet, or of CIFAR-10 for its networks; networks of text "
       "have none)")
       ->transform(number(1.0, 1e15));
+  add("--mtbf-hours", "H", a.mtbf_hours,
+      "mean time between failures of one device, its share of host and links included: C is then "
+      "with what failures undo, and the best time between checkpoints is said")
+      ->transform(number(1e-3, 1e9));
+  add("--checkpoint-seconds", "X", a.checkpoint_seconds,
+      "with --mtbf-hours: for which a checkpoint stops training (default 0)")
+      ->transform(number(0.0, 1e6));
+  add("--restart-seconds", "X", a.restart_seconds,
+      "with --mtbf-hours: from a failure until training goes on (default 0)")
+      ->transform(number(0.0, 1e6));
   app.add_flag("--late-gradients", a.late_gradients,
                "recommend asynchronous pipelines, too: their epochs are not known, those of "
                "synchronous training are taken");
@@ -262,6 +276,11 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   if (a.mode == searching && reads_text && a.samples == 0) {
     throw std::runtime_error{"--net " + a.net +
                              " needs --samples N, the sequences of an epoch of your text"};
+  }
+  for (char const* const flag : {"--checkpoint-seconds", "--restart-seconds"}) {
+    if (app.count(flag) > 0 && a.mtbf_hours == 0) {
+      throw std::runtime_error{flag + std::string{" needs --mtbf-hours, without which none fails"}};
+    }
   }
   if (!a.all_reduces.empty() && a.machine.empty()) {
     throw std::runtime_error{"--all-reduces needs --machine, whose links are fitted to them"};

@@ -197,7 +197,10 @@ inline tandem::SearchTask search_task(PlanArguments const& a) {
           .memory = a.memory < 0 ? 0 : a.memory,
           .late_gradients = a.late_gradients,
           .network = network,
-          .precision = a.precision};
+          .precision = a.precision,
+          .failures = {.device = 3600 * a.mtbf_hours,
+                       .checkpoint = a.checkpoint_seconds,
+                       .restart = a.restart_seconds}};
 }
 
 /// Where costs, links, epochs and memory came from.

@@ -17,6 +17,7 @@
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/epochs/convergence_time.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/calibrate.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/json.hpp>

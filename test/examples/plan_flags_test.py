@@ -86,6 +86,8 @@ class Flags(plan_cases.PlanTest):
                 (("--place", "--devices", 2, "--net", "gpt", "--heads", 5, "--machine", "dgx-a100"), "768 of 5"),
                 (("--net", "gpt2", "--machine", "dgx-a100", "--devices", 2), "needs --samples N"),
                 (("--net", "big_lstm", "--machine", "dgx-a100", "--devices", 2), "needs --samples N"),
+                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--restart-seconds", 9), "needs --mtbf-hours"),
+                (("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, "--mtbf-hours", 0), "from 0.001 to"),
                 (("--place", "--devices", 2, "--graph", graph), "--link-gbps"),
                 (("--place", "--devices", 2, "--net", "vgg16", "--machine", "dgx-a100", "--precision", "x"), "tf32"),
                 (("--place", "--devices", 2, "--net", "vgg16", "--machine", self.folder / "no.json"), "no.json"),

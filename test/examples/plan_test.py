@@ -112,6 +112,17 @@ class Plan(plan_cases.PlanTest):
         self.assertEqual(times, sorted(times))
         self.assertIn("--late-gradients goes with a search, not with --partition", self.sentence("--late-gradients", "--partition", "1,2", "--parts", 1))
 
+    def test_failures(self):
+        words = ("--net", "vgg16", "--devices", 1024)
+        safe = self.searched(*words, "--machine", "dgx-a100")["results"][0]
+        failing = self.searched(*words, "--machine", "dgx-a100", "--mtbf-hours", 50000, "--checkpoint-seconds", 60,
+                                "--restart-seconds", 600)["results"][0]
+        share = failing["failures"]["goodput"]
+        self.assertNotIn("failures", safe)
+        self.assertAlmostEqual(failing["failures"]["seconds_between"], 50000 * 3600 / 1024)
+        self.assertTrue(0.95 < share < 0.99, share)
+        self.assertAlmostEqual(failing["plans"][0]["C"] * share / safe["plans"][0]["C"], 1, 6)
+
     def test_a_placement_is_a_type(self):
         words = ("--place", "--net", "inception_v3", "--machine", "dgx-1-v100", "--devices", 2, "--seconds", 1)
         text = self.output(*words)

@@ -19,9 +19,12 @@ struct ConvergenceTime {
   double step = 0;             ///< T, seconds
   double steps_per_epoch = 0;  ///< S: samples of an epoch / global batch
   double epochs = 0;           ///< E
+  double goodput = 1;          ///< share of the time that trains; 1 where no device fails
 
-  /// C.
-  [[nodiscard]] constexpr double seconds() const { return step * steps_per_epoch * epochs; }
+  /// C, longer by the time in which failures undo or stop training.
+  [[nodiscard]] constexpr double seconds() const {
+    return step * steps_per_epoch * epochs / goodput;
+  }
 };
 
 /// Equation 3: SE_N = T_1 / T_N, what is left of one worker's step rate when N must agree; 1 where

@@ -14,6 +14,7 @@
 
 #include <tandem/plan/epochs/convergence_time.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/gradient_buckets.hpp>
@@ -117,7 +118,11 @@ template <class = void>
   double const batch = static_cast<double>(plan.workers) * task.batch_per_worker;
   plan.time = {.step = one.step.seconds + plan.reduction,
                .steps_per_epoch = std::max(1.0, task.samples / batch),
-               .epochs = epochs.epochs(batch)};
+               .epochs = epochs.epochs(batch),
+               .goodput = task.failures.known() ? goodput(task.failures, devices) : 1};
+  if (plan.time.goodput < 0.01) {
+    plan.problem = "devices fail so often that less than 1 % of the time trains";
+  }
   plan.extrapolated = epochs.extrapolates(batch);
   return plan;
 }

@@ -16,6 +16,7 @@
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
+#include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_memory.hpp>
@@ -38,6 +39,7 @@ struct SearchTask {
   std::optional<GraphView> network{};  ///< whose tensors are counted as fits<> does; if it is not
                                        ///< known, weights and outputs of the costs are
   MathPrecision precision = MathPrecision::fp32;  ///< of those tensors
+  Failures failures{};                            ///< of devices; not known: none fails
 };
 
 namespace detail {
