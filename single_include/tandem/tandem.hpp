@@ -2003,6 +2003,119 @@ using ClockCheck = std::chrono::time_point<std::chrono::steady_clock, std::chron
 
 }  // namespace tandem::detail
 
+// ---- tandem/core/stall.hpp
+
+/// @file
+/// Stall: a rank or a dataset that does not return; OnStall: what to do then; and the waiting of
+/// the program's thread that finds it.
+///
+/// A thread cannot be stopped from outside. So the process ends, unless the hook says otherwise:
+/// this is the only place of the library that ends it.
+
+namespace tandem {
+
+/// Something that has made no progress for longer than the time-out.
+struct Stall {
+  char const* message = "";          ///< one sentence: who, where, since when
+  int rank = -1;                     ///< -1: the dataset
+  std::chrono::milliseconds idle{};  ///< time without progress
+};
+
+enum class AfterStall {
+  end,   ///< the process ends: with stall_exit_status, after another's failure with 70
+  wait,  ///< once more as long
+};
+
+/// A hook for the moment when a rank or a dataset does not return, on the thread that waits for it,
+/// which holds no lock. It may save what is the program's own, tell somebody, std::abort() for a
+/// core file with the stack of the thread that stalls, or make that thread go on and say `wait`;
+/// the Trainer is not to be used, and nothing thrown. The message stands on standard error already.
+struct OnStall {
+  AfterStall (*call)(void* context, Stall const& stall) = nullptr;  ///< null: the process ends
+  void* context = nullptr;
+};
+
+/// EX_TEMPFAIL of sysexits.h: to be tried again.
+inline constexpr int stall_exit_status = 75;
+
+/// EX_SOFTWARE of sysexits.h: another process has failed, and says why.
+inline constexpr int peer_failed_exit_status = 70;
+
+/// How long the program's thread waits for others of its process.
+struct StallLimit {
+  /// Without progress; 0: for ever.
+  std::chrono::milliseconds timeout = std::chrono::seconds{600};
+  OnStall on_stall{};
+
+  /// Whoever waits for others gives up at the time-out, and may be awaited until it has said so.
+  static constexpr std::chrono::milliseconds grace{2000};
+
+  [[nodiscard]] bool never() const { return timeout.count() == 0; }
+  [[nodiscard]] bool passed(std::chrono::steady_clock::duration without_progress) const {
+    return !never() && without_progress >= timeout + grace;
+  }
+  /// Between two looks.
+  [[nodiscard]] std::chrono::milliseconds pause() const {
+    auto const eighth = (timeout + grace) / 8;
+    return eighth < std::chrono::seconds{1} ? eighth : std::chrono::seconds{1};
+  }
+};
+
+namespace detail {
+
+/// Whether the process itself has stood still, in a debugger or stopped by a signal, so that nobody
+/// could make progress since the last look.
+[[nodiscard]] inline bool stood_still(StallLimit const& limit,
+                                      std::chrono::steady_clock::duration since_last_look) {
+  return since_last_look > 4 * limit.pause();
+}
+
+/// Not by a FILE, whose lock the thread that stalls may have.
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD void write_to_stderr(char const* text) noexcept {
+  std::size_t left = std::strlen(text);
+  while (left > 0) {
+    ::ssize_t const wrote = ::write(2, text, left);
+    if (wrote <= 0) {
+      return;
+    }
+    text += wrote;
+    left -= static_cast<std::size_t>(wrote);
+  }
+}
+
+/// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
+template <class = void>
+TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall,
+                              int status = stall_exit_status) noexcept {
+  write_to_stderr("tandem: ");
+  write_to_stderr(stall.message);
+  write_to_stderr("\n");
+  if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
+    std::_Exit(status);
+  }
+}
+
+/// Waits for @p changed until done(), which @p lock guards, and calls look() without the lock every
+/// now and then.
+template <class Done, class Look>
+void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                  StallLimit const& limit, Done const& done, Look&& look) {
+  if (limit.never()) {
+    changed.wait(lock, done);
+    return;
+  }
+  while (!changed.wait_for(lock, limit.pause(), done)) {
+    lock.unlock();
+    look();
+    lock.lock();
+  }
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// How a transport's ranks wait for each other, what its messages say, and where its ranks live.
@@ -2022,6 +2135,10 @@ struct TransportOptions {
   /// Groups of some of the ranks, beside that of all; agrees on all processes. What one rank fails
   /// in or waits for too long ends the waiting of all, in whichever group.
   std::vector<RankSet> groups{};
+
+  /// What to do where ranks do not return 3 s after another process has failed; the default ends
+  /// the process. Of transports between processes.
+  OnStall on_stall{};
 };
 
 }  // namespace tandem
@@ -2663,6 +2780,9 @@ class WaitChain {
     return text_;
   }
 
+  /// The first rank that the sentence is about; -1 where there is none.
+  [[nodiscard]] int to_blame() const { return to_blame_; }
+
  private:
   template <class = void>
   TANDEM_COLD void follow(WaitingRank const& wait) {
@@ -2691,6 +2811,7 @@ class WaitChain {
     if (text_.empty() && path_.size() > 1) {
       between_ = path_;
     }
+    to_blame_ = text_.empty() ? missing.rank : to_blame_;
     text_ += text_.empty() ? "" : "; ";
     text_ += wait.prefix == prefix_ ? "" : wait.prefix;
     text_ += missing.sentence;
@@ -2703,6 +2824,7 @@ class WaitChain {
   std::vector<int> between_;  // from the first rank to the one that waits for the first to blame
   std::string prefix_;
   std::string text_;
+  int to_blame_ = -1;
 };
 
 }  // namespace tandem::detail
@@ -2744,7 +2866,7 @@ class Awaited : public AwaitedBase {
 };
 
 /// The failure of all groups that share it. The first one counts, later ones change nothing.
-/// Where a group's lock and this one's are both taken, the group's is taken first.
+/// Where a group's lock and that of its message are both taken, the group's is taken first.
 class SharedFailure {
  public:
   enum class Kind { none, aborted, timed_out };
@@ -2765,10 +2887,27 @@ class SharedFailure {
   /// Makes every rank that waits look again. @pre the caller has no group's lock
   inline void wake() const;
 
-  /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
+  /// All waits of the ranks of this process, and which of them is @p first.
   /// @pre the caller has no group's lock
+  /// @throws std::bad_alloc
   template <class = void>  // compiled where it is called, not by every include
-  std::string blame(AwaitedBase const& first) const noexcept;
+  std::vector<WaitingRank> waits(AwaitedBase const* first = nullptr,
+                                 std::size_t* place = nullptr) const;
+
+  /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
+  /// @param rank  the one that has waited, set
+  /// @pre the caller has no group's lock
+  template <class = void>
+  std::string blame(AwaitedBase const& first, int& rank) const noexcept;
+
+  /// How time-outs are told: by set() and wake(), or by what is called here, which returns when all
+  /// that wait have heard of them. To be set before ranks wait.
+  struct Escalation {
+    void (*call)(void* context, int rank, std::string const& text) = nullptr;
+    void* context = nullptr;
+  };
+  void escalate_by(Escalation escalation) noexcept { escalation_ = escalation; }
+  [[nodiscard]] Escalation const& escalation() const noexcept { return escalation_; }
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
@@ -2786,12 +2925,19 @@ class SharedFailure {
     failed_.store(false, std::memory_order_release);
   }
 
-  /// Groups come and go while no rank is at work.
-  void add(GroupWait& group) { groups_.push_back(&group); }
+  /// Groups come and go while no rank is at work, but another process may fail meanwhile.
+  void add(GroupWait& group) {
+    std::lock_guard const lock{groups_mutex_};
+    groups_.push_back(&group);
+  }
   void remove(GroupWait& group) noexcept {
+    std::lock_guard const lock{groups_mutex_};
     groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
   }
-  [[nodiscard]] bool shared() const noexcept { return groups_.size() > 1; }
+  [[nodiscard]] bool shared() const noexcept {
+    std::lock_guard const lock{groups_mutex_};
+    return groups_.size() > 1;
+  }
 
  private:
   [[nodiscard]] std::string text() const {
@@ -2802,7 +2948,9 @@ class SharedFailure {
   std::atomic<bool> failed_{false};
   Kind kind_ = Kind::none;
   std::string message_;
-  std::vector<GroupWait*> groups_;
+  Escalation escalation_;
+  mutable std::mutex groups_mutex_;  // taken before a group's lock, where both are
+  std::vector<GroupWait*> groups_;   // by groups_mutex_
 };
 
 /// How the ranks of one group wait: until it is so, a failure, or time is up.
@@ -2880,14 +3028,22 @@ class GroupWait {
     }
     if (!woken) {
       lock.unlock();
-      std::string text = failure_->blame(awaited);
+      int rank = -1;
+      std::string text = failure_->blame(awaited, rank);
       lock.lock();
       if (done()) {
         return;
       }
-      failure_->set(SharedFailure::Kind::timed_out, std::move(text));
+      auto const& escalation = failure_->escalation();
+      if (escalation.call == nullptr) {
+        failure_->set(SharedFailure::Kind::timed_out, std::move(text));
+      }
       lock.unlock();  // nobody comes any more: who enters from now on sees the failure
-      failure_->wake();
+      if (escalation.call == nullptr) {
+        failure_->wake();
+      } else {
+        escalation.call(escalation.context, rank, text);
+      }
       lock.lock();
     }
     failure_->raise(false);
@@ -2936,6 +3092,7 @@ class GroupWait {
 };
 
 void SharedFailure::wake() const {
+  std::lock_guard const all{groups_mutex_};
   for (GroupWait* const group : groups_) {
     { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
     group->notify();
@@ -2943,18 +3100,29 @@ void SharedFailure::wake() const {
 }
 
 template <class>
-TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
+TANDEM_COLD std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
+                                                          std::size_t* place) const {
+  std::vector<WaitingRank> waits;
+  std::lock_guard const all{groups_mutex_};
+  for (GroupWait* const group : groups_) {
+    auto const lock = group->lock();
+    group->each([&](AwaitedBase const& awaited) {
+      if (&awaited == first) {
+        *place = waits.size();
+      }
+      awaited.describe(waits.emplace_back());
+    });
+  }
+  return waits;
+}
+
+template <class>
+TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first, int& rank) const noexcept {
   try {
-    std::vector<WaitingRank> waits;
     std::size_t own = 0;
-    for (GroupWait* const group : groups_) {
-      auto const lock = group->lock();
-      group->each([&](AwaitedBase const& awaited) {
-        own = &awaited == &first ? waits.size() : own;
-        awaited.describe(waits.emplace_back());
-      });
-    }
-    return WaitChain{waits}.sentence_for(waits[own]);
+    std::vector<WaitingRank> const all = waits(&first, &own);
+    rank = all[own].rank;
+    return WaitChain{all}.sentence_for(all[own]);
   } catch (std::exception const&) {
     return {};
   }
@@ -4832,115 +5000,6 @@ class EpochOrder {
 /// @file
 /// LoaderOptions: which samples a Loader reads, in which order, and by how many threads;
 /// BatchParts: what of a batch one of several processes reads.
-
-// ---- tandem/core/stall.hpp
-
-/// @file
-/// Stall: a rank or a dataset that does not return; OnStall: what to do then; and the waiting of
-/// the program's thread that finds it.
-///
-/// A thread cannot be stopped from outside. So the process ends, unless the hook says otherwise:
-/// this is the only place of the library that ends it.
-
-namespace tandem {
-
-/// Something that has made no progress for longer than the time-out.
-struct Stall {
-  char const* message = "";          ///< one sentence: who, where, since when
-  int rank = -1;                     ///< -1: the dataset
-  std::chrono::milliseconds idle{};  ///< time without progress
-};
-
-enum class AfterStall {
-  end,   ///< the process ends with stall_exit_status
-  wait,  ///< once more as long
-};
-
-/// A hook for the moment when a rank or a dataset does not return, on the thread that waits for it,
-/// which holds no lock. It may save what is the program's own, tell somebody, std::abort() for a
-/// core file with the stack of the thread that stalls, or make that thread go on and say `wait`;
-/// the Trainer is not to be used, and nothing thrown. The message stands on standard error already.
-struct OnStall {
-  AfterStall (*call)(void* context, Stall const& stall) = nullptr;  ///< null: the process ends
-  void* context = nullptr;
-};
-
-/// EX_TEMPFAIL of sysexits.h: to be tried again.
-inline constexpr int stall_exit_status = 75;
-
-/// How long the program's thread waits for others of its process.
-struct StallLimit {
-  /// Without progress; 0: for ever.
-  std::chrono::milliseconds timeout = std::chrono::seconds{600};
-  OnStall on_stall{};
-
-  /// Whoever waits for others gives up at the time-out, and may be awaited until it has said so.
-  static constexpr std::chrono::milliseconds grace{2000};
-
-  [[nodiscard]] bool never() const { return timeout.count() == 0; }
-  [[nodiscard]] bool passed(std::chrono::steady_clock::duration without_progress) const {
-    return !never() && without_progress >= timeout + grace;
-  }
-  /// Between two looks.
-  [[nodiscard]] std::chrono::milliseconds pause() const {
-    auto const eighth = (timeout + grace) / 8;
-    return eighth < std::chrono::seconds{1} ? eighth : std::chrono::seconds{1};
-  }
-};
-
-namespace detail {
-
-/// Whether the process itself has stood still, in a debugger or stopped by a signal, so that nobody
-/// could make progress since the last look.
-[[nodiscard]] inline bool stood_still(StallLimit const& limit,
-                                      std::chrono::steady_clock::duration since_last_look) {
-  return since_last_look > 4 * limit.pause();
-}
-
-/// Not by a FILE, whose lock the thread that stalls may have.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void write_to_stderr(char const* text) noexcept {
-  std::size_t left = std::strlen(text);
-  while (left > 0) {
-    ::ssize_t const wrote = ::write(2, text, left);
-    if (wrote <= 0) {
-      return;
-    }
-    text += wrote;
-    left -= static_cast<std::size_t>(wrote);
-  }
-}
-
-/// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
-template <class = void>
-TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall) noexcept {
-  write_to_stderr("tandem: ");
-  write_to_stderr(stall.message);
-  write_to_stderr("\n");
-  if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
-    std::_Exit(stall_exit_status);
-  }
-}
-
-/// Waits for @p changed until done(), which @p lock guards, and calls look() without the lock every
-/// now and then.
-template <class Done, class Look>
-void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
-                  StallLimit const& limit, Done const& done, Look&& look) {
-  if (limit.never()) {
-    changed.wait(lock, done);
-    return;
-  }
-  while (!changed.wait_for(lock, limit.pause(), done)) {
-    lock.unlock();
-    look();
-    lock.lock();
-  }
-}
-
-}  // namespace detail
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -50607,6 +50666,9 @@ namespace tandem {
 ///           now or later. By any thread.
 /// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
 ///           more when the device has come: throws if the wait is in vain. By the rank's thread.
+/// at_step(step), enter(), leave(): where it has them, that the ranks here begin a step, counted
+///           from 1, and from when to when they have work at all; in pairs, by one thread. Where
+///           ranks with work do not return after another process has failed it ends this one.
 /// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
 ///           which are doubles; what else a strategy asks of it is in
 ///           engine/links/concepts.hpp.
@@ -51694,7 +51756,8 @@ class ProgressWords {
 
 /// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
 template <class Program>
-TransportOptions described(TransportOptions options) {
+TransportOptions described(TransportOptions options, OnStall const& on_stall = {}) {
+  options.on_stall = on_stall;
   options.timeout = transport_timeout(options.timeout);
   options.groups = RankGroups<Program>::list();
   options.describe_progress = [](int /*rank*/, std::uint64_t action) {
@@ -52137,7 +52200,7 @@ class WorkerGroup {
                           OnStall on_stall = {})
       : limit_{transport.timeout, on_stall},
         batching_{batching_with<Program>(options.microbatches)},
-        transport_{described<Program>(std::move(transport))},
+        transport_{described<Program>(std::move(transport), on_stall)},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
         elsewhere_{options, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
@@ -52148,6 +52211,7 @@ class WorkerGroup {
             "an asynchronous pipeline has all devices of a replica in one process, which says when "
             "a step is done: start fewer processes, so that the ranks of each are a multiple of "
             "the devices of the model, or take a synchronous schedule");
+    AtWork const at_work{transport_};
     threads_.run(
         [&](int local) {
           RankOptions own = options;
@@ -52180,8 +52244,12 @@ class WorkerGroup {
   /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
   /// @param traced  walked, and stamped: not in a pipeline that stays filled
   void queue(StepState const& state, Batch const& batch, bool traced = false) {
+    if constexpr (requires { transport_.at_step(state.step); }) {
+      transport_.at_step(state.step + 1);
+    }
     if constexpr (streams) {
       check_can(WorkKind::steps);
+      AtWork const at_work{transport_};
       if (!stream_.push(threads_, state, batch)) {
         drain();
       }
@@ -52196,6 +52264,7 @@ class WorkerGroup {
   StepResult collect() {
     if constexpr (streams) {
       StepResult result;
+      AtWork const at_work{transport_};
       if (!stream_.collect(threads_, result)) {
         drain();
         check_can(WorkKind::steps);
@@ -52319,6 +52388,26 @@ class WorkerGroup {
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
  private:
+  /// Tells a transport that asks for it that the ranks have work.
+  class [[nodiscard]] AtWork {
+   public:
+    explicit AtWork(TransportType& transport) : transport_{transport} {
+      if constexpr (requires { transport.enter(); }) {
+        transport_.enter();
+      }
+    }
+    AtWork(AtWork const&) = delete;
+    AtWork& operator=(AtWork const&) = delete;
+    ~AtWork() {
+      if constexpr (requires { transport_.leave(); }) {
+        transport_.leave();
+      }
+    }
+
+   private:
+    [[maybe_unused]] TransportType& transport_;
+  };
+
   template <class Chosen, class F>
   auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
     drain();
@@ -52349,6 +52438,7 @@ class WorkerGroup {
   // Nothing more is done after an error, but what its kind leaves.
   template <class F>
   void guarded(F const& f, WorkKind kind) {
+    AtWork const at_work{transport_};
     GroupState const before = std::exchange(state_, GroupState::torn);
     try {
       f();

@@ -35,6 +35,9 @@ namespace tandem {
 ///           now or later. By any thread.
 /// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
 ///           more when the device has come: throws if the wait is in vain. By the rank's thread.
+/// at_step(step), enter(), leave(): where it has them, that the ranks here begin a step, counted
+///           from 1, and from when to when they have work at all; in pairs, by one thread. Where
+///           ranks with work do not return after another process has failed it ends this one.
 /// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
 ///           which are doubles; what else a strategy asks of it is in
 ///           engine/links/concepts.hpp.

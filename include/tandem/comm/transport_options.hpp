@@ -11,6 +11,7 @@
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/stall.hpp>
 
 namespace tandem {
 
@@ -31,6 +32,10 @@ struct TransportOptions {
   /// Groups of some of the ranks, beside that of all; agrees on all processes. What one rank fails
   /// in or waits for too long ends the waiting of all, in whichever group.
   std::vector<RankSet> groups{};
+
+  /// What to do where ranks do not return 3 s after another process has failed; the default ends
+  /// the process. Of transports between processes.
+  OnStall on_stall{};
 };
 
 }  // namespace tandem

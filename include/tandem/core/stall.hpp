@@ -28,7 +28,7 @@ struct Stall {
 };
 
 enum class AfterStall {
-  end,   ///< the process ends with stall_exit_status
+  end,   ///< the process ends: with stall_exit_status, after another's failure with 70
   wait,  ///< once more as long
 };
 
@@ -43,6 +43,9 @@ struct OnStall {
 
 /// EX_TEMPFAIL of sysexits.h: to be tried again.
 inline constexpr int stall_exit_status = 75;
+
+/// EX_SOFTWARE of sysexits.h: another process has failed, and says why.
+inline constexpr int peer_failed_exit_status = 70;
 
 /// How long the program's thread waits for others of its process.
 struct StallLimit {
@@ -89,12 +92,13 @@ TANDEM_COLD void write_to_stderr(char const* text) noexcept {
 
 /// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
 template <class = void>
-TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall) noexcept {
+TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall,
+                              int status = stall_exit_status) noexcept {
   write_to_stderr("tandem: ");
   write_to_stderr(stall.message);
   write_to_stderr("\n");
   if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
-    std::_Exit(stall_exit_status);
+    std::_Exit(status);
   }
 }
 

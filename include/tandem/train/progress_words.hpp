@@ -13,6 +13,7 @@
 
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/train/ranks/watch.hpp>
@@ -69,7 +70,8 @@ class ProgressWords {
 
 /// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
 template <class Program>
-TransportOptions described(TransportOptions options) {
+TransportOptions described(TransportOptions options, OnStall const& on_stall = {}) {
+  options.on_stall = on_stall;
   options.timeout = transport_timeout(options.timeout);
   options.groups = RankGroups<Program>::list();
   options.describe_progress = [](int /*rank*/, std::uint64_t action) {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,8 +14,11 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
+#include <tandem/comm/lifeline/guard.hpp>
 #include <tandem/comm/lifeline/lifeline.hpp>
 
 #include "rendezvous_processes.hpp"
@@ -92,8 +96,10 @@ class Processes {
       options.few = 1;
       options.width = width;
     }
-    Lifeline line{world, [&](LifelineVerdict const& verdict) { heard.set_value(verdict.reason()); },
-                  options};
+    Lifeline line{
+        world,
+        {.on_verdict = [&](LifelineVerdict const& verdict) { heard.set_value(verdict.reason()); }},
+        options};
     char const byte = 0;
     [[maybe_unused]] auto const told = ::write(tell, &byte, 1);
     switch (part) {
@@ -167,7 +173,7 @@ TEST_CASE("a process that is stopped is noticed by its silence") {
   processes.send(1, SIGSTOP);
   std::string const text = processes.result(0);
   CHECK(processes.result(2) == text);
-  CHECK(text == on_machine("process 1 on ", " has not been heard of for 3 s"));
+  CHECK(text == on_machine("process 1 on ", " is silent: stopped, frozen or cut off"));
   processes.send(1, SIGCONT);
   CHECK(processes.result(1) == text);
 }
@@ -183,6 +189,150 @@ TEST_CASE(
   CHECK(leaves.result(1) == "left");
   CHECK(leaves.result(2) == on_machine("on ", ", process 2: no \\x1B[31mmemory"));
   CHECK(leaves.result(3) == "left");
+}
+
+/// A rank a process: who waits for whom, and the one that has waited too long.
+struct Waits {
+  std::vector<int> of;  ///< by process; -1: for nobody
+  std::size_t reports;
+};
+
+/// What each process says in the end.
+std::vector<std::string> after_a_time_out(Waits const& chain, int width, int stopped = -1) {
+  std::string const address = "127.0.0.1:" + std::to_string(test::free_port());
+  std::vector<std::unique_ptr<test::Child>> children;
+  for (std::size_t p = 0; p < chain.of.size(); ++p) {
+    children.push_back(std::make_unique<test::Child>([&chain, width, stopped, p, address] {
+      std::promise<std::string> heard;
+      int const rank = static_cast<int>(p);
+      int const other = chain.of[p];
+      std::string const late = "rank " + std::to_string(other) + " is late";
+      std::vector<detail::WaitingRank> own;
+      if (other >= 0) {
+        own.push_back({.rank = rank, .missing = {{other, late}}});
+      }
+      Lifeline line{test::world_of(static_cast<int>(chain.of.size()), rank, address),
+                    {.on_verdict =
+                         [&](LifelineVerdict const& verdict) {
+                           heard.set_value(verdict.reason() + (verdict.timed_out ? "" : "!"));
+                         },
+                     .board = [rank] { return "in step " + std::to_string(rank); },
+                     .waits = [&own] { return own; }},
+                    {.timeout = 20s,
+                     .beat = 50ms,
+                     .silence = 20s,
+                     .few = width > 0 ? 1 : 512,
+                     .width = width > 0 ? width : 64}};
+      if (rank == stopped) {
+        std::this_thread::sleep_for(100ms);
+        ::raise(SIGSTOP);
+      }
+      if (p == chain.reports) {
+        std::this_thread::sleep_for(500ms);  // what others were at is known by then
+        line.report_time_out(rank, late);
+      }
+      auto future = heard.get_future();
+      return future.wait_for(20s) == std::future_status::ready ? future.get() : "nothing";
+    }));
+  }
+  std::vector<std::string> said;
+  for (std::size_t p = 0; p < chain.of.size(); ++p) {
+    if (static_cast<int>(p) != stopped) {
+      said.push_back(children[p]->result());
+    }
+  }
+  if (stopped >= 0) {
+    children[static_cast<std::size_t>(stopped)]->send(SIGKILL);
+  }
+  return said;
+}
+
+TEST_CASE("a time-out names the end of the chain, in whichever process it is") {
+  for (int const width : {0, 2}) {
+    for (std::size_t const reports : {1U, 4U, 6U}) {
+      CAPTURE(width);
+      CAPTURE(reports);
+      // 1, 4 and 6 wait for 5, directly or not, which waits for nobody
+      auto const said = after_a_time_out({{1, 4, -1, 5, 6, -1, 5}, reports}, width);
+      std::string const last = "rank 5 is late";
+      for (std::string const& text : said) {
+        CHECK(text == said[0]);
+        CHECK(text.rfind(last, 0) == 0);
+        CHECK(text.find("; it was last seen in step 5") != std::string::npos);
+        CHECK(text.find("silent") == std::string::npos);
+        CHECK((text.find("rank 6 waits for it") != std::string::npos) == (reports != 6));
+      }
+    }
+  }
+}
+
+TEST_CASE("who is silent is the end of a chain, and was last seen where it last said") {
+  for (int const width : {0, 2}) {
+    CAPTURE(width);
+    auto const said = after_a_time_out({{4, 4, -1, -1, 3}, 1}, width, 3);
+    REQUIRE(said.size() == 4);
+    for (std::string const& text : said) {
+      CHECK(text == said[0]);
+      CHECK(text ==
+            "rank 3 is late; rank 4 waits for it, rank 1 for rank 4; process 3 is silent: stopped, "
+            "frozen or cut off; it was last seen in step 3");
+    }
+  }
+}
+
+/// What a guard aborts; never asked for what it waits for.
+struct Ranks {
+  void abort(int /*rank*/, std::string_view reason) { aborted.set_value(std::string{reason}); }
+  std::promise<std::string> aborted;
+};
+
+TEST_CASE("a process whose ranks do not return after another's failure ends, and says why") {
+  for (bool const at_work : {true, false}) {
+    CAPTURE(at_work);
+    std::string const address = "127.0.0.1:" + std::to_string(test::free_port());
+    test::Child fails{[&] {
+      LifelineGuard<Ranks> line{test::world_of(2, 0, address), 2, 20s};
+      Ranks ranks;
+      line.guard(ranks, [](int rank) { return rank == 1 ? "at 0F3" : "at no action"; });
+      line.at_step(7);
+      line.report(1, "the fuse has blown");
+      auto future = ranks.aborted.get_future();
+      return future.wait_for(20s) == std::future_status::ready ? future.get() : "nothing";
+    }};
+    std::array<int, 2> errors{};
+    REQUIRE(::pipe(errors.data()) == 0);
+    ::pid_t const stays = ::fork();
+    REQUIRE(stays >= 0);
+    if (stays == 0) {
+      ::dup2(errors[1], 2);
+      LifelineGuard<Ranks> line{test::world_of(2, 1, address), 2, 20s};
+      Ranks ranks;
+      line.guard(ranks);
+      if (at_work) {
+        line.enter();
+      }
+      ranks.aborted.get_future().wait();
+      std::this_thread::sleep_for(at_work ? 20s : 4s);
+      ::_exit(5);
+    }
+    ::close(errors[1]);
+    std::string text;
+    std::array<char, 512> buffer{};
+    for (::ssize_t got = 1; got > 0;) {
+      got = ::read(errors[0], buffer.data(), buffer.size());
+      text.append(buffer.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    }
+    ::close(errors[0]);
+    int status = 0;
+    REQUIRE(::waitpid(stays, &status, 0) == stays);
+    CHECK(WEXITSTATUS(status) == (at_work ? 70 : 5));
+    std::string const reason = on_machine("on ", ", process 0: step 7, at 0F3: the fuse has blown");
+    CHECK(fails.result() == reason);
+    CHECK(text == (at_work ? "tandem: rank 1 failed: " + reason +
+                                 "; the ranks of this process, 2 to 3, have not returned within 3 "
+                                 "s of it, so the process ends\n"
+                           : ""));
+  }
 }
 
 TEST_CASE("each process but the first has a parent, which counts it among its children") {
@@ -234,7 +384,7 @@ TEST_CASE("frames come in pieces, and nonsense is none") {
   CHECK(detail::verdict_of(frames[0]) == verdict);
   CHECK(frames[1].what == std::string(1024, 'x'));
   detail::Frame frame;
-  for (std::size_t const at : {0U, 14U, 17U}) {  // the magic, a length, the kind
+  for (std::size_t const at : {0U, 18U, 21U}) {  // the magic, a length, the kind
     std::vector<std::byte> wrong = sent;
     wrong[at] = std::byte{0xFF};
     wrong[at + 1] = std::byte{0xFF};

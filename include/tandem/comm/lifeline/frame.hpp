@@ -9,6 +9,8 @@
 ///   the parent   welcome, and both stay; or, process 0 to a grandchild: refer
 ///   the child    ready, once all below it are connected; the parent, when all are: begin
 ///   both         beat, now and then; failed upwards, verdict downwards; goodbye
+///   the parent   asks, where somebody has waited too long; the child: waits, of each rank that
+///                does, board, of its own children; answered
 ///
 /// Whoever cannot sign, by a key that the rendezvous has given to this program's processes only, is
 /// no process of it. Machines of the other byte order are none, either.
@@ -28,15 +30,19 @@
 namespace tandem::detail {
 
 enum class FrameKind : std::uint8_t {
-  hello,    ///< a process to its parent, or to process 0 first
-  refer,    ///< process 0: your parent listens at that address
-  welcome,  ///< the parent: you are connected; my machine
-  ready,    ///< upwards: all below me are connected
-  begin,    ///< downwards: all are
-  beat,     ///< still here
-  failed,   ///< upwards: a verdict, unless there is one
-  verdict,  ///< downwards: the verdict
-  goodbye   ///< I am done, nothing is wrong
+  hello,     ///< a process to its parent, or to process 0 first
+  refer,     ///< process 0: your parent listens at that address
+  welcome,   ///< the parent: you are connected; my machine
+  ready,     ///< upwards: all below me are connected
+  begin,     ///< downwards: all are
+  beat,      ///< still here, at what the second text says
+  failed,    ///< upwards: a verdict, unless there is one
+  verdict,   ///< downwards: the verdict
+  asks,      ///< downwards: who waits for whom?
+  waits,     ///< upwards: a rank waits for another, whom the second text is about
+  board,     ///< upwards: what a process was at when it was last heard of
+  answered,  ///< upwards: these were all waits of a process, which is at what the second text says
+  goodbye    ///< I am done, nothing is wrong
 };
 
 /// What a frame begins with; two texts follow.
@@ -47,11 +53,12 @@ struct FrameHead {
   std::uint32_t magic = right_magic;
   std::int32_t process = 0;
   std::int32_t rank = -1;
+  std::int32_t other = -1;    ///< of waits: the rank that is waited for
   std::uint16_t port = 0;     ///< of a hello: where its own children find it
   std::uint16_t machine = 0;  ///< bytes of the first text
   std::uint16_t what = 0;     ///< and of the second
   FrameKind kind = FrameKind::beat;
-  std::uint8_t unused = 0;
+  std::uint8_t flag = 0;  ///< of a verdict: it timed out; of waits: the rank does nothing else
 };
 static_assert(std::has_unique_object_representations_v<FrameHead>);
 
@@ -106,7 +113,10 @@ inline Parsed take_frame(std::vector<std::byte>& bytes, Frame& frame) {
 }
 
 inline Frame frame_of(FrameKind kind, LifelineVerdict const& verdict) {
-  return {.head = {.process = verdict.process, .rank = verdict.rank, .kind = kind},
+  return {.head = {.process = verdict.process,
+                   .rank = verdict.rank,
+                   .kind = kind,
+                   .flag = static_cast<std::uint8_t>(verdict.timed_out ? 1 : 0)},
           .machine = verdict.machine,
           .what = verdict.what};
 }
@@ -115,7 +125,8 @@ inline LifelineVerdict verdict_of(Frame const& frame) {
   return {.process = frame.head.process,
           .rank = frame.head.rank,
           .machine = frame.machine,
-          .what = frame.what};
+          .what = frame.what,
+          .timed_out = frame.head.flag != 0};
 }
 
 }  // namespace tandem::detail

@@ -30,11 +30,13 @@
 
 #include <tandem/comm/lifeline/addresses.hpp>
 #include <tandem/comm/lifeline/frame.hpp>
+#include <tandem/comm/lifeline/inquiry.hpp>
 #include <tandem/comm/lifeline/peer.hpp>
 #include <tandem/comm/lifeline/tree.hpp>
 #include <tandem/comm/lifeline/verdict.hpp>
 #include <tandem/comm/patience.hpp>
 #include <tandem/comm/rendezvous/rendezvous.hpp>
+#include <tandem/comm/threads/chain.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
@@ -49,9 +51,25 @@ struct LifelineOptions {
   std::chrono::milliseconds beat = std::chrono::seconds{1};
   /// Without a sign of life until a process is given up: stopped, frozen or cut off.
   std::chrono::milliseconds silence = std::chrono::seconds{30};
+  /// Until what process 0 has been asked is answered: for a rank that has waited too long.
+  std::chrono::milliseconds answer = std::chrono::seconds{1};
+  int local_ranks = 1;  ///< of each process
   /// Children of process 0 before there is a tree, and of each process then; for tests.
   int few = detail::LifelineTree::few;
   int width = 64;
+};
+
+/// What a lifeline asks its process. Called on the lifeline's thread, also while this waits to be
+/// connected; they neither throw nor wait for others.
+struct LifelineCalls {
+  /// Once, with what went wrong first.
+  std::function<void(LifelineVerdict const&)> on_verdict;
+  /// From then on, four times a second. May be empty, and so may the next two.
+  std::function<void()> after_verdict{};
+  /// What this process is at: "in step 5, rank 2 at 0F1 (microbatch 1)"
+  std::function<std::string()> board{};
+  /// Its ranks that wait for others.
+  std::function<std::vector<detail::WaitingRank>()> waits{};
 };
 
 /// One process's end. All processes make theirs; a thread of its own serves it.
@@ -59,25 +77,23 @@ struct LifelineOptions {
 /// A process that ends without a word (killed, crashed, `exit`) is noticed by the end of its
 /// connection, in milliseconds; one that is stopped or cut off by its silence. What a rank's thread
 /// reports goes to process 0, which takes the first and tells all, so that all have one verdict;
-/// whoever is cut off from it has its own.
+/// whoever is cut off from it has its own. Before process 0 takes a time-out it asks all of them
+/// who waits for whom.
 ///
-/// Cost: 24 bytes each way a beat and connection; process 0 has at most 512 of them, in a tree 64.
+/// Cost: 24 bytes and two short texts each way a beat and connection; process 0 has at most 512
+/// of them, in a tree 64.
 class Lifeline {
  public:
-  using OnVerdict = std::function<void(LifelineVerdict const&)>;
-
   /// Returns when all processes are connected. Uses the rendezvous once.
-  /// @param on_verdict  called once, on the lifeline's thread, with what went wrong first, also
-  ///                    while this waits; must neither throw nor wait for others
   /// @throws TimeoutError  process 0, or the process between, did not answer
   /// @throws AbortedError  a process has ended meanwhile, or did not come; it is named
   /// @throws Error         the system has no more sockets or threads
-  Lifeline(World const& world, OnVerdict on_verdict, LifelineOptions const& options = {})
+  Lifeline(World const& world, LifelineCalls calls, LifelineOptions const& options = {})
       : options_{options},
         process_{world.process},
         tree_{world.processes, options.few, options.width},
         machine_{detail::machine_name()},
-        on_verdict_{std::move(on_verdict)},
+        calls_{std::move(calls)},
         exceptions_{std::uncaught_exceptions()} {
     if (::pipe2(wake_.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
       throw Error{"lifeline: the system has no more descriptors"};
@@ -110,6 +126,15 @@ class Lifeline {
   void report(int rank, std::string_view what) {
     add({.process = process_, .rank = rank, .machine = machine_, .what = shown(what)});
   }
+  /// A rank of this process has waited too long, as @p what says, and still waits: until all have
+  /// been asked who is to blame.
+  void report_time_out(int rank, std::string_view what) {
+    add({.process = process_,
+         .rank = rank,
+         .machine = machine_,
+         .what = shown(what),
+         .timed_out = true});
+  }
   /// This process as a whole.
   void report_process(std::string_view what) {
     add({.process = process_, .rank = -1, .machine = machine_, .what = shown(what)});
@@ -127,6 +152,8 @@ class Lifeline {
   using Frame = detail::Frame;
   using FrameKind = detail::FrameKind;
   using Clock = std::chrono::steady_clock;
+
+  static constexpr char const* silent = "is silent: stopped, frozen or cut off";
 
   /// What process 0 tells all at the rendezvous.
   struct Root {
@@ -265,7 +292,7 @@ class Lifeline {
     std::vector<::pollfd> entries;
     look_whether_all_are_ready();  // of no children
     for (std::optional<Clock::time_point> end;;) {
-      wait(entries, std::min(next_beat, end.value_or(next_beat)));
+      wait(entries, std::min({next_beat, end.value_or(next_beat), next_look()}));
       Clock::time_point const now = Clock::now();
       if (now - last_look > 4 * options_.beat) {  // this process itself stood still
         for (Peer& peer : peers_) {
@@ -286,6 +313,7 @@ class Lifeline {
         next_beat = now + options_.beat;
         beat(now, now - first_look);
       }
+      look(now);
       if (stops && !end) {
         end = now + std::chrono::seconds{1};
         for (Peer& peer : peers_) {
@@ -353,10 +381,84 @@ class Lifeline {
       look_whether_all_are_ready();
     } else if (frame.head.kind == FrameKind::begin && peer.role == Role::parent) {
       begin();
+    } else if (frame.head.kind == FrameKind::beat) {
+      peer.board = frame.what;
+    } else if (frame.head.kind == FrameKind::asks && peer.role == Role::parent) {
+      ask();
+      answer(peer.out);
+    } else if (is_answer(frame.head.kind) && peer.role == Role::child) {
+      hand_up(frame);
     } else if (frame.head.kind == FrameKind::goodbye) {
       peer.is_done = true;
     }
   }
+
+  static bool is_answer(FrameKind kind) {
+    return kind == FrameKind::waits || kind == FrameKind::board || kind == FrameKind::answered;
+  }
+
+  void ask() {
+    for (Peer& peer : peers_) {
+      if (peer.role == Role::child) {
+        say(peer, FrameKind::asks);
+      }
+    }
+  }
+
+  // What its children were at when they were heard of, before what they say now; then its own.
+  void answer(std::vector<std::byte>& to) {
+    for (Peer const& peer : peers_) {
+      if (peer.role == Role::child) {
+        detail::append(to, {.head = {.process = peer.process, .kind = FrameKind::board},
+                            .machine = peer.machine,
+                            .what = peer.board});
+      }
+    }
+    detail::append_waits(to, process_,
+                         calls_.waits ? calls_.waits() : std::vector<detail::WaitingRank>{},
+                         machine_, board());
+  }
+
+  void hand_up(Frame const& frame) {
+    if (inquiry_) {
+      inquiry_->take(frame);
+      return;
+    }
+    for (Peer& peer : peers_) {
+      if (peer.role == Role::parent) {
+        detail::append(peer.out, frame);
+      }
+    }
+  }
+
+  [[nodiscard]] std::string board() const { return calls_.board ? calls_.board() : std::string{}; }
+
+  [[nodiscard]] Clock::time_point next_look() const {
+    bool const looks = inquiry_ || raised_;
+    return looks ? Clock::now() + std::chrono::milliseconds{250} : Clock::time_point::max();
+  }
+
+  // Process 0 has asked; or it does not decide what it was told; or all is decided.
+  void look(Clock::time_point now) {
+    if (inquiry_ && inquiry_->over(now)) {
+      LifelineVerdict const found = inquiry_->conclude();
+      inquiry_.reset();
+      decide(found);
+    }
+    bool const decided = verdict().has_value();
+    for (Peer& peer : peers_) {
+      if (peer.role == Role::parent && raised_ && !decided && now - raised_at_ > patience() &&
+          now - peer.heard > patience()) {
+        give_up(peer, silent);
+        return;
+      }
+    }
+    if (decided && calls_.after_verdict) {
+      calls_.after_verdict();
+    }
+  }
+  // With process 0, which answers by then if it lives.
+  [[nodiscard]] std::chrono::milliseconds patience() const { return 2 * options_.answer; }
 
   void look_whether_all_are_ready() {
     auto const is_ready = [](Peer const& peer) {
@@ -483,13 +585,14 @@ class Lifeline {
 
   void beat(Clock::time_point now, Clock::duration since_begin) {
     constexpr std::chrono::seconds for_hello{10};
+    std::string const at = board();  // the same for all, who may have to name this process
     for (Peer& peer : peers_) {
       if (peer.is_connected()) {
         if (peer.out.empty()) {
-          say(peer, FrameKind::beat);
+          say(peer, FrameKind::beat, at);
         }
         if (now - peer.heard > options_.silence && !peer.is_done) {
-          give_up(peer, "has not been heard of for " + detail::to_string(options_.silence));
+          give_up(peer, silent);
         }
       } else if (peer.role == Role::stranger && now - peer.heard > for_hello) {
         peer.role = Role::gone;
@@ -506,8 +609,9 @@ class Lifeline {
     }
   }
 
-  void say(Peer& peer, FrameKind kind) {
-    detail::append(peer.out, {.head = {.process = process_, .kind = kind}, .machine = machine_});
+  void say(Peer& peer, FrameKind kind, std::string const& what = {}) {
+    detail::append(
+        peer.out, {.head = {.process = process_, .kind = kind}, .machine = machine_, .what = what});
   }
 
   // The other end is closed, or says what nobody understands.
@@ -528,7 +632,8 @@ class Lifeline {
   void give_up(Peer& peer, std::string const& what) {
     peer.is_done = true;
     LifelineVerdict const verdict = verdict_on(peer, what);
-    if (peer.role == Role::parent) {
+    if (peer.role == Role::parent) {  // which may hear, and only not be heard
+      detail::append(peer.out, detail::frame_of(FrameKind::failed, verdict));
       decide(verdict);
     } else {
       raise(verdict);
@@ -536,19 +641,37 @@ class Lifeline {
   }
 
   static LifelineVerdict verdict_on(Peer const& peer, std::string const& what) {
-    return {.process = peer.process, .rank = -1, .machine = peer.machine, .what = what};
+    return {.process = peer.process,
+            .rank = -1,
+            .machine = peer.machine,
+            .what = what + (peer.board.empty() ? "" : "; it was last seen " + peer.board)};
   }
 
   // Process 0 decides which was the first; who has no way to it, by itself.
   void raise(LifelineVerdict const& verdict) {
-    raised_ = raised_.value_or(verdict);
+    if (!raised_) {
+      raised_ = verdict;
+      raised_at_ = Clock::now();
+    }
     for (Peer& peer : peers_) {
       if (peer.role == Role::parent) {
         detail::append(peer.out, detail::frame_of(FrameKind::failed, verdict));
         return;
       }
     }
-    decide(*raised_);
+    if (!verdict.timed_out) {
+      decide(verdict);
+    } else if (!inquiry_ && !this->verdict()) {
+      inquiry_.emplace(verdict, tree_.processes, options_.local_ranks,
+                       Clock::now() + options_.answer);
+      ask();
+      std::vector<std::byte> own;
+      answer(own);
+      Frame frame;
+      while (detail::take_frame(own, frame) == detail::Parsed::whole) {
+        inquiry_->take(frame);
+      }
+    }
   }
 
   void decide(LifelineVerdict const& verdict) {
@@ -565,14 +688,16 @@ class Lifeline {
         detail::append(peer.out, detail::frame_of(FrameKind::verdict, verdict));
       }
     }
-    on_verdict_(verdict);
+    inquiry_.reset();
+    raised_ = raised_.value_or(verdict);
+    calls_.on_verdict(verdict);
   }
 
   LifelineOptions options_;
   int process_;
   detail::LifelineTree tree_;
   std::string machine_;
-  OnVerdict on_verdict_;
+  LifelineCalls calls_;
   int exceptions_;
   detail::Nonce key_{};
   detail::Descriptor listener_;
@@ -590,6 +715,8 @@ class Lifeline {
   std::vector<int> came_;                                      // children
   std::map<int, std::pair<std::string, std::string>> places_;  // process → address, machine
   std::optional<LifelineVerdict> raised_;                      // the first that this end knew
+  Clock::time_point raised_at_{};
+  std::optional<detail::LifelineInquiry> inquiry_;  // process 0's
   std::thread thread_;
 };
 

@@ -43,6 +43,7 @@ struct LifelinePeer {
   Nonce nonce{};
   int process = -1;
   std::string machine{};
+  std::string board{};  ///< what it was at when it was last heard of
   std::vector<std::byte> in{};
   std::vector<std::byte> out{};
   Clock::time_point heard = Clock::now();
@@ -52,10 +53,11 @@ struct LifelinePeer {
 
   [[nodiscard]] bool is_connected() const { return role == Role::child || role == Role::parent; }
 
-  /// Reads what there is. Whether the other end is still open.
+  /// Reads what there is, or some of it. Whether the other end is still open.
   bool read() {
+    constexpr std::size_t at_once = 65536;  // then what was said is looked at
     std::array<std::byte, 4096> bytes;
-    for (;;) {
+    while (in.size() < at_once) {
       ::ssize_t const got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
       if (got > 0) {
         in.insert(in.end(), bytes.begin(), bytes.begin() + got);
@@ -63,10 +65,8 @@ struct LifelinePeer {
       } else if (!(got < 0 && errno == EINTR)) {
         return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
       }
-      if (in.size() > 65536) {  // more than anything that is said here
-        return false;
-      }
     }
+    return true;
   }
 
   /// Sends what there is room for; what nobody takes any more is dropped.

@@ -11,13 +11,17 @@ namespace tandem {
 
 /// The first failure of a program.
 struct LifelineVerdict {
-  int process = 0;        ///< that failed
-  int rank = -1;          ///< that failed in it; -1: the process as a whole
-  std::string machine{};  ///< that it is on
-  std::string what{};     ///< the error of the rank, or what became of the process
+  int process = 0;         ///< that failed
+  int rank = -1;           ///< that failed in it; -1: the process as a whole
+  std::string machine{};   ///< that it is on
+  std::string what{};      ///< the error of the rank, or what became of the process
+  bool timed_out = false;  ///< somebody has waited too long for it: `what` is all of the sentence
 
   /// "process 1 on node7 has ended without a word"; "on node7, process 1: the disk is full"
   [[nodiscard]] std::string reason() const {
+    if (timed_out) {
+      return what;
+    }
     std::string const number = std::to_string(process);
     return rank < 0 ? "process " + number + (machine.empty() ? "" : " on " + machine) + " " + what
                     : "on " + machine + ", process " + number + ": " + what;

@@ -316,11 +316,7 @@ class MpiGroup {
       throw;
     }
   }
-  TANDEM_COLD void fail(int rank, char const* what) {
-    wire_->fail(
-        SharedFailure::Kind::aborted,
-        local_.words_.prefix() + "rank " + std::to_string(number_of(rank)) + " failed: " + what);
-  }
+  TANDEM_COLD void fail(int rank, char const* what) { wire_->fail(number_of(rank), what); }
 
   void await(Call const& call) {
     if (!messages_.requests.empty()) {
@@ -349,7 +345,7 @@ class MpiGroup {
       }
     }};
     GroupWait::Elsewhere const listed{local_.wait_, awaited};
-    wire_->wait(messages, missing, said);
+    wire_->wait(messages, number_of(rank), missing, said);
   }
 
   /// Each process joins its ranges, of what all ranks have.

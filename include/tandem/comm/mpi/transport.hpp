@@ -50,8 +50,7 @@ class MpiTransport {
         each_{tandem::local_ranks(options.world, Ranks)},
         sets_{options.groups},
         here_{each_, threads(options, first_)},
-        exceptions_{std::uncaught_exceptions()},
-        prefix_{options.name != nullptr ? std::string{options.name} + ": " : ""} {
+        exceptions_{std::uncaught_exceptions()} {
     detail::check_groups(sets_, Ranks);
     RankSet all;
     for (int rank = 0; rank < Ranks; ++rank) {
@@ -70,9 +69,11 @@ class MpiTransport {
     if (options.world.processes > 1) {
       check_started(options.world);
       tag = session().take_tags(tags);
-      wire_ = std::make_unique<detail::MpiWire>(options.world.processes, options.world.process,
-                                                options.timeout, tag,
+      wire_ = std::make_unique<detail::MpiWire>(options, each_, tag,
                                                 detail::MpiGroup::failure_of(here_));
+      wire_->guard([this, words = options.describe_progress](int rank) {
+        return words != nullptr ? words(rank, here_.progress(rank - first_).load()) : std::string{};
+      });
       wire_->meet({Ranks, options.world.processes, tags});
     }
     for (int g = -1; g < static_cast<int>(sets_.size()); ++g) {
@@ -88,15 +89,38 @@ class MpiTransport {
   MpiTransport& operator=(MpiTransport const&) = delete;
   /// If an exception of the program ends it, the other processes are told.
   TANDEM_COLD ~MpiTransport() {
-    if (wire_ && std::uncaught_exceptions() > exceptions_) {
-      wire_->fail(detail::SharedFailure::Kind::aborted,
-                  "process " + std::to_string(wire_->process()) +
-                      " has left its Trainer by an exception; its own message says which");
+    if (wire_) {
+      wire_->lifeline().enter();  // what has failed may not return from here, either
+      if (std::uncaught_exceptions() > exceptions_) {
+        session().fail();
+      }
     }
   }
 
   /// An exception that all processes throw is about to end it: none is told.
-  void leave_in_order() noexcept { exceptions_ = std::numeric_limits<int>::max(); }
+  TANDEM_COLD void leave_in_order() noexcept {
+    exceptions_ = std::numeric_limits<int>::max();
+    if (wire_) {
+      wire_->lifeline().leave_in_order();
+    }
+  }
+
+  /// The ranks here begin a step, counted from 1; they have work from enter() to leave().
+  void at_step(std::int64_t step) noexcept {
+    if (wire_) {
+      wire_->lifeline().at_step(step);
+    }
+  }
+  void enter() noexcept {
+    if (wire_) {
+      wire_->lifeline().enter();
+    }
+  }
+  void leave() noexcept {
+    if (wire_) {
+      wire_->lifeline().leave();
+    }
+  }
 
   [[nodiscard]] int first_rank() const noexcept { return first_; }
   [[nodiscard]] int local_ranks() const noexcept { return each_; }
@@ -114,8 +138,7 @@ class MpiTransport {
   }
   TANDEM_COLD void abort(int rank, std::string_view reason) {
     if (wire_) {
-      wire_->fail(detail::SharedFailure::Kind::aborted,
-                  prefix_ + "rank " + std::to_string(rank) + " failed: " + std::string{reason});
+      wire_->fail(rank, reason);
     } else {
       here_.abort(rank - first_, reason);
     }
@@ -165,7 +188,6 @@ class MpiTransport {
   std::vector<RankSet> sets_;
   ThreadsGroup here_;
   int exceptions_;
-  std::string prefix_;
   std::unique_ptr<detail::MpiWire> wire_;  // null: one process
   std::vector<std::unique_ptr<detail::MpiGroup>> groups_;
 };

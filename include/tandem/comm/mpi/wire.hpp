@@ -5,29 +5,33 @@
 /// detail::MpiWire: bytes between the processes of a transport, and what ends all their waiting.
 ///
 /// MPI is asked, never waited for: MPI_Test and sleep, so that a waiting queue leaves its core to
-/// what computes. Whoever asks also looks for the message by which another process says that it
-/// has failed. After that MPI is called no more: messages that are under way read and write memory
-/// that is about to go.
+/// what computes. What goes wrong is told beside MPI, by a lifeline. After that MPI is called no
+/// more: messages that are under way read and write memory that is about to go.
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
 #include <cstddef>
-#include <cstring>
+#include <exception>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include <mpi.h>
 
+#include <tandem/comm/lifeline/guard.hpp>
 #include <tandem/comm/mpi/check.hpp>
 #include <tandem/comm/mpi/session.hpp>
 #include <tandem/comm/patience.hpp>
+#include <tandem/comm/threads/chain.hpp>
 #include <tandem/comm/threads/wait.hpp>
+#include <tandem/comm/transport_options.hpp>
+#include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
@@ -50,28 +54,46 @@ struct MpiMessages {
 /// Made by the thread that starts the ranks, and outlives them; used by all their queues.
 class MpiWire {
  public:
-  /// Tags that it has for itself: of failures, and of the start.
+  /// Tags that it has for itself, of the start.
   static constexpr int own_tags = 2;
 
-  /// @param failure  of the ranks of this process
+  using Guard = LifelineGuard<MpiWire>;
+
+  /// Connects the lifelines of all processes, which make theirs; meet() comes next.
+  /// @param local    ranks of each process
+  /// @param failure  of the ranks of this process, whose time-outs are told to all from now on
+  /// @throws as Lifeline does
   template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD MpiWire(int processes, int process, std::chrono::milliseconds timeout, int first_tag,
+  TANDEM_COLD MpiWire(TransportOptions const& options, int local, int first_tag,
                       std::shared_ptr<SharedFailure> failure)
-      : processes_{processes},
-        process_{process},
-        timeout_{std::min<std::chrono::milliseconds>(timeout, std::chrono::hours{8760})},
+      : processes_{options.world.processes},
+        process_{options.world.process},
+        first_rank_{options.world.process * local},
+        timeout_{std::min<std::chrono::milliseconds>(options.timeout, std::chrono::hours{8760})},
         first_tag_{first_tag},
+        prefix_{options.name != nullptr ? std::string{options.name} + ": " : ""},
         failure_{std::move(failure)} {
-    listen();
+    failure_->escalate_by({[](void* wire, int rank, std::string const& text) {
+                             static_cast<MpiWire*>(wire)->tell_time_out(rank, text);
+                           },
+                           this});
+    World world = options.world;
+    world.rendezvous = {
+        .broadcast = [](void* wire, void* data,
+                        std::size_t bytes) { static_cast<MpiWire*>(wire)->spread(data, bytes); },
+        .context = this};
+    lifeline_.emplace(world, local, options.timeout, options.on_stall);
   }
   MpiWire(MpiWire const&) = delete;
   MpiWire& operator=(MpiWire const&) = delete;
   ~MpiWire() {
-    if (!session().failed() && listening_) {
-      MPI_Cancel(&verdict_request_);
-      MPI_Wait(&verdict_request_, MPI_STATUS_IGNORE);
-    }
+    lifeline_->release();
+    failure_->escalate_by({});
   }
+
+  /// Of this process; what ends other processes ends its ranks from guard() on.
+  [[nodiscard]] Guard& lifeline() { return *lifeline_; }
+  void guard(Guard::Where where) { lifeline_->guard(*this, std::move(where)); }
 
   [[nodiscard]] int process() const { return process_; }
   [[nodiscard]] std::shared_ptr<SharedFailure> const& failure() const { return failure_; }
@@ -101,12 +123,13 @@ class MpiWire {
   }
 
   /// Returns when all of @p messages have been sent or have come.
+  /// @param rank     that waits
   /// @param missing  set to the process that is waited for; for those who ask who waits for whom
   /// @param text     text(process): the sentence for it when time is up
   /// @throws AbortedError, TimeoutError  another rank has failed; time is up
   /// @throws ContractError  a message is of another size
   template <class Text>
-  void wait(MpiMessages& messages, std::atomic<int>& missing, Text const& text) {
+  void wait(MpiMessages& messages, int rank, std::atomic<int>& missing, Text const& text) {
     auto const end = std::chrono::steady_clock::now() + timeout_;
     auto const count = static_cast<int>(messages.requests.size());
     messages.statuses.resize(messages.requests.size());
@@ -126,7 +149,9 @@ class MpiWire {
         missing.store(first_missing(messages), std::memory_order_relaxed);
       }
       if (std::chrono::steady_clock::now() >= end) {
-        fail(SharedFailure::Kind::timed_out, text(first_missing(messages)));
+        int const process = first_missing(messages);
+        missing.store(process, std::memory_order_relaxed);
+        tell_time_out(rank, text(process));
         failure_->raise(false);
       }
       if (looks < 20) {
@@ -141,50 +166,48 @@ class MpiWire {
     messages.about.clear();
   }
 
-  /// Looks whether another process has failed.
   /// @param as_aborted  the caller waits for nobody
   /// @throws AbortedError, TimeoutError  a rank has failed
-  void poll(bool as_aborted = true) {
-    if (!failure_->failed()) {
-      hear();
-    }
+  void poll(bool as_aborted = true) const {
     if (failure_->failed()) {
       failure_->raise(as_aborted);
     }
   }
 
-  /// The first failure of this process, unless another has told it of one: all processes are told,
-  /// for which a second is allowed. Throws nothing.
-  TANDEM_COLD void fail(SharedFailure::Kind kind, std::string message) noexcept {
-    if (told_.exchange(true)) {
-      return;
-    }
-    failure_->set(kind, message);
-    failure_->wake();
-    if (!session().failed()) {
-      tell(kind, message);
-      session().fail();
+  /// A rank of this process has failed: all processes are told, this one's other ranks, too.
+  TANDEM_COLD void fail(int rank, std::string_view what) noexcept {
+    session().fail();
+    try {
+      lifeline_->report(rank, what);
+    } catch (std::exception const&) {  // no memory: the others see that this process ends
+      failure_->set(SharedFailure::Kind::aborted, {});
+      failure_->wake();
     }
   }
+
+  /// What has gone wrong first in all processes, from the lifeline's thread.
+  TANDEM_COLD void abort(int rank, std::string_view reason) noexcept {
+    end(SharedFailure::Kind::aborted, "rank " + std::to_string(rank) + " failed: ", reason);
+  }
+  TANDEM_COLD void time_out(std::string_view sentence) noexcept {
+    end(SharedFailure::Kind::timed_out, {}, sentence);
+  }
+  [[nodiscard]] std::vector<WaitingRank> waits() const { return failure_->waits(); }
 
   /// All processes have come, and are of one mind about @p what. Process 0 hears all of them.
   template <class = void>
   TANDEM_COLD void meet(std::array<long long, 3> const& what) {
-    MpiMessages messages;
+    MpiMessages& messages = first_words_;
     std::atomic<int> missing{-1};
     int const tag = first_tag_ + 1;
-    auto const late = [&](int process) {
-      return "process " + std::to_string(process) + " on " +
-             session().machines()[std::size_t(process)] + " did not make its Trainer within " +
-             to_string(timeout_) + "; all processes must make the same ones, in the same order";
-    };
+    auto const late = [this](int process) { return this->late(process); };
     if (process_ != 0) {
       char said = 0;
       auto const own = what;
       send(messages, 0, tag, own.data(), sizeof own);
       receive(messages, 0, tag, &said, 1);
       timeout_ += slack;
-      wait(messages, missing, late);
+      wait(messages, first_rank_, missing, late);
       timeout_ -= slack;
       return;
     }
@@ -192,13 +215,13 @@ class MpiWire {
     for (int p = 1; p < processes_; ++p) {
       receive(messages, p, tag, &all[std::size_t(p)], sizeof what);
     }
-    wait(messages, missing, late);
+    wait(messages, first_rank_, missing, late);
     for (int p = 1; p < processes_; ++p) {
       if (all[std::size_t(p)] != what) {
         std::string const text = "processes 0 and " + std::to_string(p) +
                                  " have Trainers of other strategies, ranks or processes; start "
                                  "one program with the same arguments everywhere";
-        fail(SharedFailure::Kind::aborted, text);
+        fail(first_rank_, text);
         throw ContractError{text};
       }
     }
@@ -206,15 +229,10 @@ class MpiWire {
     for (int p = 1; p < processes_; ++p) {
       send(messages, p, tag, &said, 1);
     }
-    wait(messages, missing, late);
+    wait(messages, first_rank_, missing, late);
   }
 
  private:
-  /// What a process says when it has failed.
-  struct Verdict {
-    SharedFailure::Kind kind;
-    char text[1016];
-  };
   static constexpr std::chrono::milliseconds slack{200};
 
   static MpiSession& session() { return MpiSession::of_this_process(); }
@@ -285,78 +303,70 @@ class MpiWire {
                         "the same order"};
   }
 
-  void listen() {
-    check_mpi(MPI_Irecv(&verdict_, sizeof verdict_, MPI_BYTE, MPI_ANY_SOURCE, first_tag_,
-                        session().comm(), &verdict_request_),
-              "MPI_Irecv");
-    listening_ = true;
-  }
-
-  /// One of the threads that wait asks; the others need not.
-  void hear() {
-    std::unique_lock lock{hearing_, std::try_to_lock};
-    int heard = 0;
-    if (!lock.owns_lock() || !listening_ ||
-        MPI_Test(&verdict_request_, &heard, MPI_STATUS_IGNORE) != MPI_SUCCESS || heard == 0) {
+  /// What process 0 has, to all; it waits for nobody, but in meet().
+  template <class = void>
+  TANDEM_COLD void spread(void* data, std::size_t bytes) {
+    if (process_ == 0) {
+      auto const* const from = static_cast<std::byte const*>(data);
+      first_said_.assign(from, from + bytes);
+      for (int p = 1; p < processes_; ++p) {
+        send(first_words_, p, first_tag_, first_said_.data(), bytes);
+      }
       return;
     }
-    listening_ = false;
-    told_.store(true);
+    MpiMessages messages;
+    receive(messages, 0, first_tag_, data, bytes);
+    std::atomic<int> missing{0};
+    wait(messages, first_rank_, missing, [this](int process) { return late(process); });
+  }
+
+  [[nodiscard]] TANDEM_COLD std::string late(int process) const {
+    return "process " + std::to_string(process) + " on " +
+           session().machines()[static_cast<std::size_t>(process)] +
+           " did not make its Trainer within " + to_string(timeout_) +
+           "; all processes must make the same ones, in the same order";
+  }
+
+  /// A rank of this process has waited too long. Returns when the lifeline has said who is to
+  /// blame.
+  TANDEM_COLD void tell_time_out(int rank, std::string const& text) noexcept {
     session().fail();
-    failure_->set(verdict_.kind, std::string{verdict_.text});
-    lock.unlock();
+    try {
+      if (lifeline_) {
+        lifeline_->report_time_out(rank, text);
+        Patience patience{std::chrono::seconds{5}, 0};
+        while (!failure_->failed() && patience.pause()) {
+        }
+      }
+      failure_->set(SharedFailure::Kind::timed_out, text);
+    } catch (std::exception const&) {  // no memory
+      failure_->set(SharedFailure::Kind::timed_out, {});
+    }
     failure_->wake();
   }
 
-  TANDEM_COLD void tell(SharedFailure::Kind kind, std::string const& message) noexcept {
-    Verdict const said = [&] {
-      Verdict verdict{.kind = kind, .text = ""};
-      std::memcpy(verdict.text, message.data(), std::min(message.size(), sizeof verdict.text - 1));
-      return verdict;
-    }();
-    auto* const kept = new (std::nothrow) Verdict(said);  // read until the process ends
-    std::vector<MPI_Request> sent;
+  TANDEM_COLD void end(SharedFailure::Kind kind, std::string who,
+                       std::string_view reason) noexcept {
+    session().fail();
+    std::string text;
     try {
-      sent.assign(static_cast<std::size_t>(processes_), MPI_REQUEST_NULL);
-    } catch (std::exception const&) {  // the others' time-out ends their wait
+      text = prefix_ + who + std::string{reason};
+    } catch (std::exception const&) {  // no memory: without words, then
     }
-    for (std::size_t p = 0; kept != nullptr && p < sent.size(); ++p) {
-      if (static_cast<int>(p) != process_) {  // done when it has been heard
-        MPI_Issend(kept, sizeof *kept, MPI_BYTE, static_cast<int>(p), first_tag_, session().comm(),
-                   &sent[p]);
-      }
-    }
-    Patience patience{std::chrono::seconds{1}, 0};
-    for (int done = 0; done == 0 && patience.pause();) {
-      if (MPI_Testall(static_cast<int>(sent.size()), sent.data(), &done, MPI_STATUSES_IGNORE) !=
-          MPI_SUCCESS) {
-        return;
-      }
-      hear_others();
-    }
-  }
-
-  /// Several may fail at a time, and wait to be heard.
-  void hear_others() noexcept {
-    std::unique_lock const lock{hearing_, std::try_to_lock};
-    int heard = 0;
-    if (lock.owns_lock() && listening_ &&
-        MPI_Test(&verdict_request_, &heard, MPI_STATUS_IGNORE) == MPI_SUCCESS && heard != 0) {
-      listening_ = MPI_Irecv(&verdict_, sizeof verdict_, MPI_BYTE, MPI_ANY_SOURCE, first_tag_,
-                             session().comm(), &verdict_request_) == MPI_SUCCESS;
-    }
+    failure_->set(kind, std::move(text));
+    failure_->wake();
   }
 
   int processes_;
   int process_;
+  int first_rank_;
   std::chrono::milliseconds timeout_;
   int first_tag_;
+  std::string prefix_;
   std::shared_ptr<SharedFailure> failure_;
-  std::atomic<bool> told_{false};  // all processes know of the failure, or are being told
-  std::mutex hearing_;             // guards all below
-  bool listening_ = false;
-  Verdict verdict_{};
-  MPI_Request verdict_request_ = MPI_REQUEST_NULL;
+  MpiMessages first_words_;  // process 0's first messages, under way until meet() is done
+  std::vector<std::byte> first_said_;
+  std::optional<Guard> lifeline_;  // last: its thread uses what is above
 };
 
 }  // namespace tandem::detail

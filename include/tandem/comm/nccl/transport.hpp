@@ -68,10 +68,18 @@ class NcclTransport {
   NcclTransport(NcclTransport const&) = delete;
   NcclTransport& operator=(NcclTransport const&) = delete;
 
-  ~NcclTransport() { lifeline_.release(); }
+  ~NcclTransport() {
+    lifeline_.enter();  // NCCL may not return from what ends it
+    lifeline_.release();
+  }
 
   /// An exception that all processes throw is about to end it: none is told.
   void leave_in_order() noexcept { lifeline_.leave_in_order(); }
+
+  /// The ranks here begin a step, counted from 1; they have work from enter() to leave().
+  void at_step(std::int64_t step) noexcept { lifeline_.at_step(step); }
+  void enter() noexcept { lifeline_.enter(); }
+  void leave() noexcept { lifeline_.leave(); }
 
   [[nodiscard]] int first_rank() const noexcept { return group_.first(); }
   [[nodiscard]] int local_ranks() const noexcept { return group_.local(); }
@@ -99,10 +107,13 @@ class NcclTransport {
 
   NcclTransport(TransportOptions const& options, int visible)
       : devices_{devices(options.world, visible)},
-        lifeline_{options.world, static_cast<int>(devices_.size()), options.timeout},
+        lifeline_{options.world, static_cast<int>(devices_.size()), options.timeout,
+                  options.on_stall},
         group_{Ranks, tandem::first_rank(options.world, Ranks), devices_,
                make_unique_ids(options.world, Ranks, options.timeout), options} {
-    lifeline_.guard(group_);
+    lifeline_.guard(group_, [this, words = options.describe_progress](int rank) {
+      return words != nullptr ? words(rank, group_.progress(rank).load()) : std::string{};
+    });
   }
 
   static std::vector<cuda::Device> devices(World const& world, int visible) {

@@ -54,6 +54,9 @@ class WaitChain {
     return text_;
   }
 
+  /// The first rank that the sentence is about; -1 where there is none.
+  [[nodiscard]] int to_blame() const { return to_blame_; }
+
  private:
   template <class = void>
   TANDEM_COLD void follow(WaitingRank const& wait) {
@@ -82,6 +85,7 @@ class WaitChain {
     if (text_.empty() && path_.size() > 1) {
       between_ = path_;
     }
+    to_blame_ = text_.empty() ? missing.rank : to_blame_;
     text_ += text_.empty() ? "" : "; ";
     text_ += wait.prefix == prefix_ ? "" : wait.prefix;
     text_ += missing.sentence;
@@ -94,6 +98,7 @@ class WaitChain {
   std::vector<int> between_;  // from the first rank to the one that waits for the first to blame
   std::string prefix_;
   std::string text_;
+  int to_blame_ = -1;
 };
 
 }  // namespace tandem::detail

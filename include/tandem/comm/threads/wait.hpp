@@ -62,7 +62,7 @@ class Awaited : public AwaitedBase {
 };
 
 /// The failure of all groups that share it. The first one counts, later ones change nothing.
-/// Where a group's lock and this one's are both taken, the group's is taken first.
+/// Where a group's lock and that of its message are both taken, the group's is taken first.
 class SharedFailure {
  public:
   enum class Kind { none, aborted, timed_out };
@@ -83,10 +83,27 @@ class SharedFailure {
   /// Makes every rank that waits look again. @pre the caller has no group's lock
   inline void wake() const;
 
-  /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
+  /// All waits of the ranks of this process, and which of them is @p first.
   /// @pre the caller has no group's lock
+  /// @throws std::bad_alloc
   template <class = void>  // compiled where it is called, not by every include
-  std::string blame(AwaitedBase const& first) const noexcept;
+  std::vector<WaitingRank> waits(AwaitedBase const* first = nullptr,
+                                 std::size_t* place = nullptr) const;
+
+  /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
+  /// @param rank  the one that has waited, set
+  /// @pre the caller has no group's lock
+  template <class = void>
+  std::string blame(AwaitedBase const& first, int& rank) const noexcept;
+
+  /// How time-outs are told: by set() and wake(), or by what is called here, which returns when all
+  /// that wait have heard of them. To be set before ranks wait.
+  struct Escalation {
+    void (*call)(void* context, int rank, std::string const& text) = nullptr;
+    void* context = nullptr;
+  };
+  void escalate_by(Escalation escalation) noexcept { escalation_ = escalation; }
+  [[nodiscard]] Escalation const& escalation() const noexcept { return escalation_; }
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
@@ -104,12 +121,19 @@ class SharedFailure {
     failed_.store(false, std::memory_order_release);
   }
 
-  /// Groups come and go while no rank is at work.
-  void add(GroupWait& group) { groups_.push_back(&group); }
+  /// Groups come and go while no rank is at work, but another process may fail meanwhile.
+  void add(GroupWait& group) {
+    std::lock_guard const lock{groups_mutex_};
+    groups_.push_back(&group);
+  }
   void remove(GroupWait& group) noexcept {
+    std::lock_guard const lock{groups_mutex_};
     groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
   }
-  [[nodiscard]] bool shared() const noexcept { return groups_.size() > 1; }
+  [[nodiscard]] bool shared() const noexcept {
+    std::lock_guard const lock{groups_mutex_};
+    return groups_.size() > 1;
+  }
 
  private:
   [[nodiscard]] std::string text() const {
@@ -120,7 +144,9 @@ class SharedFailure {
   std::atomic<bool> failed_{false};
   Kind kind_ = Kind::none;
   std::string message_;
-  std::vector<GroupWait*> groups_;
+  Escalation escalation_;
+  mutable std::mutex groups_mutex_;  // taken before a group's lock, where both are
+  std::vector<GroupWait*> groups_;   // by groups_mutex_
 };
 
 /// How the ranks of one group wait: until it is so, a failure, or time is up.
@@ -198,14 +224,22 @@ class GroupWait {
     }
     if (!woken) {
       lock.unlock();
-      std::string text = failure_->blame(awaited);
+      int rank = -1;
+      std::string text = failure_->blame(awaited, rank);
       lock.lock();
       if (done()) {
         return;
       }
-      failure_->set(SharedFailure::Kind::timed_out, std::move(text));
+      auto const& escalation = failure_->escalation();
+      if (escalation.call == nullptr) {
+        failure_->set(SharedFailure::Kind::timed_out, std::move(text));
+      }
       lock.unlock();  // nobody comes any more: who enters from now on sees the failure
-      failure_->wake();
+      if (escalation.call == nullptr) {
+        failure_->wake();
+      } else {
+        escalation.call(escalation.context, rank, text);
+      }
       lock.lock();
     }
     failure_->raise(false);
@@ -254,6 +288,7 @@ class GroupWait {
 };
 
 void SharedFailure::wake() const {
+  std::lock_guard const all{groups_mutex_};
   for (GroupWait* const group : groups_) {
     { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
     group->notify();
@@ -261,18 +296,29 @@ void SharedFailure::wake() const {
 }
 
 template <class>
-TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first) const noexcept {
+TANDEM_COLD std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
+                                                          std::size_t* place) const {
+  std::vector<WaitingRank> waits;
+  std::lock_guard const all{groups_mutex_};
+  for (GroupWait* const group : groups_) {
+    auto const lock = group->lock();
+    group->each([&](AwaitedBase const& awaited) {
+      if (&awaited == first) {
+        *place = waits.size();
+      }
+      awaited.describe(waits.emplace_back());
+    });
+  }
+  return waits;
+}
+
+template <class>
+TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first, int& rank) const noexcept {
   try {
-    std::vector<WaitingRank> waits;
     std::size_t own = 0;
-    for (GroupWait* const group : groups_) {
-      auto const lock = group->lock();
-      group->each([&](AwaitedBase const& awaited) {
-        own = &awaited == &first ? waits.size() : own;
-        awaited.describe(waits.emplace_back());
-      });
-    }
-    return WaitChain{waits}.sentence_for(waits[own]);
+    std::vector<WaitingRank> const all = waits(&first, &own);
+    rank = all[own].rank;
+    return WaitChain{all}.sentence_for(all[own]);
   } catch (std::exception const&) {
     return {};
   }

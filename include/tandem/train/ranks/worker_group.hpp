@@ -68,7 +68,7 @@ class WorkerGroup {
                           OnStall on_stall = {})
       : limit_{transport.timeout, on_stall},
         batching_{batching_with<Program>(options.microbatches)},
-        transport_{described<Program>(std::move(transport))},
+        transport_{described<Program>(std::move(transport), on_stall)},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
         elsewhere_{options, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
@@ -79,6 +79,7 @@ class WorkerGroup {
             "an asynchronous pipeline has all devices of a replica in one process, which says when "
             "a step is done: start fewer processes, so that the ranks of each are a multiple of "
             "the devices of the model, or take a synchronous schedule");
+    AtWork const at_work{transport_};
     threads_.run(
         [&](int local) {
           RankOptions own = options;
@@ -111,8 +112,12 @@ class WorkerGroup {
   /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
   /// @param traced  walked, and stamped: not in a pipeline that stays filled
   void queue(StepState const& state, Batch const& batch, bool traced = false) {
+    if constexpr (requires { transport_.at_step(state.step); }) {
+      transport_.at_step(state.step + 1);
+    }
     if constexpr (streams) {
       check_can(WorkKind::steps);
+      AtWork const at_work{transport_};
       if (!stream_.push(threads_, state, batch)) {
         drain();
       }
@@ -127,6 +132,7 @@ class WorkerGroup {
   StepResult collect() {
     if constexpr (streams) {
       StepResult result;
+      AtWork const at_work{transport_};
       if (!stream_.collect(threads_, result)) {
         drain();
         check_can(WorkKind::steps);
@@ -250,6 +256,26 @@ class WorkerGroup {
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
  private:
+  /// Tells a transport that asks for it that the ranks have work.
+  class [[nodiscard]] AtWork {
+   public:
+    explicit AtWork(TransportType& transport) : transport_{transport} {
+      if constexpr (requires { transport.enter(); }) {
+        transport_.enter();
+      }
+    }
+    AtWork(AtWork const&) = delete;
+    AtWork& operator=(AtWork const&) = delete;
+    ~AtWork() {
+      if constexpr (requires { transport_.leave(); }) {
+        transport_.leave();
+      }
+    }
+
+   private:
+    [[maybe_unused]] TransportType& transport_;
+  };
+
   template <class Chosen, class F>
   auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
     drain();
@@ -280,6 +306,7 @@ class WorkerGroup {
   // Nothing more is done after an error, but what its kind leaves.
   template <class F>
   void guarded(F const& f, WorkKind kind) {
+    AtWork const at_work{transport_};
     GroupState const before = std::exchange(state_, GroupState::torn);
     try {
       f();
