@@ -1,6 +1,6 @@
-// Trains a small CNN on Fashion-MNIST on four devices: four threads, or MPI's processes.
+// Trains a small CNN on Fashion-MNIST on as many devices as MPI has started processes.
 //   cluster [folder with the four IDX files; default: Debian's dataset-fashion-mnist]
-//   mpirun -n 4 ./cluster    # one rank a process; with -n 2 two, and the same numbers
+//   mpirun -n 4 ./cluster    # one rank a process; with -n 2, and without mpirun, the same numbers
 // Prints test accuracy, and a hash of the parameters: the same however it is started.
 
 #include <tandem/mpi.hpp>
@@ -13,7 +13,7 @@
 namespace td = tandem;
 
 struct Net : td::models::SmallCnn<10> {};
-using Strategy = td::DataParallel<4>;
+using Strategy = td::DataParallel<td::by_world, td::Reproducible<4>>;  // four leaves on 1, 2 or 4
 
 int main(int argc, char** argv) try {
   td::FashionMnist const data{argc > 1 ? argv[1] : "/usr/share/datasets/fashion-mnist"};

@@ -2003,6 +2003,192 @@ using ClockCheck = std::chrono::time_point<std::chrono::steady_clock, std::chron
 
 }  // namespace tandem::detail
 
+// ---- tandem/core/mesh.hpp
+
+/// @file
+/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
+///
+/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
+/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
+
+namespace tandem {
+
+/// In place of a number of replicas, or of ranks: as many as the program is started with.
+inline constexpr int by_world = -1;
+
+/// What ranks may differ in.
+enum class Axis : std::uint8_t {
+  data,   ///< replicas of the model, each with its share of the batch
+  model,  ///< devices of a replica, each with its parts of the model
+  tensor  ///< slices of a part's layers; no strategy has this axis yet
+};
+inline constexpr int axis_count = 3;
+inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
+
+/// Where a rank is. 0 along an axis that its mesh does not have.
+struct Coordinates {
+  int data = 0;
+  int model = 0;
+  int tensor = 0;
+
+  [[nodiscard]] constexpr int& operator[](Axis axis) {
+    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
+  }
+  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
+
+  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
+};
+
+/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
+struct MeshGroup {
+  int first = 0;
+  int stride = 1;
+  int count = 1;
+
+  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
+
+  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
+};
+
+/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
+///
+///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
+///
+///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
+///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
+///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
+///
+/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
+/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
+class Mesh {
+ public:
+  /// One rank.
+  constexpr Mesh() = default;
+
+  /// @p extent ranks along one axis.
+  /// @throws ContractError  less than one
+  constexpr Mesh(Axis axis, int extent) {
+    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
+    extent_[index(axis)] = extent;
+  }
+
+  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
+  /// @throws ContractError  an axis would be in two places, or there are too many ranks
+  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
+    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
+            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
+    Mesh product;
+    for (Axis const axis : all_axes) {
+      int const a = index(axis);
+      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
+                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
+              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
+              "one place; give its whole extent on one side");
+      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
+      product.stride_[a] = product.extent_[a] == 1 ? 1
+                           : inner.extent_[a] > 1  ? inner.stride_[a]
+                                                   : outer.stride_[a] * inner.size();
+    }
+    return product;
+  }
+
+  /// Ranks.
+  [[nodiscard]] constexpr int size() const {
+    int ranks = 1;
+    for (int const extent : extent_) {
+      ranks *= extent;
+    }
+    return ranks;
+  }
+  /// Ranks of a group along @p axis.
+  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
+  /// Groups along @p axis.
+  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
+
+  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
+    check(rank);
+    return rank / stride(axis) % extent(axis);
+  }
+  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
+    Coordinates at;
+    for (Axis const axis : all_axes) {
+      at[axis] = coordinate(rank, axis);
+    }
+    return at;
+  }
+  /// @throws ContractError  no rank is there
+  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
+    int rank = 0;
+    for (Axis const axis : all_axes) {
+      expects(at[axis] >= 0 && at[axis] < extent(axis),
+              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
+              "extent - 1");
+      rank += at[axis] * stride(axis);
+    }
+    return rank;
+  }
+
+  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
+  /// in the order of their first ranks.
+  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
+    check(rank);
+    int const stride = this->stride(axis);
+    return rank / (stride * extent(axis)) * stride + rank % stride;
+  }
+  /// The ranks of group number @p number along @p axis.
+  /// @throws ContractError  there is no such group
+  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
+    expects(number >= 0 && number < groups(axis),
+            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
+            "mesh.groups(axis) - 1");
+    int const stride = this->stride(axis);
+    return {.first = number / stride * stride * extent(axis) + number % stride,
+            .stride = stride,
+            .count = extent(axis)};
+  }
+  /// The ranks that differ from @p rank along @p axis only, itself among them.
+  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
+    return group(group_of(rank, axis), axis);
+  }
+  /// Whether @p rank is the first of its group along @p axis.
+  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
+    return coordinate(rank, axis) == 0;
+  }
+
+  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
+  /// none of them.
+  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
+    for (int rank = first; rank < first + count; ++rank) {
+      MeshGroup const group = along(axis, rank);
+      if (group[0] < first || group[group.count - 1] >= first + count) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
+
+ private:
+  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
+
+  // From a rank to the next of its group.
+  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
+  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
+  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
+    return stride(axis) * extent(axis) == size();
+  }
+  constexpr void check(int rank) const {
+    expects(rank >= 0 && rank < size(),
+            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
+  }
+
+  int extent_[axis_count] = {1, 1, 1};
+  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
+};
+
+}  // namespace tandem
+
 // ---- tandem/core/stall.hpp
 
 /// @file
@@ -2139,7 +2325,22 @@ struct TransportOptions {
   /// What to do where ranks do not return 3 s after another process has failed; the default ends
   /// the process. Of transports between processes.
   OnStall on_stall{};
+
+  /// Of all processes, for a Transport<by_world>, whose type does not say it.
+  int ranks = 0;
 };
+
+/// The ranks of a Transport<Ranks>.
+/// @throws ContractError  neither the type nor @p options say how many there are
+template <int Ranks>
+int ranks_of(TransportOptions const& options) {
+  if constexpr (Ranks == by_world) {
+    expects(options.ranks >= 1, "Transport<by_world>: give TransportOptions::ranks, 1 or more");
+    return options.ranks;
+  } else {
+    return Ranks;
+  }
+}
 
 }  // namespace tandem
 
@@ -3960,8 +4161,8 @@ class ThreadsTransport {
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit ThreadsTransport(TransportOptions const& options)
-      : group_{Ranks, threads_options(options)}, sets_{options.groups} {
-    detail::check_groups(sets_, Ranks);
+      : group_{ranks_of<Ranks>(options), threads_options(options)}, sets_{options.groups} {
+    detail::check_groups(sets_, group_.size());
     for (RankSet const& set : sets_) {
       groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
     }
@@ -3969,7 +4170,7 @@ class ThreadsTransport {
 
   /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
   [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] static int local_ranks() noexcept { return Ranks; }
+  [[nodiscard]] int local_ranks() const noexcept { return group_.size(); }
 
   /// Which of the devices that this process sees belongs to its rank first_rank() + @p local.
   [[nodiscard]] static int device_of(int local) noexcept { return local; }
@@ -7234,6 +7435,8 @@ struct Batching {
   int weight[64] = {};
   bool reproducible = false;
   int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  int all_leaves =
+      0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
   WireFormat wire = WireFormat::exact;
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
@@ -7284,7 +7487,7 @@ template <class... Options>
 inline constexpr bool are_batching_options = (BatchingOption<Options> && ...);
 
 template <class Option>
-constexpr void apply_batching_option(Batching& batching, int& leaves) {
+constexpr void apply_batching_option(Batching& batching) {
   if constexpr (requires { Option::microbatches; }) {
     batching.microbatches = Option::microbatches;
   } else if constexpr (requires { Option::weights; }) {
@@ -7294,7 +7497,7 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
     }
   } else if constexpr (requires { Option::leaves; }) {
     batching.reproducible = true;
-    leaves = Option::leaves;
+    batching.all_leaves = Option::leaves;
   } else if constexpr (requires { Option::wire; }) {
     batching.wire = Option::wire;
   } else {
@@ -7303,22 +7506,26 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
   }
 }
 
-// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
-// Options of other kinds are for others.
+/// The leaves of one replica; 0 where those of all are no multiple of the replicas.
+constexpr int leaves_of_replica(Batching const& batching) {
+  int const all = batching.all_leaves;
+  return !batching.reproducible         ? 1
+         : all == 0                     ? batching.microbatches
+         : all % batching.replicas == 0 ? all / batching.replicas
+                                        : 0;
+}
+
+// The options gathered. Options of other kinds are for others.
 template <int Replicas, class... Options>
 constexpr Batching gather_batching(int microbatches = 1) {
   Batching batching{.replicas = Replicas, .microbatches = microbatches};
-  int leaves = 0;
   [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
     if constexpr (BatchingOption<Option>) {
-      apply_batching_option<Option>(batching, leaves);
+      apply_batching_option<Option>(batching);
     }
   };
   (take(static_cast<Options const*>(nullptr)), ...);
-  if (batching.reproducible) {
-    int const all = leaves > 0 ? leaves : batching.all_microbatches();
-    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
-  }
+  batching.leaves = leaves_of_replica(batching);
   return batching;
 }
 
@@ -7339,7 +7546,7 @@ namespace detail {
 /// another type; and an order that the communicator has not is made of messages.
 template <class Program, class C>
 constexpr bool reduces_masters() {
-  bool const several = Program::batching.replicas * Program::map.copies > 1;
+  bool const several = Program::several_replicas || Program::map.copies > 1;
   return several && Program::batching.wire == WireFormat::exact &&
          (!Program::batching.reproducible || sums_in_order<C>);
 }
@@ -7347,8 +7554,8 @@ constexpr bool reduces_masters() {
 template <class C, class B, class Program>
 concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
 template <class C, class B, class Program>
-concept GathersRows = !Program::has_row_gradients || Program::batching.replicas == 1 ||
-                      AllGathers<C, typename B::Master>;
+concept GathersRows =
+    !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
 template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
@@ -11617,12 +11824,13 @@ decltype(RankPlanTask::order) order_of() {
 
 /// That of device @p Program::device. Code that runs once takes such values and not the type, or
 /// each device of each strategy would be compiled for itself.
+/// @param replicas  of the world, where the strategy takes any number
 template <class Program>
-RankPlanTask rank_plan_task() {
+RankPlanTask rank_plan_task(int replicas = Program::Program::batching.replicas) {
   using Whole = typename Program::Program;
   return {.map = Whole::map,
           .device = Program::device,
-          .replicas = Whole::batching.replicas,
+          .replicas = replicas,
           .averaging = Whole::averaging,
           .stages = Program::stages.stage,
           .bucket_stage = {Program::layout.bucket_stage,
@@ -11632,10 +11840,15 @@ RankPlanTask rank_plan_task() {
 }
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
+/// @param replicas  of the world, where the strategy takes any number
 template <class Whole>
-TANDEM_COLD Batching batching_with(int microbatches) {
+TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
   Batching batching = Whole::batching;
-  if (microbatches > 0) {
+  if (Whole::any_replicas) {
+    batching.replicas = replicas;
+    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
+    batching.leaves = detail::leaves_of_replica(batching);
+  } else if (microbatches > 0) {
     if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
       batching.leaves = batching.reproducible ? microbatches : 1;
     }
@@ -11689,12 +11902,14 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
 
 /// The same of device @p Program::device.
 /// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+/// @param replicas  as batching_with()
 template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
+                                    int replicas = 1) {
   using Whole = typename Program::Program;
-  return make_rank_plan(rank_plan_task<Program>(),
-                        imported != nullptr ? *imported : rows_of(Whole::table),
-                        batching_with<Whole>(microbatches));
+  Batching const batching = batching_with<Whole>(microbatches, replicas);
+  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
+                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
 }
 
 /// The same for a device of an asynchronous pipeline.
@@ -11761,189 +11976,6 @@ TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
 
 /// @file
 /// RankParts: what a rank is composed of, whichever way it goes through its actions.
-
-// ---- tandem/core/mesh.hpp
-
-/// @file
-/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
-///
-/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
-/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
-
-namespace tandem {
-
-/// What ranks may differ in.
-enum class Axis : std::uint8_t {
-  data,   ///< replicas of the model, each with its share of the batch
-  model,  ///< devices of a replica, each with its parts of the model
-  tensor  ///< slices of a part's layers; no strategy has this axis yet
-};
-inline constexpr int axis_count = 3;
-inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
-
-/// Where a rank is. 0 along an axis that its mesh does not have.
-struct Coordinates {
-  int data = 0;
-  int model = 0;
-  int tensor = 0;
-
-  [[nodiscard]] constexpr int& operator[](Axis axis) {
-    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
-  }
-  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
-
-  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
-};
-
-/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
-struct MeshGroup {
-  int first = 0;
-  int stride = 1;
-  int count = 1;
-
-  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
-
-  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
-};
-
-/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
-///
-///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
-///
-///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
-///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
-///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
-///
-/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
-/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
-class Mesh {
- public:
-  /// One rank.
-  constexpr Mesh() = default;
-
-  /// @p extent ranks along one axis.
-  /// @throws ContractError  less than one
-  constexpr Mesh(Axis axis, int extent) {
-    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
-    extent_[index(axis)] = extent;
-  }
-
-  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
-  /// @throws ContractError  an axis would be in two places, or there are too many ranks
-  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
-    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
-            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
-    Mesh product;
-    for (Axis const axis : all_axes) {
-      int const a = index(axis);
-      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
-                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
-              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
-              "one place; give its whole extent on one side");
-      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
-      product.stride_[a] = product.extent_[a] == 1 ? 1
-                           : inner.extent_[a] > 1  ? inner.stride_[a]
-                                                   : outer.stride_[a] * inner.size();
-    }
-    return product;
-  }
-
-  /// Ranks.
-  [[nodiscard]] constexpr int size() const {
-    int ranks = 1;
-    for (int const extent : extent_) {
-      ranks *= extent;
-    }
-    return ranks;
-  }
-  /// Ranks of a group along @p axis.
-  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
-  /// Groups along @p axis.
-  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
-
-  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
-    check(rank);
-    return rank / stride(axis) % extent(axis);
-  }
-  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
-    Coordinates at;
-    for (Axis const axis : all_axes) {
-      at[axis] = coordinate(rank, axis);
-    }
-    return at;
-  }
-  /// @throws ContractError  no rank is there
-  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
-    int rank = 0;
-    for (Axis const axis : all_axes) {
-      expects(at[axis] >= 0 && at[axis] < extent(axis),
-              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
-              "extent - 1");
-      rank += at[axis] * stride(axis);
-    }
-    return rank;
-  }
-
-  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
-  /// in the order of their first ranks.
-  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
-    check(rank);
-    int const stride = this->stride(axis);
-    return rank / (stride * extent(axis)) * stride + rank % stride;
-  }
-  /// The ranks of group number @p number along @p axis.
-  /// @throws ContractError  there is no such group
-  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
-    expects(number >= 0 && number < groups(axis),
-            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
-            "mesh.groups(axis) - 1");
-    int const stride = this->stride(axis);
-    return {.first = number / stride * stride * extent(axis) + number % stride,
-            .stride = stride,
-            .count = extent(axis)};
-  }
-  /// The ranks that differ from @p rank along @p axis only, itself among them.
-  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
-    return group(group_of(rank, axis), axis);
-  }
-  /// Whether @p rank is the first of its group along @p axis.
-  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
-    return coordinate(rank, axis) == 0;
-  }
-
-  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
-  /// none of them.
-  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
-    for (int rank = first; rank < first + count; ++rank) {
-      MeshGroup const group = along(axis, rank);
-      if (group[0] < first || group[group.count - 1] >= first + count) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
-
- private:
-  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
-
-  // From a rank to the next of its group.
-  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
-  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
-  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
-    return stride(axis) * extent(axis) == size();
-  }
-  constexpr void check(int rank) const {
-    expects(rank >= 0 && rank < size(),
-            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
-  }
-
-  int extent_[axis_count] = {1, 1, 1};
-  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
-};
-
-}  // namespace tandem
 
 // ---- tandem/engine/links/gradient_reduction.hpp
 
@@ -14145,7 +14177,7 @@ void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
 /// A sum as the communicator makes it.
 template <class Program, class Backend, class Communicator>
 struct PlainSum {
-  explicit PlainSum(typename Backend::Device& /*device*/) {}
+  PlainSum(typename Backend::Device& /*device*/, int /*replicas*/) {}
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
@@ -14158,7 +14190,8 @@ struct PlainSum {
 template <class Program, class Backend, class Communicator>
 class SumInOrder {
  public:
-  explicit SumInOrder(typename Backend::Device& device) : scratch_{device, most_bytes()} {}
+  SumInOrder(typename Backend::Device& device, int replicas)
+      : scratch_{device, most_bytes(replicas)} {}
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
@@ -14174,13 +14207,13 @@ class SumInOrder {
   [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 
  private:
-  static std::size_t most_bytes() {
+  static std::size_t most_bytes(int replicas) {
     std::size_t most = 0;
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      most = std::max(most,
-                      ordered_scratch_bytes<Communicator, typename Backend::Master>(
-                          static_cast<std::size_t>(bucket_range(Program::layout, bucket).count()),
-                          Program::gradient_replicas));
+      most = std::max(
+          most,
+          ordered_scratch_bytes<Communicator, typename Backend::Master>(
+              static_cast<std::size_t>(bucket_range(Program::layout, bucket).count()), replicas));
     }
     return most;
   }
@@ -14247,7 +14280,8 @@ class BucketSums {
   using Adds = std::conditional_t<needs_order, detail::SumInOrder<Program, Backend, Communicator>,
                                   detail::PlainSum<Program, Backend, Communicator>>;
 
-  explicit BucketSums(Device& device) : adds_{device}, wire_{device} {
+  /// @param replicas  over which they are
+  BucketSums(Device& device, int replicas) : adds_{device, replicas}, wire_{device} {
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
       marks_.push_back(device.make_mark());
     }
@@ -14285,7 +14319,7 @@ struct NoBucketSums {
   using Device = typename Backend::Device;
   using P = typename Backend::Master;
 
-  explicit NoBucketSums(Device& /*device*/) {}
+  NoBucketSums(Device& /*device*/, int /*replicas*/) {}
 
   template <class Communicator>
   void begin(Device& /*device*/, Communicator& /*group*/, P* /*gradients*/, int /*bucket*/,
@@ -14351,9 +14385,10 @@ class RowSums {
  public:
   using Device = typename Backend::Device;
   static constexpr auto const& layout = Program::layout;
-  static constexpr bool gathers = Program::gradient_replicas > 1;
+  static constexpr bool gathers = Program::sums_gradients;
 
-  explicit RowSums(Device& device) {
+  /// @param replicas  whose gradients are added, or one
+  RowSums(Device& device, int replicas) : replicas_{replicas} {
     for (int r = 0; gathers && r < layout.row_gradients; ++r) {
       marks_.push_back(device.make_mark());
     }
@@ -14398,8 +14433,7 @@ class RowSums {
     if constexpr (gathers) {
       each(bucket, [&](int r) {
         device.await_on(device.communication, mark(r));
-        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), Program::gradient_replicas,
-                                 rows.sum(r));
+        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
       });
     }
   }
@@ -14417,6 +14451,7 @@ class RowSums {
     }
   }
 
+  int replicas_;
   std::vector<Mark> marks_;  // of each parameter
 };
 
@@ -14425,7 +14460,7 @@ template <class Backend>
 struct NoRowSums {
   using Device = typename Backend::Device;
 
-  explicit NoRowSums(Device& /*device*/) {}
+  NoRowSums(Device& /*device*/, int /*replicas*/) {}
 
   static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
                         int /*leaves*/) {}
@@ -14645,7 +14680,8 @@ class ParameterMemory {
 
   /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
   /// @param batch, microbatches  of its microbatches the largest, and how many these are
-  ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches)
+  /// @param replicas  where the strategy takes any number
+  ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches, int replicas)
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
         parameters_{device, bytes(layout.elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
@@ -14655,7 +14691,7 @@ class ParameterMemory {
         rows_{device,
               {.batch = batch,
                .microbatches = microbatches,
-               .replicas = Program::gradient_replicas,
+               .replicas = Program::gradient_replicas(replicas),
                .buffers = 1 + waiting_leaves_}} {}
 
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
@@ -14739,12 +14775,10 @@ class GradientReduction {
   using Mark = typename Device::Mark;
   using Memory = ParameterMemory<Program, Backend>;
   using Whole = typename Program::Program;
-  static constexpr Batching batching = Whole::batching;
   static constexpr auto const& layout = Program::layout;
-  static constexpr int replicas = Program::gradient_replicas;
   /// Whether the device has both copies of a part whose gradients are summed.
   static constexpr bool has_twins = Program::has_twins && !Whole::averaging.keeps_two();
-  static constexpr bool has_others = has_twins ? batching.replicas > 1 : replicas > 1;
+  static constexpr bool has_others = has_twins ? Whole::several_replicas : Program::sums_gradients;
   using Sums = std::conditional_t<has_others, BucketSums<Program, Backend, Communicator>,
                                   NoBucketSums<Backend>>;
   using Twins =
@@ -14766,8 +14800,11 @@ class GradientReduction {
         tracer_{&tracer},
         summed_{device.make_mark()},
         synchronized_{device.make_mark()},
-        sums_{device},
-        rows_{device} {}
+        alone_{Whole::any_replicas &&
+               (has_twins ? plan.batching.replicas
+                          : Program::gradient_replicas(plan.batching.replicas)) == 1},
+        sums_{device, Program::gradient_replicas(plan.batching.replicas)},
+        rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
 
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins.
@@ -14787,10 +14824,12 @@ class GradientReduction {
       begin_in_order(device, memory);
     }
     if (!Twins::is_second(bucket)) {  // which gets its sum from the first
-      if (bucket_range(layout, bucket).count() > 0) {
+      if (!alone() && bucket_range(layout, bucket).count() > 0) {
         sums_.await(device, memory.gradients(), bucket);
       }
-      rows_.await(device, memory.rows(), bucket);
+      if (!alone()) {
+        rows_.await(device, memory.rows(), bucket);
+      }
       Twins::share(device, memory.gradients(), bucket);
     }
   }
@@ -14810,6 +14849,9 @@ class GradientReduction {
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
   void synchronize(Device& device, std::span<double> sums, int stage) {
+    if (alone()) {
+      return;
+    }
     add(device, communicator(stage), sums, {"statistics"}, synchronized_);
     device.await_on(device.communication, synchronized_);
   }
@@ -14822,7 +14864,19 @@ class GradientReduction {
   [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
 
  private:
+  // Whether the strategy takes any number of replicas and has got one, whose sums are there.
+  [[nodiscard]] bool alone() const {
+    if constexpr (Whole::any_replicas) {
+      return alone_;
+    } else {
+      return false;
+    }
+  }
+
   void begin(Device& device, Memory const& memory, int bucket) {
+    if (alone()) {
+      return;
+    }
     Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
     if (bucket_range(layout, bucket).count() > 0) {
       sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
@@ -14868,6 +14922,7 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
+  bool alone_;
   Sums sums_;
   RowGradientSums rows_;
 };
@@ -15209,8 +15264,11 @@ class RankGroups {
  public:
   static constexpr int all = -1;
 
+  /// @param replicas  of the world, where the strategy takes any number
+  explicit RankGroups(int replicas = 1) : mesh_{Program::mesh_of(replicas)} {}
+
   template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD static std::vector<RankSet> list() {
+  TANDEM_COLD std::vector<RankSet> list() const {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
       RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
@@ -15236,14 +15294,14 @@ class RankGroups {
       }
     }
     for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = Program::mesh.group(line, Axis::model);
+      MeshGroup const devices = mesh_.group(line, Axis::model);
       for (int pair = 0; pair < pairs(); ++pair) {
         groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
                           .name = "models " + std::to_string(pair)});
       }
     }
     for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = Program::mesh.group(line, Axis::model);
+      MeshGroup const devices = mesh_.group(line, Axis::model);
       for (int copy = 0; copy < map().copies; ++copy) {
         for (int tie = 0; tie < Program::ties.count; ++tie) {
           TieDevices const& of = Program::ties.of[copy][tie];
@@ -15262,7 +15320,7 @@ class RankGroups {
 
   /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
   /// for none.
-  TANDEM_COLD static int of_tie(int rank, int copy, int tie) {
+  TANDEM_COLD int of_tie(int rank, int copy, int tie) const {
     return !Program::ties.of[copy][tie].crosses()
                ? all
                : reduced() + 2 * lines() * map().links + lines() * pairs() +
@@ -15270,13 +15328,13 @@ class RankGroups {
   }
 
   /// Of the ranks over which the gradients of this stage are summed.
-  static int of_stage(int stage) {
-    constexpr int groups = reduced();
-    return groups > 0 ? stage % (groups > 0 ? groups : 1) : all;
+  [[nodiscard]] int of_stage(int stage) const {
+    int const groups = reduced();
+    return groups > 0 ? stage % groups : all;
   }
   /// The ends of these groups for a device's stages, by connect(group).
   template <int Count, class Connect>
-  TANDEM_COLD static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+  TANDEM_COLD auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) const {
     std::vector<decltype(connect(all))> ends;
     for (LocalStage const& stage : stages.stage) {
       ends.push_back(connect(of_stage(stage.id)));
@@ -15285,21 +15343,21 @@ class RankGroups {
   }
 
   /// Of the ends of a link; the sender is its first rank.
-  static int of_link(int line, int link, bool forward) {
+  [[nodiscard]] int of_link(int line, int link, bool forward) const {
     return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
   /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
   template <class Connect>
-  static auto connect_links(int rank, Connect const& connect) {
-    return [line = line_of(rank), &connect](int link, bool forward) {
-      return connect(of_link(line, link, forward));
+  auto connect_links(int rank, Connect const& connect) const {
+    return [groups = *this, line = line_of(rank), &connect](int link, bool forward) {
+      return connect(groups.of_link(line, link, forward));
     };
   }
 
   /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
   /// of the one in the middle, which has both.
-  static int of_pair(int rank) {
-    int const device = Program::mesh.coordinate(rank, Axis::model);
+  [[nodiscard]] int of_pair(int rank) const {
+    int const device = mesh_.coordinate(rank, Axis::model);
     int const pair = device < pairs() ? device : opposite(device);
     return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
                           : all;
@@ -15307,20 +15365,20 @@ class RankGroups {
 
  private:
   static constexpr StageMapView map() { return Program::map; }
-  static constexpr int lines() { return Program::mesh.groups(Axis::model); }
-  static constexpr int line_of(int rank) { return Program::mesh.group_of(rank, Axis::model); }
+  [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
+  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
   // Stages whose gradients have a group each. Where each device has the whole model, its group is
   // that of all.
-  static constexpr int reduced() {
-    bool const reduces = Program::mesh.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
+  [[nodiscard]] int reduced() const {
+    bool const reduces = mesh_.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
     return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
   }
   static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
   // The device that has the same parts of the other model.
   static constexpr int opposite(int device) { return Program::devices - 1 - device; }
-  static constexpr int rank_of(int line, int stage) {
-    return Program::mesh.group(line, Axis::model)[map().device[stage]];
+  [[nodiscard]] int rank_of(int line, int stage) const {
+    return mesh_.group(line, Axis::model)[map().device[stage]];
   }
   static StageEdge const& first_edge(int link) {
     int e = 0;
@@ -15329,6 +15387,8 @@ class RankGroups {
     }
     return Program::map.edge[e];
   }
+
+  Mesh mesh_;
 };
 
 }  // namespace tandem
@@ -15681,8 +15741,9 @@ namespace tandem {
 
 /// Nothing is shared, and nothing compiled.
 struct NoTiedSums {
-  template <class Device, class Connect, class Tracer>
-  NoTiedSums(Device& /*device*/, int /*rank*/, Connect const& /*connect*/, Tracer& /*tracer*/) {}
+  template <class Device, class Groups, class Connect, class Tracer>
+  NoTiedSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
+             Tracer& /*tracer*/) {}
   void begin_step() {}
   template <class Device, class Memory>
   void add(Device& /*device*/, Memory const& /*memory*/) {}
@@ -15702,9 +15763,10 @@ class TiedSums {
   using Mark = typename Device::Mark;
   using Whole = typename Program::Program;
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param connect  connect(group): the rank's end of one of @p groups
   template <class Connect>
-  TANDEM_COLD TiedSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
+  TANDEM_COLD TiedSums(Device& device, RankGroups<Whole> const& groups, int rank,
+                       Connect const& connect, Tracer<Device>& tracer)
       : tracer_{&tracer}, summed_{device.make_mark()} {
     for (int copy = 0; copy < Whole::map.copies; ++copy) {
       for (int tie = 0; tie < Whole::ties.count; ++tie) {
@@ -15712,8 +15774,7 @@ class TiedSums {
         if (own.held.empty()) {
           continue;
         }
-        if (int const group = RankGroups<Whole>::of_tie(rank, copy, tie);
-            group != RankGroups<Whole>::all) {
+        if (int const group = groups.of_tie(rank, copy, tie); group != RankGroups<Whole>::all) {
           own.others.push_back(connect(group));
         }
         if (own.held.size() > 1 || !own.others.empty()) {
@@ -16263,10 +16324,11 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   /// @param ops     have needs() and scratch_bytes(), as PreparedOps
   /// @param task    what is planned for
   /// @param leaves  of one replica
+  /// @param replicas  where the strategy takes any number
   template <class Ops>
   TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
-                         int leaves)
-      : Base{device, states, leaves, task.batch, task.microbatches},
+                         int leaves, int replicas = 1)
+      : Base{device, states, leaves, task.batch, task.microbatches, replicas},
         task_{task},
         plan_{plan_memory(graph, ops.needs(), task)},
         kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
@@ -19176,6 +19238,7 @@ struct RankOptions {
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
   int microbatches = 0;
+  int replicas = 1;              ///< where the strategy takes any number; the others tell theirs
   std::optional<bool> record{};  ///< on a GPU: record a step as a graph and replay it; empty: yes
   bool debug = false;            ///< wait for each action, and name the one that fails
   CudaOptions cuda{};
@@ -19984,19 +20047,23 @@ struct RankParts {
         device{options.device},
         branches{Program::graph, options.cuda.branches, segments()},
         ops{options.largest_microbatch, options.device.threads, device},
-        memory{device, ops, arrays_of(options), plan_task(options),
-               plan.batching.leaves_of_copy(Whole::map.copies)},
+        memory{device,
+               ops,
+               arrays_of(options),
+               plan_task(options),
+               plan.batching.leaves_of_copy(Whole::map.copies),
+               plan.batching.replicas},
         states{device, Program::graph, ops.needs(), samples_of(options)},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
-        gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
+        gradients{device, connect(Groups::all), groups().connect_stages(Program::stages, connect),
                   plan, tracer},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
-              Groups::connect_links(options.rank, connect),
+              groups().connect_links(options.rank, connect),
               tracer,
               options.largest_microbatch},
-        ties{device, options.rank, connect, tracer},
+        ties{device, groups(), options.rank, connect, tracer},
         sums{device, plan.batching.all_microbatches(), metric_sums<MetricType>} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
@@ -20020,8 +20087,11 @@ struct RankParts {
             .targets = targets_shape<LossType>(Whole::network.output().out)};
   }
   [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
-    return {plan.batching, Whole::mesh.coordinate(options.rank, Axis::data), Whole::map.copies};
+    return {plan.batching, mesh().coordinate(options.rank, Axis::data), Whole::map.copies};
   }
+  /// Of all ranks.
+  [[nodiscard]] Mesh mesh() const { return Whole::mesh_of(plan.batching.replicas); }
+  [[nodiscard]] Groups groups() const { return Groups{plan.batching.replicas}; }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
@@ -20529,7 +20599,7 @@ template <class Program>
 constexpr bool synchronizes(int first, int last) {
   bool any = false;
   for (int n = first; n < last; ++n) {
-    any = any || (Program::batching.replicas > 1 && Program::graph.node[n].synchronizes);
+    any = any || (Program::several_replicas && Program::graph.node[n].synchronizes);
   }
   return any;
 }
@@ -21580,11 +21650,14 @@ class PairSums {
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  using Groups = RankGroups<typename Program::Program>;
+
+  /// @param connect  connect(group): the rank's end of one of @p groups
   /// @param tracer   outlives this
   template <class Connect>
-  PairSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
-      : pair_{connect(RankGroups<typename Program::Program>::of_pair(rank))}, tracer_{&tracer} {
+  PairSums(Device& device, Groups const& groups, int rank, Connect const& connect,
+           Tracer<Device>& tracer)
+      : pair_{connect(groups.of_pair(rank))}, tracer_{&tracer} {
     for (int stage = 0; stage < Program::stages.count; ++stage) {
       marks_.push_back(device.make_mark());
     }
@@ -21642,8 +21715,8 @@ class TwinSums {
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
 
-  template <class Connect>
-  TwinSums(Device& /*device*/, int /*rank*/, Connect const& /*connect*/,
+  template <class Groups, class Connect>
+  TwinSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
            Tracer<Device>& /*tracer*/) {}
 
   /// Sums once both stages have begun, in the place of each.
@@ -21716,13 +21789,14 @@ class ModelExchange {
                                   PairSums<Program, Backend, Communicator>>;
 
   /// @param memory   the rank's, which stays where it is
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param connect  connect(group): the rank's end of one of @p groups
   /// @param states   of the optimizer
   /// @param tracer   outlives this
   template <class Memory, class Connect>
-  ModelExchange(Device& device, Memory const& memory, int rank, Connect const& connect, int states,
-                Tracer<Device>& tracer)
-      : sums_{device, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
+  ModelExchange(Device& device, Memory const& memory,
+                RankGroups<typename Program::Program> const& groups, int rank,
+                Connect const& connect, int states, Tracer<Device>& tracer)
+      : sums_{device, groups, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
     for (int a = 0; a < arrays(states); ++a) {
       P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
       arrays_.push_back({own, has_buffer ? buffer_.template as<P>() + a * layout.trained : own});
@@ -22372,7 +22446,7 @@ class DeviceUpdate {
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value),
-                Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
+                Whole::devices == 1 || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups),
                 options.scaling} {}
 
@@ -22480,11 +22554,8 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
 
   template <class Connect>
   Updates(Parts& parts, RankOptions const& options, Connect const& connect)
-      : Base{parts, options}, exchange_{parts.device,
-                                        parts.memory,
-                                        options.rank,
-                                        connect,
-                                        states_of(options.optimizer),
+      : Base{parts, options}, exchange_{parts.device, parts.memory, parts.groups(),
+                                        options.rank, connect,      states_of(options.optimizer),
                                         parts.tracer} {}
 
   void begin(Parts& parts, Slot& slot) {
@@ -22589,12 +22660,13 @@ class Rank final
   using typename Base::Slot;
   using typename Base::Whole;
   /// Whether a walk over the actions may be recorded once and replayed.
-  static constexpr bool recordable = Whole::ranks == 1 || is_capturable<Communicator>;
+  static constexpr bool recordable = !Whole::several_ranks || is_capturable<Communicator>;
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
-      : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
+      : Base{options, make_rank_plan<Program>(options.rows, options.microbatches, options.replicas),
+             connect},
         slot_{parts_, options},
         updates_{parts_, options, connect},
         runner_{recordable && options.record.value_or(true)},
@@ -22602,9 +22674,10 @@ class Rank final
         debug_{options.debug} {
     slot_.scaled = updates_.scaled();
     if constexpr (requires {
-                    check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+                    check_queues(std::type_identity<Whole>{}, options.rows, 1, parts_.device);
                   }) {
-      check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+      check_queues(std::type_identity<Whole>{}, options.rows, parts_.plan.batching.replicas,
+                   parts_.device);
     }
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
@@ -22744,7 +22817,7 @@ class Rank final
   }
 
   void run(Action const* row) {
-    if (Whole::ranks > 1 || !slot_.key.targets) {  // else each forward pass writes its own
+    if (Whole::several_ranks || !slot_.key.targets) {  // else each forward pass writes its own
       parts_.sums.clear(parts_.device);
     }
     if (parts_.tracer.on() || debug_) {
@@ -37443,7 +37516,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .trained = Device::layout.trained,
        .dense = Device::layout.dense,
        .microbatches = batching.microbatches,
-       .replicas = Device::gradient_replicas,
+       .replicas = Device::gradient_replicas(1),
        .states = states,
        .gradients = buffers,
        .places = Device::places.count(),
@@ -38137,10 +38210,15 @@ struct DeviceProgram {
   /// bucket has a twin.
   static constexpr bool has_twins = tandem::has_twins(stages);
   static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
+  static constexpr bool several_replicas = Program::several_replicas;
   /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
   /// its own.
-  static constexpr int gradient_replicas =
-      batching.replicas * (Program::averaging.keeps_two() ? 1 : Program::map.copies);
+  static constexpr int gradient_copies = Program::averaging.keeps_two() ? 1 : Program::map.copies;
+  static constexpr bool sums_gradients = several_replicas || gradient_copies > 1;
+  /// @param replicas  of the world, where the strategy takes any number
+  [[nodiscard]] static constexpr int gradient_replicas(int replicas) {
+    return (Program::any_replicas ? replicas : batching.replicas) * gradient_copies;
+  }
   /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
   static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
   static constexpr bool has_result = graph.result >= 0;
@@ -38500,6 +38578,14 @@ struct DataParallelOptionsStandAlone {
                 "with the number of devices; leave one of the two out");
 };
 
+template <int Shards>
+struct WorldIsUnweighted {
+  static constexpr bool value = true;
+  static_assert(Shards == 0,
+                "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write "
+                "their number, DataParallel<N, Weighted<...>>");
+};
+
 template <int N, class... Options>
 struct DataParallelIsSound {
   static constexpr Batching batching = gather_batching<N, Options...>();
@@ -38509,6 +38595,43 @@ struct DataParallelIsSound {
                                     batching.wire != WireFormat::exact>::value);
 };
 
+template <class... Options>
+inline constexpr bool names_microbatches = (requires { Options::microbatches; } || ...);
+
+/// Of DataParallel<by_world, Options...> on one device.
+template <class... Options>
+constexpr int microbatches_of_world() {
+  Batching const named = gather_batching<1, Options...>();
+  return !names_microbatches<Options...> && named.all_leaves > 0 ? named.all_leaves
+                                                                 : named.microbatches;
+}
+
+/// The sentences for options that no number of devices can have.
+template <class... Options>
+struct WorldOptionsAreSound {
+  static constexpr Batching batching =
+      gather_batching<1, Options...>(microbatches_of_world<Options...>());
+  static constexpr Batching checked() { return batching; }
+  static_assert(WorldIsUnweighted<batching.shards>::value);
+  static_assert(DataParallelOptionsStandAlone<0, 1, true, batching.reproducible,
+                                              batching.wire != WireFormat::exact>::value);
+};
+
+/// Whether a strategy has as many replicas as the program is started with. Then its mesh, ranks and
+/// batching are those of one.
+template <class S>
+inline constexpr bool takes_any_replicas = false;
+template <class S>
+  requires requires { S::any_replicas; }
+inline constexpr bool takes_any_replicas<S> = S::any_replicas;
+
+/// The microbatches of all replicas, where a strategy that takes any number says how many.
+template <class S>
+inline constexpr int all_microbatches_of = 0;
+template <class S>
+  requires requires { S::all_microbatches; }
+inline constexpr int all_microbatches_of<S> = S::all_microbatches;
+
 }  // namespace detail
 
 /// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
@@ -38516,16 +38639,23 @@ struct DataParallelIsSound {
 ///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
 ///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
 ///
+/// DataParallel<> has as many replicas as the program is started with: of .world, a process one, or
+/// .world.devices; with options behind the name, DataParallel<by_world, Reproducible<8>>. Of these
+/// Reproducible<Leaves> without Microbatches cuts the batch into as many microbatches as leaves, so
+/// that the bits are the same on each number of devices that divides them; and
+/// TrainerOptions::microbatches takes the place of both.
+///
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
 /// Reproducible, Wire, BucketBytes. The primary template is the error path.
-template <int N, class... Options>
+template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(N >= 1 && N <= detail::most_replicas,
-                "DataParallel<N>: N must be from 1 to 1048576");
+  static_assert((N >= 1 && N <= detail::most_replicas) || N == by_world,
+                "DataParallel<N>: N must be from 1 to 1048576, or left out, for as many as the "
+                "program is started with");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
                 "Wire and BucketBytes");
@@ -38540,6 +38670,20 @@ struct DataParallel<N, Options...>
   // Checked here and not in the class, which any call with a Hybrid among its types completes
   // (argument-dependent look-up): there these options are for the replicas of all parts.
   static constexpr Batching batching = detail::DataParallelIsSound<N, Options...>::checked();
+};
+
+/// What it says of itself is that of one replica.
+template <class... Options>
+  requires(BatchingOption<Options>&&...)
+struct DataParallel<by_world, Options...>
+    : OneDeviceModel<detail::microbatches_of_world<Options...>()> {
+  static constexpr bool any_replicas = true;
+  static constexpr Mesh mesh{};
+  static constexpr int ranks = mesh.size();
+  static constexpr Batching batching = detail::WorldOptionsAreSound<Options...>::checked();
+  /// Of all replicas; 0: each has those of `batching`.
+  static constexpr int all_microbatches =
+      detail::names_microbatches<Options...> ? 0 : batching.all_leaves;
 };
 
 }  // namespace tandem
@@ -39767,8 +39911,11 @@ concept TrainsAsynchronously = requires {
 template <class S>
 concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
 
+/// A number of replicas, or the world's.
+constexpr bool counts_replicas(int n) { return (n >= 1 && n <= most_replicas) || n == by_world; }
+
 template <int N, class... Options>
-concept ReplicatesModels = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...) &&
+concept ReplicatesModels = counts_replicas(N) &&(BatchingOption<Options>&&...) &&
                            !counts_microbatches<Options...>;
 
 /// A DataParallel; not looked into, since alone it may not be sound.
@@ -39782,7 +39929,7 @@ template <int N, class... Options>
 struct Outer<DataParallel<N, Options...>> {
   static constexpr bool is = true;
   static constexpr bool counts = counts_microbatches<Options...>;
-  static constexpr bool sound = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...);
+  static constexpr bool sound = counts_replicas(N) && (BatchingOption<Options> && ...);
 };
 
 template <class... Parts>
@@ -39870,6 +40017,16 @@ struct HybridIsSound {
   static_assert(HybridIsExact<Rounds, Reproducible>::value);
 };
 
+/// Of a DataParallel around others.
+template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
+struct ReplicasAreTold {
+  static constexpr bool value = true;
+  static_assert(!InnerIsWorlds && !(IsWorlds && HasInnerReplicas),
+                "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
+                "DataParallel<> are all that the program is started with; leave the other out");
+  static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
+};
+
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
 template <bool KeepsTwo, bool IsReproducible>
 struct TwoModelsAreSound {
@@ -39913,7 +40070,8 @@ inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
 ///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
 ///
 /// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
-/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
+/// gradients of a part of the model are summed over the ranks that have it. DataParallel<> takes as
+/// many replicas as the program is started with devices for. Options of DataParallel
 /// but Microbatches, which goes to the model inside; as many weights as there are replicas.
 /// Source: Pal et al. 2019. The primary template is the error path.
 template <class... Parts>
@@ -39927,18 +40085,25 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   using Model = Inner;
   static constexpr int devices = Inner::devices;
   static constexpr int copies = Inner::copies;
-  static constexpr Mesh mesh = Mesh{Axis::data, N} * Inner::mesh;
+  static constexpr bool any_replicas = N == by_world;
+  static constexpr int told = any_replicas ? 1 : N;  // replicas
+  static constexpr Mesh mesh = Mesh{Axis::data, told} * Inner::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Inner::checkpoint;
   template <int Replicas, class... More>
   static constexpr Batching batching_for =
-      Inner::template batching_for<N * Replicas, Options..., More...>;
-  static constexpr Batching batching =
-      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, copies>::
-          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
-                                        batching_for<1>.wire != WireFormat::exact,
-                                        batching_for<1>.reproducible>::checked(batching_for<1>));
+      Inner::template batching_for<told * Replicas, Options..., More...>;
+  static constexpr Batching
+      batching = detail::ModelKeepsLeaves < batching_for<1>.reproducible && !any_replicas,
+      batching_for<1>.leaves, batching_for<1>.microbatches,
+      copies >
+          ::checked(detail::HybridIsSound<batching_for<1>.replicas,
+                                          any_replicas ? 0 : batching_for<1>.shards,
+                                          batching_for<1>.wire != WireFormat::exact,
+                                          batching_for<1>.reproducible>::checked(batching_for<1>));
+  static_assert(detail::ReplicasAreTold<any_replicas, detail::takes_any_replicas<Inner>,
+                                        (Inner::template batching_for<1>.replicas > 1),
+                                        (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
 
@@ -41672,6 +41837,13 @@ struct Program {
   static constexpr Mesh mesh = S::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
+  /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
+  /// `ranks` are those of one then.
+  static constexpr bool any_replicas = detail::takes_any_replicas<S>;
+  static constexpr bool several_replicas = any_replicas || batching.replicas > 1;
+  static constexpr bool several_ranks = any_replicas || ranks > 1;
+  /// What a transport is made for.
+  static constexpr int transport_ranks = any_replicas ? by_world : ranks;
   static_assert(ranks == S::ranks && devices == S::devices &&
                     batching.replicas == mesh.extent(Axis::data),
                 "Program<Net, S>: S::mesh must have S::ranks ranks, S::devices of them along "
@@ -41699,9 +41871,13 @@ struct Program {
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
-  static_assert(
-      detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
-                                 batching.replicas, map.copies>::value);
+  static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
+                batching.reproducible, several_replicas ? 2 : 1, map.copies > ::value);
+
+  /// The ranks of so many replicas, which a strategy that tells their number knows.
+  [[nodiscard]] static constexpr Mesh mesh_of(int replicas) {
+    return any_replicas ? Mesh{Axis::data, replicas} * mesh : mesh;
+  }
 
   /// What device @p D of each replica does.
   template <int D>
@@ -41734,6 +41910,20 @@ constexpr int counted_states() {
 
 }  // namespace detail
 
+namespace detail {
+
+/// What is asked of a strategy wants the number of its replicas.
+template <class S>
+struct ReplicasAreNamed {
+  static constexpr bool value = true;
+  static_assert(!takes_any_replicas<S>,
+                "fits<Net, DataParallel<>, ...>, device_memory, describe and step_account: a "
+                "replica's share of the batch depends on how many there are; name their number, "
+                "DataParallel<N>");
+};
+
+}  // namespace detail
+
 /// What device @p device of a replica needs at most for steps of a global batch of @p batch
 /// samples; see DeviceMemory for what is not counted.
 /// @param branches  CudaOptions::branches; scratch memory, of which each stream has its own, is not
@@ -41743,6 +41933,7 @@ template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr DeviceMemory device_memory(int batch, int device,
                                      WeightAverages averages = WeightAverages::none,
                                      int branches = 1) {
+  static_assert(detail::ReplicasAreNamed<S>::value);
   expects(batch >= 1 && device >= 0 && device < S::devices,
           "device_memory(batch, device): give 1 sample or more, and a device of the replica");
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
@@ -41764,6 +41955,7 @@ constexpr DeviceMemory device_memory(int batch, int device,
 template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none,
                     int branches = 1) {
+  static_assert(detail::ReplicasAreNamed<S>::value);
   for (int device = 0; device < S::devices; ++device) {
     if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages, branches).total() >
         bytes) {
@@ -46138,7 +46330,7 @@ class Replicas {
           },
           copy);
     }
-    MeshGroup const ranks = Program::mesh.group(local, Axis::model);  // of those of this process
+    MeshGroup const ranks = workers_.mesh().group(local, Axis::model);  // of those of this process
     return gather(
         Program::network.parameters, ranks.count,
         [&](int device) { return of_rank(ranks[device]); }, copy);
@@ -46192,7 +46384,7 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if constexpr (Workers::streams || Program::ranks == 1) {  // in one process
+    if constexpr (Workers::streams || !Program::several_ranks) {  // in one process
       return yes;
     } else {
       workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
@@ -46614,6 +46806,15 @@ struct ElasticIsNamed {
                 "DataParallel<4> or SingleDevice<Microbatches<4>>");
 };
 
+/// Of a list of several.
+template <bool AnyIsWorlds>
+struct ElasticTellsDevices {
+  static constexpr bool value = true;
+  static_assert(!AnyIsWorlds,
+                "Elastic<Strategies...>: DataParallel<> goes on with any number of devices itself; "
+                "give it to run() alone");
+};
+
 /// Of two neighbours in the list.
 template <class First, class Second>
 struct GoesOnAs {
@@ -46646,6 +46847,14 @@ struct ElasticIsSound {
   static_assert(!(goes_on_late<Strategies> || ...),
                 "Elastic<Strategies...>: an asynchronous pipeline of another depth has another "
                 "delay and trains otherwise; list synchronous strategies");
+};
+template <class First, class Second, class... Others>
+  requires(takes_any_replicas<First> || takes_any_replicas<Second> ||
+           (takes_any_replicas<Others> || ...))
+struct ElasticIsSound<First, Second, Others...> {
+  static constexpr bool value = ElasticTellsDevices < takes_any_replicas<First> ||
+                                takes_any_replicas<Second> ||
+                                (takes_any_replicas<Others> || ...) > ::value;
 };
 template <class First, class Second, class... Others>
 struct ElasticIsSound<First, Second, Others...> {
@@ -47993,6 +48202,9 @@ struct TrainerOptions {
   /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
   /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
   ActionRows rows{};
+  /// Of the whole batch, under DataParallel<>, whose replicas take a share each: so that a batch is
+  /// cut alike on any number of them. 0: as the type says.
+  int microbatches = 0;
   Checkpoints checkpoints{};  ///< that train() writes; {.folder = "run7", .every_steps = 500}
   World world{};              ///< processes that train together, and which this one is
   /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
@@ -50008,8 +50220,9 @@ template <class Program>
 int rank_of_result(int microbatch, Batching const& batching) {
   int const copy = batching.copy_of(microbatch, Program::map.copies);
   int const result = Program::partition.part[Program::network.nodes - 1];
-  return Program::mesh.rank({.data = batching.replica_of(microbatch),
-                             .model = Program::map.device[copy * Program::map.parts() + result]});
+  return Program::mesh_of(batching.replicas)
+      .rank({.data = batching.replica_of(microbatch),
+             .model = Program::map.device[copy * Program::map.parts() + result]});
 }
 
 /// What train() and step() throw when a loss is not finite.
@@ -51391,20 +51604,20 @@ template <class Program, class P>
 class ParametersElsewhere {
  public:
   /// @param options  of every rank
+  /// @param mesh     of all ranks
   /// @param local    ranks of each process
-  TANDEM_COLD ParametersElsewhere(RankOptions const& options, int first, int local)
-      : options_{options}, first_{first}, local_{local} {
-    for (int rank = 0; rank < Program::ranks; rank += local) {
-      needed_ = needed_ || !Program::mesh.has_whole_groups(Axis::model, rank, local);
+  TANDEM_COLD ParametersElsewhere(RankOptions const& options, Mesh const& mesh, int first,
+                                  int local)
+      : options_{options}, mesh_{mesh}, first_{first}, local_{local} {
+    for (int rank = 0; rank < mesh.size(); rank += local) {
+      needed_ = needed_ || !mesh.has_whole_groups(Axis::model, rank, local);
     }
   }
 
   /// Whether there are any; the same in all processes.
   [[nodiscard]] bool needed() const { return needed_; }
   /// Of the first replica.
-  [[nodiscard]] static int rank_of(int device) {
-    return Program::mesh.group(0, Axis::model)[device];
-  }
+  [[nodiscard]] int rank_of(int device) const { return mesh_.group(0, Axis::model)[device]; }
   [[nodiscard]] bool is_here(int device) const {
     int const rank = rank_of(device);
     return rank >= first_ && rank < first_ + local_;
@@ -51508,6 +51721,7 @@ class ParametersElsewhere {
   }
 
   RankOptions options_;
+  Mesh mesh_;
   int first_;
   int local_;
   bool needed_ = false;
@@ -51755,11 +51969,13 @@ class ProgressWords {
 }
 
 /// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
+/// @param replicas  of the world, where the strategy takes any number
 template <class Program>
-TransportOptions described(TransportOptions options, OnStall const& on_stall = {}) {
+TransportOptions described(TransportOptions options, int replicas, OnStall const& on_stall = {}) {
   options.on_stall = on_stall;
   options.timeout = transport_timeout(options.timeout);
-  options.groups = RankGroups<Program>::list();
+  options.groups = RankGroups<Program>{replicas}.list();
+  options.ranks = Program::mesh_of(replicas).size();
   options.describe_progress = [](int /*rank*/, std::uint64_t action) {
     std::string const text = in_words(unpack_action(action));
     return text.empty() ? "at no action" : "at " + text;
@@ -52166,11 +52382,10 @@ namespace tandem {
 /// further work, but for reading parameters that were not being changed (work_kind.hpp).
 template <class Program, class Backend, class LossType, class MetricType,
           template <int> class Transport>
-  requires RankTransport<Transport<Program::ranks>>
+  requires RankTransport<Transport<Program::transport_ranks>>
 class WorkerGroup {
  public:
-  static constexpr int ranks = Program::ranks;
-  using TransportType = Transport<ranks>;
+  using TransportType = Transport<Program::transport_ranks>;
   using Communicator = typename TransportType::Communicator;
   using P = typename Backend::Master;
   using Target = typename LossType::Target;
@@ -52199,10 +52414,11 @@ class WorkerGroup {
   TANDEM_COLD WorkerGroup(RankOptions const& options, TransportOptions transport,
                           OnStall on_stall = {})
       : limit_{transport.timeout, on_stall},
-        batching_{batching_with<Program>(options.microbatches)},
-        transport_{described<Program>(std::move(transport), on_stall)},
+        batching_{batching_with<Program>(options.microbatches, options.replicas)},
+        mesh_{Program::mesh_of(batching_.replicas)},
+        transport_{described<Program>(std::move(transport), batching_.replicas, on_stall)},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
-        elsewhere_{options, transport_.first_rank(), transport_.local_ranks()},
+        elsewhere_{options, mesh_, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
         stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
@@ -52351,6 +52567,8 @@ class WorkerGroup {
     }
   }
 
+  /// How the ranks of all processes are arranged.
+  [[nodiscard]] Mesh const& mesh() const { return mesh_; }
   /// Of the table that the ranks run.
   [[nodiscard]] Batching const& batching() const { return batching_; }
   /// Whether this process has the rank that makes the outputs of a microbatch.
@@ -52361,8 +52579,8 @@ class WorkerGroup {
   /// What of a batch of @p size samples the ranks of this process take.
   [[nodiscard]] BatchPart part_of(int size) const {
     int const first = transport_.first_rank();
-    int const replica = Program::mesh.coordinate(first, Axis::data);
-    int const last = Program::mesh.coordinate(first + transport_.local_ranks() - 1, Axis::data);
+    int const replica = mesh_.coordinate(first, Axis::data);
+    int const last = mesh_.coordinate(first + transport_.local_ranks() - 1, Axis::data);
     BatchPart part;
     for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
       int const samples = microbatch_size(size, i, batching_);
@@ -52444,8 +52662,7 @@ class WorkerGroup {
       f();
     } catch (...) {
       settle();
-      state_ =
-          after_failure(before, kind, all_untouched(ranks_, Program::mesh.group(0, Axis::model)));
+      state_ = after_failure(before, kind, all_untouched(ranks_, mesh_.group(0, Axis::model)));
       throw;
     }
     state_ = before;
@@ -52466,7 +52683,7 @@ class WorkerGroup {
       return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
                                                : transport_.communicator(options.rank, group);
     };
-    int const device = Program::mesh.coordinate(options.rank, Axis::model);
+    int const device = mesh_.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
       (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
@@ -52493,6 +52710,7 @@ class WorkerGroup {
 
   StallLimit limit_;
   Batching batching_;
+  Mesh mesh_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   ParametersElsewhere<Program, P> elsewhere_;
@@ -52599,13 +52817,13 @@ struct TransportFits<T, B, Program> {
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
 template <template <int> class T, class B, class Program>
-struct NamedTransportFits : TransportFits<T<Program::ranks>, B, Program> {};
+struct NamedTransportFits : TransportFits<T<Program::transport_ranks>, B, Program> {};
 template <template <int> class T, class Program>
 struct NamedTransportFits<T, RefusedBackend, Program> {
   static constexpr bool value = true;
 };
 template <template <int> class T, class B, class Program>
-inline constexpr bool connects = Connects<T<Program::ranks>, B, Program>;
+inline constexpr bool connects = Connects<T<Program::transport_ranks>, B, Program>;
 template <template <int> class T, class Program>
 inline constexpr bool connects<T, RefusedBackend, Program> = false;
 
@@ -52942,7 +53160,14 @@ TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
   if (rows.empty()) {
     return {};
   }
-  if constexpr (Program::devices == 1) {
+  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
+    Batching const batching{.microbatches = Program::batching.microbatches};
+    if constexpr (Program::devices == 1) {
+      return detail::import_passes(rows, batching);
+    } else {
+      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
+    }
+  } else if constexpr (Program::devices == 1) {
     return detail::import_passes(rows, Program::batching);
   } else {
     return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
@@ -52956,13 +53181,59 @@ TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
 /// @file
 /// What the ranks of a trainer are made for, from its options.
 
+// ---- tandem/train/options/replicas_by_world.hpp
+
+/// @file
+/// How many replicas a strategy has that takes as many as the program is started with.
+
+namespace tandem {
+
+namespace detail {
+
+/// @param devices  of a replica
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD int replicas_there(World const& world, int devices) {
+  check_world(world);
+  expects(world.devices >= 0, "World: devices must be 0 (one of each process) or more");
+  std::int64_t const each = world.devices > 0 ? world.devices : 1;
+  std::int64_t const all = each * world.processes;
+  if (all % devices != 0) {
+    throw ContractError{"DataParallel<>: " + std::to_string(all) + " devices are there, " +
+                        std::to_string(world.processes) + " x " + std::to_string(each) +
+                        " (processes x devices of each), which are no whole replicas of " +
+                        std::to_string(devices) +
+                        "; start more or fewer processes, or say that each has more devices "
+                        "(.world.devices)"};
+  }
+  expects(all / devices <= most_replicas,
+          "DataParallel<>: the replicas must be from 1 to 1048576; start fewer processes");
+  return static_cast<int>(all / devices);
+}
+
+}  // namespace detail
+
+/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
+/// World::devices of each process, and one where that is not said.
+/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
+template <class Program>
+int replicas_of(World const& world) {
+  if constexpr (Program::any_replicas) {
+    return detail::replicas_there(world, Program::devices);
+  } else {
+    return Program::batching.replicas;
+  }
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// @param table  outlives the ranks' construction
 /// @throws ContractError  the batch has fewer samples than there are microbatches
 template <class Program>
 RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
-  Batching const batching = batching_with<Program>(table.microbatches);
+  int const replicas = replicas_of<Program>(options.world);
+  Batching const batching = batching_with<Program>(table.microbatches, replicas);
   check_microbatches(options.batch, batching);
   return {.largest_microbatch = largest_microbatch(options.batch, batching),
           .device = {.threads = options.threads_per_device},
@@ -52973,6 +53244,7 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .scaling = options.loss_scaling.value_or(LossScaling::off()),
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
+          .replicas = replicas,
           .record = options.record,
           .debug = options.record == false,
           .cuda = options.cuda};
@@ -53022,6 +53294,86 @@ class [[nodiscard]] StandIn {
   Workers& workers_;
   bool needed_;
 };
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/table_for.hpp
+
+/// @file
+/// table_for: the rows that a trainer's options ask for in place of its strategy's, if they do.
+
+namespace tandem {
+
+namespace detail {
+
+/// What each of @p replicas does of @p all microbatches, one after another.
+template <class = void>  // compiled once, and where it is called
+TANDEM_COLD ImportedTable shared_passes(int all, int replicas) {
+  if (all % replicas != 0) {
+    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
+                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
+                        " replicas; start as many as divide them, or give another number "
+                        "(TrainerOptions::microbatches)"};
+  }
+  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
+  for (int m = 0; m < table.microbatches; ++m) {
+    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
+    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
+  }
+  return table;
+}
+
+/// Of a strategy that takes any number of replicas, once that is known.
+/// @param copies  of the model in a replica
+template <class = void>
+TANDEM_COLD void check_world_leaves(Batching const& batching, int copies) {
+  bool const fit = !batching.reproducible ||
+                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
+                    leaves_fit({.microbatches = batching.microbatches / copies,
+                                .leaves = batching.leaves / copies}));
+  if (!fit) {
+    int const all =
+        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+                        " leaves, of which each of " + std::to_string(batching.replicas) +
+                        " replicas must have a power of two that divides its microbatches, " +
+                        std::to_string(batching.microbatches) +
+                        (copies > 1 ? " in two copies of the model" : "") +
+                        "; start another number of them, or write other leaves or microbatches"};
+  }
+}
+
+}  // namespace detail
+
+/// Rows that were imported, or those of as many microbatches as the world leaves a replica; empty
+/// where the strategy's own stand.
+/// @throws ContractError  import_table() does; or the microbatches or leaves cannot be dealt to the
+///                        replicas
+template <class Program>
+TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
+  ImportedTable table = import_table<Program>(options.rows);
+  expects(options.microbatches >= 0,
+          "TrainerOptions: microbatches must be 0 (as the type says) or more");
+  if constexpr (Program::any_replicas) {
+    int const replicas = replicas_of<Program>(options.world);
+    if constexpr (Program::devices == 1) {
+      expects(options.microbatches == 0 || options.rows.empty(),
+              "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
+      int const all = options.microbatches > 0
+                          ? options.microbatches
+                          : detail::all_microbatches_of<typename Program::Strategy>;
+      if (options.rows.empty() && all > 0) {
+        table = detail::shared_passes(all, replicas);
+      }
+    }
+    detail::check_world_leaves(batching_with<Program>(table.microbatches, replicas),
+                               Program::map.copies);
+  }
+  expects(options.microbatches == 0 || (Program::any_replicas && Program::devices == 1),
+          "TrainerOptions: microbatches are of DataParallel<>, whose replicas take a share each; "
+          "give them to any other strategy in its type, as Microbatches<k> or a Pipeline's Count");
+  return table;
+}
 
 }  // namespace tandem
 
@@ -53180,10 +53532,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static constexpr Shape output = graph.output().out;
 
   /// Plans and allocates everything, and sets the initial parameters.
-  /// @throws ContractError  an option is out of range, or a parameter group matches nothing
+  /// @throws ContractError  an option is out of range, a parameter group matches nothing, or the
+  ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
       : options_{checked<ProgramType>(bound<Used>(std::move(options)))},
-        table_{import_table<ProgramType>(options_.rows)},
+        table_{table_for<ProgramType>(options_)},
         workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world},
                  options_.on_stall} {
@@ -53614,7 +53967,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
-    world_line_.print(progress, ProgramType::ranks, options_.world);
+    world_line_.print(progress, workers_.mesh().size(), options_.world);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
                                               cursor_,  queue_,   saver_}

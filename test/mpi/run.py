@@ -18,7 +18,7 @@ import time
 
 # A process that does not end, in seconds; the programs' own time-out is 2 s where they are to fail.
 LIMIT = 120
-STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models"]
+STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models", "world"]
 TIME_OUT = 2.0
 GRACE = 20.0  # of a busy machine: docs/cluster.md says what it is on another
 
@@ -87,7 +87,8 @@ def results(mpirun, processes, *command):
     check(len(found) == max(processes, 1), f"{name}: {len(found)} processes have said what they have\n{out}{errors}")
     check(len(set(found)) == 1, f"{name}: the processes differ\n{out}")
     if "save" in command:
-        said = f"4 ranks in {processes} processes on 1 machine\n"
+        ranks = processes if "world" in command else 4
+        said = f"{ranks} ranks in {processes} processes on 1 machine\n"
         check(errors.count(said) == (processes > 0), f"{name} does not say once where it trains\n{errors}")
     print(f"{name}: {found[0]}", flush=True)
     return found[0]
@@ -109,7 +110,8 @@ def layouts(mpirun, _, program):
 def resume(mpirun, _, program):
     """Saved by one layout, resumed by another: the state of the run that was not interrupted."""
     with tempfile.TemporaryDirectory() as folder:
-        for strategy, saves, loads in (("data", 4, 2), ("hybrid", 4, 0), ("pipeline", 2, 4), ("pipeline", 0, 2)):
+        for strategy, saves, loads in (("data", 4, 2), ("hybrid", 4, 0), ("pipeline", 2, 4), ("pipeline", 0, 2), ("world", 4, 2),
+                                         ("world", 2, 0)):
             path = pathlib.Path(folder, f"{strategy}-{saves}.safetensors")
             whole = results(mpirun, 0, program, strategy)
             results(mpirun, saves, program, strategy, "save", path)

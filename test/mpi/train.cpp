@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a small network by a strategy of four ranks and prints a hash of all that it has: losses,
-// parameters, states, predictions. run.py starts it as one process, two and four.
+// Trains a small network by a strategy of four ranks, or of as many as there are, and prints a hash
+// of all that it has: losses, parameters, states, predictions. run.py starts it as one process, two
+// and four.
 //   train STRATEGY [save PATH | load PATH | throw PROCESS | exception PROCESS | slow]
 
 #include <tandem/mpi.hpp>
@@ -150,6 +151,9 @@ int main(int argc, char** argv) try {
   if (strategy == "reproducible") {
     return train<td::DataParallel<4, td::Microbatches<2>, td::Reproducible<>>>(world, what,
                                                                                argument);
+  }
+  if (strategy == "world") {  // has four leaves, on one rank, two and four
+    return train<td::DataParallel<td::by_world, td::Reproducible<4>>>(world, what, argument);
   }
   if (strategy == "pipeline") {
     return train<Pipeline>(world, what, argument);

@@ -38,16 +38,16 @@ class ThreadsAsProcesses {
   using Communicator = ThreadsCommunicator;
 
   explicit ThreadsAsProcesses(TransportOptions const& options)
-      : first_{tandem::first_rank(options.world, Ranks)},
-        local_{tandem::local_ranks(options.world, Ranks)},
+      : first_{tandem::first_rank(options.world, ranks_of<Ranks>(options))},
+        local_{tandem::local_ranks(options.world, ranks_of<Ranks>(options))},
         sets_{options.groups} {
     auto& meeting = *static_cast<ProcessesMeeting*>(options.world.rendezvous.context);
     std::lock_guard const lock{meeting.mutex};
     if (!meeting.groups) {
       meeting.groups = std::make_shared<ProcessesMeeting::Groups>(
-          Ranks, ThreadsOptions{.timeout = options.timeout,
-                                .describe_progress = options.describe_progress,
-                                .name = options.name});
+          ranks_of<Ranks>(options), ThreadsOptions{.timeout = options.timeout,
+                                                   .describe_progress = options.describe_progress,
+                                                   .name = options.name});
       for (RankSet const& set : sets_) {
         meeting.groups->some.push_back(std::make_unique<ThreadsGroup>(meeting.groups->all, set));
       }

@@ -11,6 +11,8 @@
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
 #include <tandem/core/stall.hpp>
 
 namespace tandem {
@@ -36,6 +38,21 @@ struct TransportOptions {
   /// What to do where ranks do not return 3 s after another process has failed; the default ends
   /// the process. Of transports between processes.
   OnStall on_stall{};
+
+  /// Of all processes, for a Transport<by_world>, whose type does not say it.
+  int ranks = 0;
 };
+
+/// The ranks of a Transport<Ranks>.
+/// @throws ContractError  neither the type nor @p options say how many there are
+template <int Ranks>
+int ranks_of(TransportOptions const& options) {
+  if constexpr (Ranks == by_world) {
+    expects(options.ranks >= 1, "Transport<by_world>: give TransportOptions::ranks, 1 or more");
+    return options.ranks;
+  } else {
+    return Ranks;
+  }
+}
 
 }  // namespace tandem

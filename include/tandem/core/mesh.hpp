@@ -14,6 +14,9 @@
 
 namespace tandem {
 
+/// In place of a number of replicas, or of ranks: as many as the program is started with.
+inline constexpr int by_world = -1;
+
 /// What ranks may differ in.
 enum class Axis : std::uint8_t {
   data,   ///< replicas of the model, each with its share of the batch

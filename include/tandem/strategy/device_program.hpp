@@ -80,10 +80,15 @@ struct DeviceProgram {
   /// bucket has a twin.
   static constexpr bool has_twins = tandem::has_twins(stages);
   static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
+  static constexpr bool several_replicas = Program::several_replicas;
   /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
   /// its own.
-  static constexpr int gradient_replicas =
-      batching.replicas * (Program::averaging.keeps_two() ? 1 : Program::map.copies);
+  static constexpr int gradient_copies = Program::averaging.keeps_two() ? 1 : Program::map.copies;
+  static constexpr bool sums_gradients = several_replicas || gradient_copies > 1;
+  /// @param replicas  of the world, where the strategy takes any number
+  [[nodiscard]] static constexpr int gradient_replicas(int replicas) {
+    return (Program::any_replicas ? replicas : batching.replicas) * gradient_copies;
+  }
   /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
   static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
   static constexpr bool has_result = graph.result >= 0;

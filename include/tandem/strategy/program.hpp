@@ -185,6 +185,13 @@ struct Program {
   static constexpr Mesh mesh = S::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
+  /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
+  /// `ranks` are those of one then.
+  static constexpr bool any_replicas = detail::takes_any_replicas<S>;
+  static constexpr bool several_replicas = any_replicas || batching.replicas > 1;
+  static constexpr bool several_ranks = any_replicas || ranks > 1;
+  /// What a transport is made for.
+  static constexpr int transport_ranks = any_replicas ? by_world : ranks;
   static_assert(ranks == S::ranks && devices == S::devices &&
                     batching.replicas == mesh.extent(Axis::data),
                 "Program<Net, S>: S::mesh must have S::ranks ranks, S::devices of them along "
@@ -212,9 +219,13 @@ struct Program {
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
-  static_assert(
-      detail::StatisticsAreSound<detail::synchronizes_statistics(network), batching.reproducible,
-                                 batching.replicas, map.copies>::value);
+  static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
+                batching.reproducible, several_replicas ? 2 : 1, map.copies > ::value);
+
+  /// The ranks of so many replicas, which a strategy that tells their number knows.
+  [[nodiscard]] static constexpr Mesh mesh_of(int replicas) {
+    return any_replicas ? Mesh{Axis::data, replicas} * mesh : mesh;
+  }
 
   /// What device @p D of each replica does.
   template <int D>

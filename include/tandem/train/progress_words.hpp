@@ -69,11 +69,13 @@ class ProgressWords {
 }
 
 /// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
+/// @param replicas  of the world, where the strategy takes any number
 template <class Program>
-TransportOptions described(TransportOptions options, OnStall const& on_stall = {}) {
+TransportOptions described(TransportOptions options, int replicas, OnStall const& on_stall = {}) {
   options.on_stall = on_stall;
   options.timeout = transport_timeout(options.timeout);
-  options.groups = RankGroups<Program>::list();
+  options.groups = RankGroups<Program>{replicas}.list();
+  options.ranks = Program::mesh_of(replicas).size();
   options.describe_progress = [](int /*rank*/, std::uint64_t action) {
     std::string const text = in_words(unpack_action(action));
     return text.empty() ? "at no action" : "at " + text;

@@ -49,6 +49,7 @@
 #include <tandem/train/ranks/make_rank_options.hpp>
 #include <tandem/train/ranks/stand_in.hpp>
 #include <tandem/train/ranks/step_queue.hpp>
+#include <tandem/train/ranks/table_for.hpp>
 #include <tandem/train/ranks/trace.hpp>
 #include <tandem/train/ranks/worker_group.hpp>
 #include <tandem/train/step_batches.hpp>
@@ -107,10 +108,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static constexpr Shape output = graph.output().out;
 
   /// Plans and allocates everything, and sets the initial parameters.
-  /// @throws ContractError  an option is out of range, or a parameter group matches nothing
+  /// @throws ContractError  an option is out of range, a parameter group matches nothing, or the
+  ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
       : options_{checked<ProgramType>(bound<Used>(std::move(options)))},
-        table_{import_table<ProgramType>(options_.rows)},
+        table_{table_for<ProgramType>(options_)},
         workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world},
                  options_.on_stall} {
@@ -541,7 +543,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
-    world_line_.print(progress, ProgramType::ranks, options_.world);
+    world_line_.print(progress, workers_.mesh().size(), options_.world);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
                                               cursor_,  queue_,   saver_}

@@ -123,7 +123,7 @@ void load_initial(TrainerType& trainer, Golden const& golden) {
   if constexpr (std::is_same_v<T, double>) {
     trainer.load_weights(golden.path());
   } else {
-    static_assert(TrainerType::Workers::ranks == 1);
+    static_assert(TrainerType::ProgramType::ranks == 1);
     for (NamedParameter<T> const& p : trainer.parameters()) {
       std::vector<T> const values = golden.values<T>(p.name);
       REQUIRE(values.size() == p.value.size());

@@ -36,16 +36,16 @@ class VirtualTransport {
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit VirtualTransport(TransportOptions const& options)
-      : group_{Ranks, cuda::Device{0}, with_places(threads_options(options))},
+      : group_{ranks_of<Ranks>(options), cuda::Device{0}, with_places(threads_options(options))},
         sets_{options.groups} {
-    detail::check_groups(sets_, Ranks);
+    detail::check_groups(sets_, group_.size());
     for (RankSet const& set : sets_) {
       groups_.push_back(std::make_unique<VirtualGroup>(group_, set));
     }
   }
 
   [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] static int local_ranks() noexcept { return Ranks; }
+  [[nodiscard]] int local_ranks() const noexcept { return group_.size(); }
   [[nodiscard]] static int device_of(int /*local*/) noexcept { return 0; }
   [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
   [[nodiscard]] Communicator communicator(int rank, int group) {

@@ -46,14 +46,15 @@ class MpiTransport {
   ///                        was not started
   /// @throws TimeoutError   another process did not come
   TANDEM_COLD explicit MpiTransport(TransportOptions const& options)
-      : first_{tandem::first_rank(options.world, Ranks)},
-        each_{tandem::local_ranks(options.world, Ranks)},
+      : first_{tandem::first_rank(options.world, ranks_of<Ranks>(options))},
+        each_{tandem::local_ranks(options.world, ranks_of<Ranks>(options))},
         sets_{options.groups},
         here_{each_, threads(options, first_)},
         exceptions_{std::uncaught_exceptions()} {
-    detail::check_groups(sets_, Ranks);
+    int const ranks = ranks_of<Ranks>(options);
+    detail::check_groups(sets_, ranks);
     RankSet all;
-    for (int rank = 0; rank < Ranks; ++rank) {
+    for (int rank = 0; rank < ranks; ++rank) {
       all.ranks.push_back(rank);
     }
     long long tags = detail::MpiWire::own_tags;
@@ -74,7 +75,7 @@ class MpiTransport {
       wire_->guard([this, words = options.describe_progress](int rank) {
         return words != nullptr ? words(rank, here_.progress(rank - first_).load()) : std::string{};
       });
-      wire_->meet({Ranks, options.world.processes, tags});
+      wire_->meet({ranks, options.world.processes, tags});
     }
     for (int g = -1; g < static_cast<int>(sets_.size()); ++g) {
       RankSet const& set = set_of(all, g);

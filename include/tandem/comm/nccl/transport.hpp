@@ -106,19 +106,20 @@ class NcclTransport {
   }
 
   NcclTransport(TransportOptions const& options, int visible)
-      : devices_{devices(options.world, visible)},
+      : devices_{devices(options, visible)},
         lifeline_{options.world, static_cast<int>(devices_.size()), options.timeout,
                   options.on_stall},
-        group_{Ranks, tandem::first_rank(options.world, Ranks), devices_,
-               make_unique_ids(options.world, Ranks, options.timeout), options} {
+        group_{ranks_of<Ranks>(options),
+               tandem::first_rank(options.world, ranks_of<Ranks>(options)), devices_,
+               make_unique_ids(options.world, ranks_of<Ranks>(options), options.timeout), options} {
     lifeline_.guard(group_, [this, words = options.describe_progress](int rank) {
       return words != nullptr ? words(rank, group_.progress(rank).load()) : std::string{};
     });
   }
 
-  static std::vector<cuda::Device> devices(World const& world, int visible) {
-    int const local = tandem::local_ranks(world, Ranks);
-    int const first = detail::first_device(world, local, visible);
+  static std::vector<cuda::Device> devices(TransportOptions const& options, int visible) {
+    int const local = tandem::local_ranks(options.world, ranks_of<Ranks>(options));
+    int const first = detail::first_device(options.world, local, visible);
     std::vector<cuda::Device> result;
     for (int i = 0; i < local; ++i) {
       result.push_back(cuda::Device{first + i});

@@ -36,8 +36,8 @@ class ThreadsTransport {
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit ThreadsTransport(TransportOptions const& options)
-      : group_{Ranks, threads_options(options)}, sets_{options.groups} {
-    detail::check_groups(sets_, Ranks);
+      : group_{ranks_of<Ranks>(options), threads_options(options)}, sets_{options.groups} {
+    detail::check_groups(sets_, group_.size());
     for (RankSet const& set : sets_) {
       groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
     }
@@ -45,7 +45,7 @@ class ThreadsTransport {
 
   /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
   [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] static int local_ranks() noexcept { return Ranks; }
+  [[nodiscard]] int local_ranks() const noexcept { return group_.size(); }
 
   /// Which of the devices that this process sees belongs to its rank first_rank() + @p local.
   [[nodiscard]] static int device_of(int local) noexcept { return local; }

@@ -46,7 +46,7 @@ void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
 /// A sum as the communicator makes it.
 template <class Program, class Backend, class Communicator>
 struct PlainSum {
-  explicit PlainSum(typename Backend::Device& /*device*/) {}
+  PlainSum(typename Backend::Device& /*device*/, int /*replicas*/) {}
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
@@ -59,7 +59,8 @@ struct PlainSum {
 template <class Program, class Backend, class Communicator>
 class SumInOrder {
  public:
-  explicit SumInOrder(typename Backend::Device& device) : scratch_{device, most_bytes()} {}
+  SumInOrder(typename Backend::Device& device, int replicas)
+      : scratch_{device, most_bytes(replicas)} {}
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
@@ -75,13 +76,13 @@ class SumInOrder {
   [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 
  private:
-  static std::size_t most_bytes() {
+  static std::size_t most_bytes(int replicas) {
     std::size_t most = 0;
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      most = std::max(most,
-                      ordered_scratch_bytes<Communicator, typename Backend::Master>(
-                          static_cast<std::size_t>(bucket_range(Program::layout, bucket).count()),
-                          Program::gradient_replicas));
+      most = std::max(
+          most,
+          ordered_scratch_bytes<Communicator, typename Backend::Master>(
+              static_cast<std::size_t>(bucket_range(Program::layout, bucket).count()), replicas));
     }
     return most;
   }
@@ -148,7 +149,8 @@ class BucketSums {
   using Adds = std::conditional_t<needs_order, detail::SumInOrder<Program, Backend, Communicator>,
                                   detail::PlainSum<Program, Backend, Communicator>>;
 
-  explicit BucketSums(Device& device) : adds_{device}, wire_{device} {
+  /// @param replicas  over which they are
+  BucketSums(Device& device, int replicas) : adds_{device, replicas}, wire_{device} {
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
       marks_.push_back(device.make_mark());
     }
@@ -186,7 +188,7 @@ struct NoBucketSums {
   using Device = typename Backend::Device;
   using P = typename Backend::Master;
 
-  explicit NoBucketSums(Device& /*device*/) {}
+  NoBucketSums(Device& /*device*/, int /*replicas*/) {}
 
   template <class Communicator>
   void begin(Device& /*device*/, Communicator& /*group*/, P* /*gradients*/, int /*bucket*/,

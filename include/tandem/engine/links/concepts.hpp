@@ -19,7 +19,7 @@ namespace detail {
 /// another type; and an order that the communicator has not is made of messages.
 template <class Program, class C>
 constexpr bool reduces_masters() {
-  bool const several = Program::batching.replicas * Program::map.copies > 1;
+  bool const several = Program::several_replicas || Program::map.copies > 1;
   return several && Program::batching.wire == WireFormat::exact &&
          (!Program::batching.reproducible || sums_in_order<C>);
 }
@@ -27,8 +27,8 @@ constexpr bool reduces_masters() {
 template <class C, class B, class Program>
 concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
 template <class C, class B, class Program>
-concept GathersRows = !Program::has_row_gradients || Program::batching.replicas == 1 ||
-                      AllGathers<C, typename B::Master>;
+concept GathersRows =
+    !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
 template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 

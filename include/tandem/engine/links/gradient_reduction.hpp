@@ -40,12 +40,10 @@ class GradientReduction {
   using Mark = typename Device::Mark;
   using Memory = ParameterMemory<Program, Backend>;
   using Whole = typename Program::Program;
-  static constexpr Batching batching = Whole::batching;
   static constexpr auto const& layout = Program::layout;
-  static constexpr int replicas = Program::gradient_replicas;
   /// Whether the device has both copies of a part whose gradients are summed.
   static constexpr bool has_twins = Program::has_twins && !Whole::averaging.keeps_two();
-  static constexpr bool has_others = has_twins ? batching.replicas > 1 : replicas > 1;
+  static constexpr bool has_others = has_twins ? Whole::several_replicas : Program::sums_gradients;
   using Sums = std::conditional_t<has_others, BucketSums<Program, Backend, Communicator>,
                                   NoBucketSums<Backend>>;
   using Twins =
@@ -67,8 +65,11 @@ class GradientReduction {
         tracer_{&tracer},
         summed_{device.make_mark()},
         synchronized_{device.make_mark()},
-        sums_{device},
-        rows_{device} {}
+        alone_{Whole::any_replicas &&
+               (has_twins ? plan.batching.replicas
+                          : Program::gradient_replicas(plan.batching.replicas)) == 1},
+        sums_{device, Program::gradient_replicas(plan.batching.replicas)},
+        rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
 
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins.
@@ -88,10 +89,12 @@ class GradientReduction {
       begin_in_order(device, memory);
     }
     if (!Twins::is_second(bucket)) {  // which gets its sum from the first
-      if (bucket_range(layout, bucket).count() > 0) {
+      if (!alone() && bucket_range(layout, bucket).count() > 0) {
         sums_.await(device, memory.gradients(), bucket);
       }
-      rows_.await(device, memory.rows(), bucket);
+      if (!alone()) {
+        rows_.await(device, memory.rows(), bucket);
+      }
       Twins::share(device, memory.gradients(), bucket);
     }
   }
@@ -111,6 +114,9 @@ class GradientReduction {
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
   void synchronize(Device& device, std::span<double> sums, int stage) {
+    if (alone()) {
+      return;
+    }
     add(device, communicator(stage), sums, {"statistics"}, synchronized_);
     device.await_on(device.communication, synchronized_);
   }
@@ -123,7 +129,19 @@ class GradientReduction {
   [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
 
  private:
+  // Whether the strategy takes any number of replicas and has got one, whose sums are there.
+  [[nodiscard]] bool alone() const {
+    if constexpr (Whole::any_replicas) {
+      return alone_;
+    } else {
+      return false;
+    }
+  }
+
   void begin(Device& device, Memory const& memory, int bucket) {
+    if (alone()) {
+      return;
+    }
     Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
     if (bucket_range(layout, bucket).count() > 0) {
       sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
@@ -169,6 +187,7 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
+  bool alone_;
   Sums sums_;
   RowGradientSums rows_;
 };

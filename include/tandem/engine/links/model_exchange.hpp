@@ -47,13 +47,14 @@ class ModelExchange {
                                   PairSums<Program, Backend, Communicator>>;
 
   /// @param memory   the rank's, which stays where it is
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param connect  connect(group): the rank's end of one of @p groups
   /// @param states   of the optimizer
   /// @param tracer   outlives this
   template <class Memory, class Connect>
-  ModelExchange(Device& device, Memory const& memory, int rank, Connect const& connect, int states,
-                Tracer<Device>& tracer)
-      : sums_{device, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
+  ModelExchange(Device& device, Memory const& memory,
+                RankGroups<typename Program::Program> const& groups, int rank,
+                Connect const& connect, int states, Tracer<Device>& tracer)
+      : sums_{device, groups, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
     for (int a = 0; a < arrays(states); ++a) {
       P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
       arrays_.push_back({own, has_buffer ? buffer_.template as<P>() + a * layout.trained : own});

@@ -46,11 +46,14 @@ class PairSums {
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  using Groups = RankGroups<typename Program::Program>;
+
+  /// @param connect  connect(group): the rank's end of one of @p groups
   /// @param tracer   outlives this
   template <class Connect>
-  PairSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
-      : pair_{connect(RankGroups<typename Program::Program>::of_pair(rank))}, tracer_{&tracer} {
+  PairSums(Device& device, Groups const& groups, int rank, Connect const& connect,
+           Tracer<Device>& tracer)
+      : pair_{connect(groups.of_pair(rank))}, tracer_{&tracer} {
     for (int stage = 0; stage < Program::stages.count; ++stage) {
       marks_.push_back(device.make_mark());
     }
@@ -108,8 +111,8 @@ class TwinSums {
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
 
-  template <class Connect>
-  TwinSums(Device& /*device*/, int /*rank*/, Connect const& /*connect*/,
+  template <class Groups, class Connect>
+  TwinSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
            Tracer<Device>& /*tracer*/) {}
 
   /// Sums once both stages have begun, in the place of each.

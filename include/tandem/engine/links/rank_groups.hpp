@@ -25,8 +25,11 @@ class RankGroups {
  public:
   static constexpr int all = -1;
 
+  /// @param replicas  of the world, where the strategy takes any number
+  explicit RankGroups(int replicas = 1) : mesh_{Program::mesh_of(replicas)} {}
+
   template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD static std::vector<RankSet> list() {
+  TANDEM_COLD std::vector<RankSet> list() const {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
       RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
@@ -52,14 +55,14 @@ class RankGroups {
       }
     }
     for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = Program::mesh.group(line, Axis::model);
+      MeshGroup const devices = mesh_.group(line, Axis::model);
       for (int pair = 0; pair < pairs(); ++pair) {
         groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
                           .name = "models " + std::to_string(pair)});
       }
     }
     for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = Program::mesh.group(line, Axis::model);
+      MeshGroup const devices = mesh_.group(line, Axis::model);
       for (int copy = 0; copy < map().copies; ++copy) {
         for (int tie = 0; tie < Program::ties.count; ++tie) {
           TieDevices const& of = Program::ties.of[copy][tie];
@@ -78,7 +81,7 @@ class RankGroups {
 
   /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
   /// for none.
-  TANDEM_COLD static int of_tie(int rank, int copy, int tie) {
+  TANDEM_COLD int of_tie(int rank, int copy, int tie) const {
     return !Program::ties.of[copy][tie].crosses()
                ? all
                : reduced() + 2 * lines() * map().links + lines() * pairs() +
@@ -86,13 +89,13 @@ class RankGroups {
   }
 
   /// Of the ranks over which the gradients of this stage are summed.
-  static int of_stage(int stage) {
-    constexpr int groups = reduced();
-    return groups > 0 ? stage % (groups > 0 ? groups : 1) : all;
+  [[nodiscard]] int of_stage(int stage) const {
+    int const groups = reduced();
+    return groups > 0 ? stage % groups : all;
   }
   /// The ends of these groups for a device's stages, by connect(group).
   template <int Count, class Connect>
-  TANDEM_COLD static auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) {
+  TANDEM_COLD auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) const {
     std::vector<decltype(connect(all))> ends;
     for (LocalStage const& stage : stages.stage) {
       ends.push_back(connect(of_stage(stage.id)));
@@ -101,21 +104,21 @@ class RankGroups {
   }
 
   /// Of the ends of a link; the sender is its first rank.
-  static int of_link(int line, int link, bool forward) {
+  [[nodiscard]] int of_link(int line, int link, bool forward) const {
     return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
   /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
   template <class Connect>
-  static auto connect_links(int rank, Connect const& connect) {
-    return [line = line_of(rank), &connect](int link, bool forward) {
-      return connect(of_link(line, link, forward));
+  auto connect_links(int rank, Connect const& connect) const {
+    return [groups = *this, line = line_of(rank), &connect](int link, bool forward) {
+      return connect(groups.of_link(line, link, forward));
     };
   }
 
   /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
   /// of the one in the middle, which has both.
-  static int of_pair(int rank) {
-    int const device = Program::mesh.coordinate(rank, Axis::model);
+  [[nodiscard]] int of_pair(int rank) const {
+    int const device = mesh_.coordinate(rank, Axis::model);
     int const pair = device < pairs() ? device : opposite(device);
     return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
                           : all;
@@ -123,20 +126,20 @@ class RankGroups {
 
  private:
   static constexpr StageMapView map() { return Program::map; }
-  static constexpr int lines() { return Program::mesh.groups(Axis::model); }
-  static constexpr int line_of(int rank) { return Program::mesh.group_of(rank, Axis::model); }
+  [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
+  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
   // Stages whose gradients have a group each. Where each device has the whole model, its group is
   // that of all.
-  static constexpr int reduced() {
-    bool const reduces = Program::mesh.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
+  [[nodiscard]] int reduced() const {
+    bool const reduces = mesh_.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
     return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
   }
   static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
   // The device that has the same parts of the other model.
   static constexpr int opposite(int device) { return Program::devices - 1 - device; }
-  static constexpr int rank_of(int line, int stage) {
-    return Program::mesh.group(line, Axis::model)[map().device[stage]];
+  [[nodiscard]] int rank_of(int line, int stage) const {
+    return mesh_.group(line, Axis::model)[map().device[stage]];
   }
   static StageEdge const& first_edge(int link) {
     int e = 0;
@@ -145,6 +148,8 @@ class RankGroups {
     }
     return Program::map.edge[e];
   }
+
+  Mesh mesh_;
 };
 
 }  // namespace tandem

@@ -23,9 +23,10 @@ class RowSums {
  public:
   using Device = typename Backend::Device;
   static constexpr auto const& layout = Program::layout;
-  static constexpr bool gathers = Program::gradient_replicas > 1;
+  static constexpr bool gathers = Program::sums_gradients;
 
-  explicit RowSums(Device& device) {
+  /// @param replicas  whose gradients are added, or one
+  RowSums(Device& device, int replicas) : replicas_{replicas} {
     for (int r = 0; gathers && r < layout.row_gradients; ++r) {
       marks_.push_back(device.make_mark());
     }
@@ -70,8 +71,7 @@ class RowSums {
     if constexpr (gathers) {
       each(bucket, [&](int r) {
         device.await_on(device.communication, mark(r));
-        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), Program::gradient_replicas,
-                                 rows.sum(r));
+        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
       });
     }
   }
@@ -89,6 +89,7 @@ class RowSums {
     }
   }
 
+  int replicas_;
   std::vector<Mark> marks_;  // of each parameter
 };
 
@@ -97,7 +98,7 @@ template <class Backend>
 struct NoRowSums {
   using Device = typename Backend::Device;
 
-  explicit NoRowSums(Device& /*device*/) {}
+  NoRowSums(Device& /*device*/, int /*replicas*/) {}
 
   static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
                         int /*leaves*/) {}

@@ -22,8 +22,9 @@ namespace tandem {
 
 /// Nothing is shared, and nothing compiled.
 struct NoTiedSums {
-  template <class Device, class Connect, class Tracer>
-  NoTiedSums(Device& /*device*/, int /*rank*/, Connect const& /*connect*/, Tracer& /*tracer*/) {}
+  template <class Device, class Groups, class Connect, class Tracer>
+  NoTiedSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
+             Tracer& /*tracer*/) {}
   void begin_step() {}
   template <class Device, class Memory>
   void add(Device& /*device*/, Memory const& /*memory*/) {}
@@ -43,9 +44,10 @@ class TiedSums {
   using Mark = typename Device::Mark;
   using Whole = typename Program::Program;
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param connect  connect(group): the rank's end of one of @p groups
   template <class Connect>
-  TANDEM_COLD TiedSums(Device& device, int rank, Connect const& connect, Tracer<Device>& tracer)
+  TANDEM_COLD TiedSums(Device& device, RankGroups<Whole> const& groups, int rank,
+                       Connect const& connect, Tracer<Device>& tracer)
       : tracer_{&tracer}, summed_{device.make_mark()} {
     for (int copy = 0; copy < Whole::map.copies; ++copy) {
       for (int tie = 0; tie < Whole::ties.count; ++tie) {
@@ -53,8 +55,7 @@ class TiedSums {
         if (own.held.empty()) {
           continue;
         }
-        if (int const group = RankGroups<Whole>::of_tie(rank, copy, tie);
-            group != RankGroups<Whole>::all) {
+        if (int const group = groups.of_tie(rank, copy, tie); group != RankGroups<Whole>::all) {
           own.others.push_back(connect(group));
         }
         if (own.held.size() > 1 || !own.others.empty()) {

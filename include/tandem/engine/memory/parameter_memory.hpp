@@ -47,7 +47,8 @@ class ParameterMemory {
 
   /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
   /// @param batch, microbatches  of its microbatches the largest, and how many these are
-  ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches)
+  /// @param replicas  where the strategy takes any number
+  ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches, int replicas)
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
         parameters_{device, bytes(layout.elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
@@ -57,7 +58,7 @@ class ParameterMemory {
         rows_{device,
               {.batch = batch,
                .microbatches = microbatches,
-               .replicas = Program::gradient_replicas,
+               .replicas = Program::gradient_replicas(replicas),
                .buffers = 1 + waiting_leaves_}} {}
 
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }

@@ -43,10 +43,11 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   /// @param ops     have needs() and scratch_bytes(), as PreparedOps
   /// @param task    what is planned for
   /// @param leaves  of one replica
+  /// @param replicas  where the strategy takes any number
   template <class Ops>
   TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
-                         int leaves)
-      : Base{device, states, leaves, task.batch, task.microbatches},
+                         int leaves, int replicas = 1)
+      : Base{device, states, leaves, task.batch, task.microbatches, replicas},
         task_{task},
         plan_{plan_memory(graph, ops.needs(), task)},
         kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},

@@ -65,12 +65,13 @@ decltype(RankPlanTask::order) order_of() {
 
 /// That of device @p Program::device. Code that runs once takes such values and not the type, or
 /// each device of each strategy would be compiled for itself.
+/// @param replicas  of the world, where the strategy takes any number
 template <class Program>
-RankPlanTask rank_plan_task() {
+RankPlanTask rank_plan_task(int replicas = Program::Program::batching.replicas) {
   using Whole = typename Program::Program;
   return {.map = Whole::map,
           .device = Program::device,
-          .replicas = Whole::batching.replicas,
+          .replicas = replicas,
           .averaging = Whole::averaging,
           .stages = Program::stages.stage,
           .bucket_stage = {Program::layout.bucket_stage,
@@ -80,10 +81,15 @@ RankPlanTask rank_plan_task() {
 }
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
+/// @param replicas  of the world, where the strategy takes any number
 template <class Whole>
-TANDEM_COLD Batching batching_with(int microbatches) {
+TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
   Batching batching = Whole::batching;
-  if (microbatches > 0) {
+  if (Whole::any_replicas) {
+    batching.replicas = replicas;
+    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
+    batching.leaves = detail::leaves_of_replica(batching);
+  } else if (microbatches > 0) {
     if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
       batching.leaves = batching.reproducible ? microbatches : 1;
     }
@@ -137,12 +143,14 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
 
 /// The same of device @p Program::device.
 /// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+/// @param replicas  as batching_with()
 template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches) {
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
+                                    int replicas = 1) {
   using Whole = typename Program::Program;
-  return make_rank_plan(rank_plan_task<Program>(),
-                        imported != nullptr ? *imported : rows_of(Whole::table),
-                        batching_with<Whole>(microbatches));
+  Batching const batching = batching_with<Whole>(microbatches, replicas);
+  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
+                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
 }
 
 /// The same for a device of an asynchronous pipeline.

@@ -47,12 +47,13 @@ class Rank final
   using typename Base::Slot;
   using typename Base::Whole;
   /// Whether a walk over the actions may be recorded once and replayed.
-  static constexpr bool recordable = Whole::ranks == 1 || is_capturable<Communicator>;
+  static constexpr bool recordable = !Whole::several_ranks || is_capturable<Communicator>;
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
-      : Base{options, make_rank_plan<Program>(options.rows, options.microbatches), connect},
+      : Base{options, make_rank_plan<Program>(options.rows, options.microbatches, options.replicas),
+             connect},
         slot_{parts_, options},
         updates_{parts_, options, connect},
         runner_{recordable && options.record.value_or(true)},
@@ -60,9 +61,10 @@ class Rank final
         debug_{options.debug} {
     slot_.scaled = updates_.scaled();
     if constexpr (requires {
-                    check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+                    check_queues(std::type_identity<Whole>{}, options.rows, 1, parts_.device);
                   }) {
-      check_queues(std::type_identity<Whole>{}, options.rows, parts_.device);
+      check_queues(std::type_identity<Whole>{}, options.rows, parts_.plan.batching.replicas,
+                   parts_.device);
     }
     TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
     parts_.device.finish();
@@ -202,7 +204,7 @@ class Rank final
   }
 
   void run(Action const* row) {
-    if (Whole::ranks > 1 || !slot_.key.targets) {  // else each forward pass writes its own
+    if (Whole::several_ranks || !slot_.key.targets) {  // else each forward pass writes its own
       parts_.sums.clear(parts_.device);
     }
     if (parts_.tracer.on() || debug_) {

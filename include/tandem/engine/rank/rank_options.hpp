@@ -32,6 +32,7 @@ struct RankOptions {
   /// Rows of passes and messages that were imported, and their microbatches; null: the strategy's.
   ActionRows const* rows = nullptr;
   int microbatches = 0;
+  int replicas = 1;              ///< where the strategy takes any number; the others tell theirs
   std::optional<bool> record{};  ///< on a GPU: record a step as a graph and replay it; empty: yes
   bool debug = false;            ///< wait for each action, and name the one that fails
   CudaOptions cuda{};

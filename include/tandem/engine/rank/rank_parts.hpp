@@ -70,19 +70,23 @@ struct RankParts {
         device{options.device},
         branches{Program::graph, options.cuda.branches, segments()},
         ops{options.largest_microbatch, options.device.threads, device},
-        memory{device, ops, arrays_of(options), plan_task(options),
-               plan.batching.leaves_of_copy(Whole::map.copies)},
+        memory{device,
+               ops,
+               arrays_of(options),
+               plan_task(options),
+               plan.batching.leaves_of_copy(Whole::map.copies),
+               plan.batching.replicas},
         states{device, Program::graph, ops.needs(), samples_of(options)},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
-        gradients{device, connect(Groups::all), Groups::connect_stages(Program::stages, connect),
+        gradients{device, connect(Groups::all), groups().connect_stages(Program::stages, connect),
                   plan, tracer},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
-              Groups::connect_links(options.rank, connect),
+              groups().connect_links(options.rank, connect),
               tracer,
               options.largest_microbatch},
-        ties{device, options.rank, connect, tracer},
+        ties{device, groups(), options.rank, connect, tracer},
         sums{device, plan.batching.all_microbatches(), metric_sums<MetricType>} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
@@ -106,8 +110,11 @@ struct RankParts {
             .targets = targets_shape<LossType>(Whole::network.output().out)};
   }
   [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
-    return {plan.batching, Whole::mesh.coordinate(options.rank, Axis::data), Whole::map.copies};
+    return {plan.batching, mesh().coordinate(options.rank, Axis::data), Whole::map.copies};
   }
+  /// Of all ranks.
+  [[nodiscard]] Mesh mesh() const { return Whole::mesh_of(plan.batching.replicas); }
+  [[nodiscard]] Groups groups() const { return Groups{plan.batching.replicas}; }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {

@@ -30,7 +30,7 @@ template <class Program>
 constexpr bool synchronizes(int first, int last) {
   bool any = false;
   for (int n = first; n < last; ++n) {
-    any = any || (Program::batching.replicas > 1 && Program::graph.node[n].synchronizes);
+    any = any || (Program::several_replicas && Program::graph.node[n].synchronizes);
   }
   return any;
 }

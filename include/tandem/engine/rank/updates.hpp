@@ -41,7 +41,7 @@ class DeviceUpdate {
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value),
-                Whole::devices == 1 || Whole::mesh.leads(options.rank, Axis::data),
+                Whole::devices == 1 || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups),
                 options.scaling} {}
 
@@ -149,11 +149,8 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
 
   template <class Connect>
   Updates(Parts& parts, RankOptions const& options, Connect const& connect)
-      : Base{parts, options}, exchange_{parts.device,
-                                        parts.memory,
-                                        options.rank,
-                                        connect,
-                                        states_of(options.optimizer),
+      : Base{parts, options}, exchange_{parts.device, parts.memory, parts.groups(),
+                                        options.rank, connect,      states_of(options.optimizer),
                                         parts.tracer} {}
 
   void begin(Parts& parts, Slot& slot) {

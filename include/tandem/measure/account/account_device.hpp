@@ -93,7 +93,7 @@ AccountDevice account_device() {
                     .ranks = Whole::ranks,
                     .parts = Whole::map.parts(),
                     .copies = Whole::map.copies,
-                    .replicas = Device::gradient_replicas,
+                    .replicas = Device::gradient_replicas(1),
                     .keeps_two = Whole::averaging.keeps_two()};
   for (int b = 0; b < layout.buckets; ++b) {
     own.buckets.push_back({bucket_range(layout, b).count(), layout.bucket_stage[b],

@@ -22,6 +22,7 @@
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/program.hpp>
 
 namespace tandem {
@@ -260,6 +261,7 @@ class RowAccount {
 /// Of the first replica.
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
+  static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
           "step_account({.device = ...}): give a device of the replica, counted from 0");

@@ -99,7 +99,7 @@ class ProfiledTrainer {
   using Workers = typename TrainerType::Workers;
 
  public:
-  static constexpr int devices = Workers::ranks;
+  static constexpr int devices = TrainerType::ProgramType::ranks;
 
   /// @param samples  of a microbatch
   ProfiledTrainer(int samples, ProfileOptions const& options)

@@ -85,6 +85,8 @@ struct Batching {
   int weight[64] = {};
   bool reproducible = false;
   int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  int all_leaves =
+      0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
   WireFormat wire = WireFormat::exact;
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
@@ -135,7 +137,7 @@ template <class... Options>
 inline constexpr bool are_batching_options = (BatchingOption<Options> && ...);
 
 template <class Option>
-constexpr void apply_batching_option(Batching& batching, int& leaves) {
+constexpr void apply_batching_option(Batching& batching) {
   if constexpr (requires { Option::microbatches; }) {
     batching.microbatches = Option::microbatches;
   } else if constexpr (requires { Option::weights; }) {
@@ -145,7 +147,7 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
     }
   } else if constexpr (requires { Option::leaves; }) {
     batching.reproducible = true;
-    leaves = Option::leaves;
+    batching.all_leaves = Option::leaves;
   } else if constexpr (requires { Option::wire; }) {
     batching.wire = Option::wire;
   } else {
@@ -154,22 +156,26 @@ constexpr void apply_batching_option(Batching& batching, int& leaves) {
   }
 }
 
-// The options gathered; leaves is 0 where the number of leaves is no multiple of the replicas.
-// Options of other kinds are for others.
+/// The leaves of one replica; 0 where those of all are no multiple of the replicas.
+constexpr int leaves_of_replica(Batching const& batching) {
+  int const all = batching.all_leaves;
+  return !batching.reproducible         ? 1
+         : all == 0                     ? batching.microbatches
+         : all % batching.replicas == 0 ? all / batching.replicas
+                                        : 0;
+}
+
+// The options gathered. Options of other kinds are for others.
 template <int Replicas, class... Options>
 constexpr Batching gather_batching(int microbatches = 1) {
   Batching batching{.replicas = Replicas, .microbatches = microbatches};
-  int leaves = 0;
   [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
     if constexpr (BatchingOption<Option>) {
-      apply_batching_option<Option>(batching, leaves);
+      apply_batching_option<Option>(batching);
     }
   };
   (take(static_cast<Options const*>(nullptr)), ...);
-  if (batching.reproducible) {
-    int const all = leaves > 0 ? leaves : batching.all_microbatches();
-    batching.leaves = all % Replicas == 0 ? all / Replicas : 0;
-  }
+  batching.leaves = leaves_of_replica(batching);
   return batching;
 }
 

@@ -62,6 +62,15 @@ struct ElasticIsNamed {
                 "DataParallel<4> or SingleDevice<Microbatches<4>>");
 };
 
+/// Of a list of several.
+template <bool AnyIsWorlds>
+struct ElasticTellsDevices {
+  static constexpr bool value = true;
+  static_assert(!AnyIsWorlds,
+                "Elastic<Strategies...>: DataParallel<> goes on with any number of devices itself; "
+                "give it to run() alone");
+};
+
 /// Of two neighbours in the list.
 template <class First, class Second>
 struct GoesOnAs {
@@ -94,6 +103,14 @@ struct ElasticIsSound {
   static_assert(!(goes_on_late<Strategies> || ...),
                 "Elastic<Strategies...>: an asynchronous pipeline of another depth has another "
                 "delay and trains otherwise; list synchronous strategies");
+};
+template <class First, class Second, class... Others>
+  requires(takes_any_replicas<First> || takes_any_replicas<Second> ||
+           (takes_any_replicas<Others> || ...))
+struct ElasticIsSound<First, Second, Others...> {
+  static constexpr bool value = ElasticTellsDevices < takes_any_replicas<First> ||
+                                takes_any_replicas<Second> ||
+                                (takes_any_replicas<Others> || ...) > ::value;
 };
 template <class First, class Second, class... Others>
 struct ElasticIsSound<First, Second, Others...> {

@@ -74,6 +74,14 @@ struct DataParallelOptionsStandAlone {
                 "with the number of devices; leave one of the two out");
 };
 
+template <int Shards>
+struct WorldIsUnweighted {
+  static constexpr bool value = true;
+  static_assert(Shards == 0,
+                "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write "
+                "their number, DataParallel<N, Weighted<...>>");
+};
+
 template <int N, class... Options>
 struct DataParallelIsSound {
   static constexpr Batching batching = gather_batching<N, Options...>();
@@ -83,6 +91,43 @@ struct DataParallelIsSound {
                                     batching.wire != WireFormat::exact>::value);
 };
 
+template <class... Options>
+inline constexpr bool names_microbatches = (requires { Options::microbatches; } || ...);
+
+/// Of DataParallel<by_world, Options...> on one device.
+template <class... Options>
+constexpr int microbatches_of_world() {
+  Batching const named = gather_batching<1, Options...>();
+  return !names_microbatches<Options...> && named.all_leaves > 0 ? named.all_leaves
+                                                                 : named.microbatches;
+}
+
+/// The sentences for options that no number of devices can have.
+template <class... Options>
+struct WorldOptionsAreSound {
+  static constexpr Batching batching =
+      gather_batching<1, Options...>(microbatches_of_world<Options...>());
+  static constexpr Batching checked() { return batching; }
+  static_assert(WorldIsUnweighted<batching.shards>::value);
+  static_assert(DataParallelOptionsStandAlone<0, 1, true, batching.reproducible,
+                                              batching.wire != WireFormat::exact>::value);
+};
+
+/// Whether a strategy has as many replicas as the program is started with. Then its mesh, ranks and
+/// batching are those of one.
+template <class S>
+inline constexpr bool takes_any_replicas = false;
+template <class S>
+  requires requires { S::any_replicas; }
+inline constexpr bool takes_any_replicas<S> = S::any_replicas;
+
+/// The microbatches of all replicas, where a strategy that takes any number says how many.
+template <class S>
+inline constexpr int all_microbatches_of = 0;
+template <class S>
+  requires requires { S::all_microbatches; }
+inline constexpr int all_microbatches_of<S> = S::all_microbatches;
+
 }  // namespace detail
 
 /// A replica on each of N devices; each trains on its shard of the batch, and gradients are summed.
@@ -90,16 +135,23 @@ struct DataParallelIsSound {
 ///   rank 0 | all parameters | microbatches 0 … k-1     | all-reduce by buckets, update
 ///   rank 1 | all parameters | microbatches k … 2k-1    | all-reduce by buckets, update
 ///
+/// DataParallel<> has as many replicas as the program is started with: of .world, a process one, or
+/// .world.devices; with options behind the name, DataParallel<by_world, Reproducible<8>>. Of these
+/// Reproducible<Leaves> without Microbatches cuts the batch into as many microbatches as leaves, so
+/// that the bits are the same on each number of devices that divides them; and
+/// TrainerOptions::microbatches takes the place of both.
+///
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
 /// Reproducible, Wire, BucketBytes. The primary template is the error path.
-template <int N, class... Options>
+template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(N >= 1 && N <= detail::most_replicas,
-                "DataParallel<N>: N must be from 1 to 1048576");
+  static_assert((N >= 1 && N <= detail::most_replicas) || N == by_world,
+                "DataParallel<N>: N must be from 1 to 1048576, or left out, for as many as the "
+                "program is started with");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
                 "Wire and BucketBytes");
@@ -114,6 +166,20 @@ struct DataParallel<N, Options...>
   // Checked here and not in the class, which any call with a Hybrid among its types completes
   // (argument-dependent look-up): there these options are for the replicas of all parts.
   static constexpr Batching batching = detail::DataParallelIsSound<N, Options...>::checked();
+};
+
+/// What it says of itself is that of one replica.
+template <class... Options>
+  requires(BatchingOption<Options>&&...)
+struct DataParallel<by_world, Options...>
+    : OneDeviceModel<detail::microbatches_of_world<Options...>()> {
+  static constexpr bool any_replicas = true;
+  static constexpr Mesh mesh{};
+  static constexpr int ranks = mesh.size();
+  static constexpr Batching batching = detail::WorldOptionsAreSound<Options...>::checked();
+  /// Of all replicas; 0: each has those of `batching`.
+  static constexpr int all_microbatches =
+      detail::names_microbatches<Options...> ? 0 : batching.all_leaves;
 };
 
 }  // namespace tandem

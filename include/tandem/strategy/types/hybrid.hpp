@@ -40,7 +40,8 @@ inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
 ///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
 ///
 /// The first part is the slowest in the order of the ranks. Several DataParallels multiply. The
-/// gradients of a part of the model are summed over the ranks that have it. Options of DataParallel
+/// gradients of a part of the model are summed over the ranks that have it. DataParallel<> takes as
+/// many replicas as the program is started with devices for. Options of DataParallel
 /// but Microbatches, which goes to the model inside; as many weights as there are replicas.
 /// Source: Pal et al. 2019. The primary template is the error path.
 template <class... Parts>
@@ -54,18 +55,25 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   using Model = Inner;
   static constexpr int devices = Inner::devices;
   static constexpr int copies = Inner::copies;
-  static constexpr Mesh mesh = Mesh{Axis::data, N} * Inner::mesh;
+  static constexpr bool any_replicas = N == by_world;
+  static constexpr int told = any_replicas ? 1 : N;  // replicas
+  static constexpr Mesh mesh = Mesh{Axis::data, told} * Inner::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Inner::checkpoint;
   template <int Replicas, class... More>
   static constexpr Batching batching_for =
-      Inner::template batching_for<N * Replicas, Options..., More...>;
-  static constexpr Batching batching =
-      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, copies>::
-          checked(detail::HybridIsSound<batching_for<1>.replicas, batching_for<1>.shards,
-                                        batching_for<1>.wire != WireFormat::exact,
-                                        batching_for<1>.reproducible>::checked(batching_for<1>));
+      Inner::template batching_for<told * Replicas, Options..., More...>;
+  static constexpr Batching
+      batching = detail::ModelKeepsLeaves < batching_for<1>.reproducible && !any_replicas,
+      batching_for<1>.leaves, batching_for<1>.microbatches,
+      copies >
+          ::checked(detail::HybridIsSound<batching_for<1>.replicas,
+                                          any_replicas ? 0 : batching_for<1>.shards,
+                                          batching_for<1>.wire != WireFormat::exact,
+                                          batching_for<1>.reproducible>::checked(batching_for<1>));
+  static_assert(detail::ReplicasAreTold<any_replicas, detail::takes_any_replicas<Inner>,
+                                        (Inner::template batching_for<1>.replicas > 1),
+                                        (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
 

@@ -30,8 +30,11 @@ concept TrainsAsynchronously = requires {
 template <class S>
 concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
 
+/// A number of replicas, or the world's.
+constexpr bool counts_replicas(int n) { return (n >= 1 && n <= most_replicas) || n == by_world; }
+
 template <int N, class... Options>
-concept ReplicatesModels = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...) &&
+concept ReplicatesModels = counts_replicas(N) &&(BatchingOption<Options>&&...) &&
                            !counts_microbatches<Options...>;
 
 /// A DataParallel; not looked into, since alone it may not be sound.
@@ -45,7 +48,7 @@ template <int N, class... Options>
 struct Outer<DataParallel<N, Options...>> {
   static constexpr bool is = true;
   static constexpr bool counts = counts_microbatches<Options...>;
-  static constexpr bool sound = N >= 1 && N <= most_replicas && (BatchingOption<Options> && ...);
+  static constexpr bool sound = counts_replicas(N) && (BatchingOption<Options> && ...);
 };
 
 template <class... Parts>
@@ -131,6 +134,16 @@ struct HybridIsSound {
   static constexpr Batching checked(Batching const& batching) { return batching; }
   static_assert(WeighsEachReplica<Replicas, Weights>::value);
   static_assert(HybridIsExact<Rounds, Reproducible>::value);
+};
+
+/// Of a DataParallel around others.
+template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
+struct ReplicasAreTold {
+  static constexpr bool value = true;
+  static_assert(!InnerIsWorlds && !(IsWorlds && HasInnerReplicas),
+                "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
+                "DataParallel<> are all that the program is started with; leave the other out");
+  static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
 };
 
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.

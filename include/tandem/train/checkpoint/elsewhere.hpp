@@ -26,20 +26,20 @@ template <class Program, class P>
 class ParametersElsewhere {
  public:
   /// @param options  of every rank
+  /// @param mesh     of all ranks
   /// @param local    ranks of each process
-  TANDEM_COLD ParametersElsewhere(RankOptions const& options, int first, int local)
-      : options_{options}, first_{first}, local_{local} {
-    for (int rank = 0; rank < Program::ranks; rank += local) {
-      needed_ = needed_ || !Program::mesh.has_whole_groups(Axis::model, rank, local);
+  TANDEM_COLD ParametersElsewhere(RankOptions const& options, Mesh const& mesh, int first,
+                                  int local)
+      : options_{options}, mesh_{mesh}, first_{first}, local_{local} {
+    for (int rank = 0; rank < mesh.size(); rank += local) {
+      needed_ = needed_ || !mesh.has_whole_groups(Axis::model, rank, local);
     }
   }
 
   /// Whether there are any; the same in all processes.
   [[nodiscard]] bool needed() const { return needed_; }
   /// Of the first replica.
-  [[nodiscard]] static int rank_of(int device) {
-    return Program::mesh.group(0, Axis::model)[device];
-  }
+  [[nodiscard]] int rank_of(int device) const { return mesh_.group(0, Axis::model)[device]; }
   [[nodiscard]] bool is_here(int device) const {
     int const rank = rank_of(device);
     return rank >= first_ && rank < first_ + local_;
@@ -143,6 +143,7 @@ class ParametersElsewhere {
   }
 
   RankOptions options_;
+  Mesh mesh_;
   int first_;
   int local_;
   bool needed_ = false;

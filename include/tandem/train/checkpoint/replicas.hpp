@@ -51,7 +51,7 @@ class Replicas {
           },
           copy);
     }
-    MeshGroup const ranks = Program::mesh.group(local, Axis::model);  // of those of this process
+    MeshGroup const ranks = workers_.mesh().group(local, Axis::model);  // of those of this process
     return gather(
         Program::network.parameters, ranks.count,
         [&](int device) { return of_rank(ranks[device]); }, copy);
@@ -105,7 +105,7 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if constexpr (Workers::streams || Program::ranks == 1) {  // in one process
+    if constexpr (Workers::streams || !Program::several_ranks) {  // in one process
       return yes;
     } else {
       workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);

@@ -83,7 +83,7 @@ std::string relayed_values(GraphView graph, std::int16_t const* stage) {
 ///
 ///   std::puts(describe<Net, DataParallel<2>>({.batch = 256, .optimizer = AdamW{}}).c_str());
 ///
-/// @throws ContractError  .batch < 0
+/// @throws ContractError  .batch < 0, or the strategy does not say how many replicas share it
 template <class Net, class S = SingleDevice<>, class Precision = Fp32>
 std::string describe(DescribeOptions const& options = {}) {
   expects(options.batch >= 0,
@@ -94,7 +94,11 @@ std::string describe(DescribeOptions const& options = {}) {
   if constexpr (S::devices > 1) {
     text += detail::relayed_values(P::Routed::graph, P::Routed::partition.part);
   }
-  if (options.batch > 0) {
+  if constexpr (detail::takes_any_replicas<S>) {
+    expects(options.batch == 0,
+            "describe<Net, DataParallel<>>({.batch = ...}): a replica's share of the batch depends "
+            "on how many there are; name their number, DataParallel<N>");
+  } else if (options.batch > 0) {
     int const states = states_of(options.optimizer) + (options.average.on() ? 1 : 0);
     text += detail::memory_heads(options, Precision::name, S::batching.replicas);
     [&]<int... D>(std::integer_sequence<int, D...>) {

@@ -235,8 +235,9 @@ template <class Program>
 int rank_of_result(int microbatch, Batching const& batching) {
   int const copy = batching.copy_of(microbatch, Program::map.copies);
   int const result = Program::partition.part[Program::network.nodes - 1];
-  return Program::mesh.rank({.data = batching.replica_of(microbatch),
-                             .model = Program::map.device[copy * Program::map.parts() + result]});
+  return Program::mesh_of(batching.replicas)
+      .rank({.data = batching.replica_of(microbatch),
+             .model = Program::map.device[copy * Program::map.parts() + result]});
 }
 
 /// What train() and step() throw when a loss is not finite.

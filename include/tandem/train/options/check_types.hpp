@@ -113,13 +113,13 @@ struct TransportFits<T, B, Program> {
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
 template <template <int> class T, class B, class Program>
-struct NamedTransportFits : TransportFits<T<Program::ranks>, B, Program> {};
+struct NamedTransportFits : TransportFits<T<Program::transport_ranks>, B, Program> {};
 template <template <int> class T, class Program>
 struct NamedTransportFits<T, RefusedBackend, Program> {
   static constexpr bool value = true;
 };
 template <template <int> class T, class B, class Program>
-inline constexpr bool connects = Connects<T<Program::ranks>, B, Program>;
+inline constexpr bool connects = Connects<T<Program::transport_ranks>, B, Program>;
 template <template <int> class T, class Program>
 inline constexpr bool connects<T, RefusedBackend, Program> = false;
 

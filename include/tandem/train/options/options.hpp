@@ -84,6 +84,9 @@ struct TrainerOptions {
   /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
   /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
   ActionRows rows{};
+  /// Of the whole batch, under DataParallel<>, whose replicas take a share each: so that a batch is
+  /// cut alike on any number of them. 0: as the type says.
+  int microbatches = 0;
   Checkpoints checkpoints{};  ///< that train() writes; {.folder = "run7", .every_steps = 500}
   World world{};              ///< processes that train together, and which this one is
   /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all

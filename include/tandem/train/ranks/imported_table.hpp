@@ -137,7 +137,14 @@ TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
   if (rows.empty()) {
     return {};
   }
-  if constexpr (Program::devices == 1) {
+  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
+    Batching const batching{.microbatches = Program::batching.microbatches};
+    if constexpr (Program::devices == 1) {
+      return detail::import_passes(rows, batching);
+    } else {
+      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
+    }
+  } else if constexpr (Program::devices == 1) {
     return detail::import_passes(rows, Program::batching);
   } else {
     return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);

@@ -9,6 +9,7 @@
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/options.hpp>
+#include <tandem/train/options/replicas_by_world.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
 
 namespace tandem {
@@ -17,7 +18,8 @@ namespace tandem {
 /// @throws ContractError  the batch has fewer samples than there are microbatches
 template <class Program>
 RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
-  Batching const batching = batching_with<Program>(table.microbatches);
+  int const replicas = replicas_of<Program>(options.world);
+  Batching const batching = batching_with<Program>(table.microbatches, replicas);
   check_microbatches(options.batch, batching);
   return {.largest_microbatch = largest_microbatch(options.batch, batching),
           .device = {.threads = options.threads_per_device},
@@ -28,6 +30,7 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
           .scaling = options.loss_scaling.value_or(LossScaling::off()),
           .rows = table.microbatches > 0 ? &table.rows : nullptr,
           .microbatches = table.microbatches,
+          .replicas = replicas,
           .record = options.record,
           .debug = options.record == false,
           .cuda = options.cuda};

@@ -34,11 +34,10 @@ namespace tandem {
 /// further work, but for reading parameters that were not being changed (work_kind.hpp).
 template <class Program, class Backend, class LossType, class MetricType,
           template <int> class Transport>
-  requires RankTransport<Transport<Program::ranks>>
+  requires RankTransport<Transport<Program::transport_ranks>>
 class WorkerGroup {
  public:
-  static constexpr int ranks = Program::ranks;
-  using TransportType = Transport<ranks>;
+  using TransportType = Transport<Program::transport_ranks>;
   using Communicator = typename TransportType::Communicator;
   using P = typename Backend::Master;
   using Target = typename LossType::Target;
@@ -67,10 +66,11 @@ class WorkerGroup {
   TANDEM_COLD WorkerGroup(RankOptions const& options, TransportOptions transport,
                           OnStall on_stall = {})
       : limit_{transport.timeout, on_stall},
-        batching_{batching_with<Program>(options.microbatches)},
-        transport_{described<Program>(std::move(transport), on_stall)},
+        batching_{batching_with<Program>(options.microbatches, options.replicas)},
+        mesh_{Program::mesh_of(batching_.replicas)},
+        transport_{described<Program>(std::move(transport), batching_.replicas, on_stall)},
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
-        elsewhere_{options, transport_.first_rank(), transport_.local_ranks()},
+        elsewhere_{options, mesh_, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
         stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
@@ -219,6 +219,8 @@ class WorkerGroup {
     }
   }
 
+  /// How the ranks of all processes are arranged.
+  [[nodiscard]] Mesh const& mesh() const { return mesh_; }
   /// Of the table that the ranks run.
   [[nodiscard]] Batching const& batching() const { return batching_; }
   /// Whether this process has the rank that makes the outputs of a microbatch.
@@ -229,8 +231,8 @@ class WorkerGroup {
   /// What of a batch of @p size samples the ranks of this process take.
   [[nodiscard]] BatchPart part_of(int size) const {
     int const first = transport_.first_rank();
-    int const replica = Program::mesh.coordinate(first, Axis::data);
-    int const last = Program::mesh.coordinate(first + transport_.local_ranks() - 1, Axis::data);
+    int const replica = mesh_.coordinate(first, Axis::data);
+    int const last = mesh_.coordinate(first + transport_.local_ranks() - 1, Axis::data);
     BatchPart part;
     for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
       int const samples = microbatch_size(size, i, batching_);
@@ -312,8 +314,7 @@ class WorkerGroup {
       f();
     } catch (...) {
       settle();
-      state_ =
-          after_failure(before, kind, all_untouched(ranks_, Program::mesh.group(0, Axis::model)));
+      state_ = after_failure(before, kind, all_untouched(ranks_, mesh_.group(0, Axis::model)));
       throw;
     }
     state_ = before;
@@ -334,7 +335,7 @@ class WorkerGroup {
       return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
                                                : transport_.communicator(options.rank, group);
     };
-    int const device = Program::mesh.coordinate(options.rank, Axis::model);
+    int const device = mesh_.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
       (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
@@ -361,6 +362,7 @@ class WorkerGroup {
 
   StallLimit limit_;
   Batching batching_;
+  Mesh mesh_;
   TransportType transport_;
   std::vector<std::unique_ptr<RankType>> ranks_;
   ParametersElsewhere<Program, P> elsewhere_;

@@ -24,12 +24,11 @@ namespace tandem::cuda {
 /// @param imported  rows to run in place of the strategy's; or null
 /// @throws ContractError  a rank would wait forever; it says what to do
 template <class Program>
-TANDEM_COLD void check_queues(std::type_identity<Program>, ActionRows const* imported,
+TANDEM_COLD void check_queues(std::type_identity<Program>, ActionRows const* imported, int replicas,
                               RankDevice const& /*device*/) {
   if constexpr (Program::map.links > 0) {
-    StepRules const rules{.replicas = Program::batching.replicas,
-                          .averaging = Program::averaging,
-                          .ties = Program::ties.crosses()};
+    StepRules const rules{
+        .replicas = replicas, .averaging = Program::averaging, .ties = Program::ties.crosses()};
     ActionRows const table = imported != nullptr ? *imported : rows_of(Program::table);
     Verdict const verdict =
         verify_queues(complete(table, Program::map, rules), Program::map, rules, hardware_queues());
