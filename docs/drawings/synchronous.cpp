@@ -66,6 +66,12 @@ std::vector<Picture> synchronous_pictures() {
       draw<EightLayers, OnFourTwice<VMin, 5>>(
           "v_min", "Pipeline<VMin, 5, ...>",
           "A third of 1F1B's activations: every pass follows at once."),
+      draw<EightLayers, OnFourTwice<DualPipeV, 8>>(
+          "dual_pipe_v", "Pipeline<DualPipeV, 8, ...>",
+          "A forward of one stage, a backward of the other: each hides the other's messages."),
+      draw<Four, OnFour<DualPipe, 8>>(
+          "dual_pipe", "Pipeline<DualPipe, 8, ...>",
+          "The same with two copies of one model in opposite directions."),
       draw<Four, OnFour<Chimera, 4>>(
           "chimera", "Pipeline<Chimera, 4, ...>",
           "Two copies of one model in opposite directions; their gradients are summed."),

@@ -65,7 +65,8 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
   add("--schedule", "NAME", a.schedule, schedules.c_str());
   add("--stages", "P", a.stages,
       "ranks of one replica; each has one stage, or --chunks stages, or with zero_bubble_v, "
-      "v_half and v_min two, or with chimera and cross_model one stage of each of two copies")
+      "v_half, v_min and dual_pipe_v two, or with chimera, dual_pipe and cross_model one stage of "
+      "each of two copies")
       ->transform(number(1, 1024));
   add("--microbatches", "M", a.microbatches, "of the replica in a step")
       ->transform(number(1, 65'536));
@@ -93,8 +94,9 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       "text: makespan, idle times, live microbatches (default)\n"
       "csv: a line a rank, a cell a time slot, as torch.distributed.pipelining has it\n"
       "csv-lowered: with sends and receives\n"
+      "csv-pairs: a forward and a backward pass behind it as PyTorch's OVERLAP_F_B\n"
       "svg: a picture")
-      ->check(one_of({"text", "csv", "csv-lowered", "svg"}));
+      ->check(one_of({"text", "csv", "csv-lowered", "csv-pairs", "svg"}));
   add("--check", "FILE.csv", a.check,
       "says whether the table in the file can run, or prints it as --format says");
   add("--copies", "C", a.copies, "pipelines in the checked table, 1 or 2 (default 1)")
@@ -140,7 +142,7 @@ inline void check_arguments(ScheduleArguments const& arguments, CLI::App const& 
     }
     if (app.count("--copies") > 0) {
       throw std::runtime_error{
-          "--copies goes with --check only; --schedule chimera has two copies"};
+          "--copies goes with --check only; --schedule chimera and dual_pipe have two copies"};
     }
   } else if (arguments.stages != 0 || arguments.microbatches != 0 || arguments.chunks != 1 ||
              arguments.steps != 0 || !arguments.averaging.empty()) {

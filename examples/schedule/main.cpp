@@ -75,6 +75,8 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
     return td::to_csv_by_time(table.passes, table.map);
   if (arguments.format == "csv-lowered")
     return td::to_csv(table.lowered);
+  if (arguments.format == "csv-pairs")
+    return td::to_csv_in_pairs(table.passes);
   if (checked && arguments.format.empty())
     return "valid: " + size + "\n" + td::live_text(table.lowered, table.map) +
            td::staleness_text(table.asynchrony);

@@ -40547,6 +40547,227 @@ struct DelayedGradient {
 
 }  // namespace tandem
 
+// ---- tandem/schedule/orders/dual_pipe.hpp
+
+/// @file
+/// DualPipe: two pipelines in opposite directions, each device's forward of one beside the backward
+/// of the other.
+
+// ---- tandem/schedule/orders/dual_pipe_row.hpp
+
+/// @file
+/// DualPipeRow: what a device does in DualPipe and in DualPipeV.
+
+namespace tandem {
+
+namespace detail {
+
+/// One device's row, in the eight steps of the source, of its two stages: the one that microbatches
+/// reach first, and the one that they reach last. Weight gradients that wait stand in one queue.
+template <class Sink>
+class DualPipeRow {
+ public:
+  /// A stage, and the microbatches that pass it.
+  struct Direction {
+    int stage = 0;
+    int first = 0;
+    int microbatches = 0;
+  };
+
+  constexpr DualPipeRow(int device, Direction first, Direction second, Sink& sink)
+      : device_{device},
+        sink_{sink},
+        own_{{first}, {second}},
+        waiting_{std::int64_t{first.microbatches} + second.microbatches} {}
+
+  /// @param left    devices between it and where the two directions meet
+  /// @param before  devices between it and where its first direction begins
+  constexpr void write(int left, int before) {
+    repeat(2 * left, [this] { forward(0); });
+    repeat(before + 1, [this] {
+      forward(0);
+      forward(1);
+    });
+    repeat(left, [this] {
+      input_gradient(1);
+      weight_gradient();
+      forward(1);
+    });
+    int const all = 2 * (left + before + 1);  // stages of one direction
+    repeat(own_[0].of.microbatches - all + before + 1, [this] {
+      forward(0);
+      backward(1);
+      forward(1);
+      backward(0);
+    });
+    repeat(left, [this] {
+      backward(1);
+      forward(1);
+      backward(0);
+    });
+    int const whole = before + 1;  // of 2 (before + 1) passes, before the others defer theirs
+    for (int i = 0; i < 2 * (before + 1); ++i) {
+      int const direction = i % 2 == 0 ? 1 : 0;
+      if (i < whole) {
+        backward(direction);
+      } else {
+        input_gradient(direction);
+      }
+    }
+    repeat(left, [this] {
+      weight_gradient();
+      input_gradient(0);
+    });
+    repeat(before + 1, [this] { weight_gradient(); });
+  }
+
+ private:
+  struct Own {
+    Direction of{};
+    int forwards = 0;
+    int backwards = 0;
+  };
+
+  template <class F>
+  static constexpr void repeat(int times, F const& f) {
+    for (int i = 0; i < times; ++i) {
+      f();
+    }
+  }
+
+  constexpr void forward(int direction) {
+    Own& own = own_[direction];
+    sink_(device_, pass(ActionKind::forward, own.of.stage, own.of.first + own.forwards++));
+  }
+  constexpr void backward(int direction) {
+    Own& own = own_[direction];
+    sink_(device_, pass(ActionKind::backward, own.of.stage, own.of.first + own.backwards++));
+  }
+  constexpr void input_gradient(int direction) {
+    Own& own = own_[direction];
+    int const microbatch = own.of.first + own.backwards++;
+    sink_(device_, pass(ActionKind::input_gradient, own.of.stage, microbatch));
+    waiting_[last_++] = pass(ActionKind::weight_gradient, own.of.stage, microbatch);
+  }
+  constexpr void weight_gradient() {
+    if (next_ < last_) {
+      sink_(device_, waiting_[next_++]);
+    }
+  }
+
+  int device_;
+  Sink& sink_;
+  Own own_[2];
+  Scratch<Action> waiting_;
+  int next_ = 0;
+  int last_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Stages as Chimera's: two copies of the model, each for half of the microbatches. In its middle a
+/// device does a forward of one copy and a whole backward of the other in turn, which a machine may
+/// overlap: each hides the other's messages.
+///
+/// At most p + 1 microbatches are live on a device.
+/// @pre    devices and microbatches are even, and there are 2 p microbatches or more
+/// Source: DeepSeek-AI, arXiv:2412.19437, and deepseek-ai/DualPipe
+struct DualPipe {
+  static constexpr char const* name = "dual_pipe";
+  static constexpr ScheduleWords words{
+      .type = "Pipeline<DualPipe, {count}, ",
+      .devices = "an even number",
+      .microbatches = "an even number of microbatches, twice as many as devices or more",
+      .least_devices = 2,
+      .multiple_of_devices = 2};
+  static constexpr int chunks = 1;
+  static constexpr int copies = 2;
+  static constexpr bool splits_backward = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 2 && devices % 2 == 0 && microbatches % 2 == 0 && microbatches >= 2 * devices;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    using Row = detail::DualPipeRow<Sink>;
+    int const each = microbatches / 2;
+    for (int r = 0; r < devices; ++r) {
+      typename Row::Direction const down{.stage = r, .microbatches = each};
+      typename Row::Direction const up{
+          .stage = 2 * devices - 1 - r, .first = each, .microbatches = each};
+      bool const near = r < devices / 2;  // to where the first copy begins
+      int const before = std::min(r, devices - 1 - r);
+      Row{r, near ? down : up, near ? up : down, sink}.write(devices / 2 - 1 - before, before);
+    }
+  }
+
+  template <int Parts, int Count, bool Fits>
+  struct Takes {
+    static constexpr bool value = true;
+    static_assert(Fits,
+                  "Pipeline<DualPipe, Count, ...>: the parts of the model and Count must be even, "
+                  "and Count twice as many as the parts or more");
+  };
+};
+
+}  // namespace tandem
+
+// ---- tandem/schedule/orders/dual_pipe_v.hpp
+
+/// @file
+/// DualPipeV: the steps of DualPipe on one copy of the model, whose stages turn back at the last
+/// device.
+
+namespace tandem {
+
+/// Stages as ZeroBubbleV's. In its middle a device does a forward of one of its stages and a whole
+/// backward of the other in turn, which a machine may overlap: each hides the other's messages.
+///
+/// At most 2 p + 1 microbatches of half a stage are live on a device.
+/// @pre    2 p microbatches or more
+/// Source: deepseek-ai/DualPipe, DualPipeV; the order of ScheduleDualPipeV of PyTorch
+struct DualPipeV {
+  static constexpr char const* name = "dual_pipe_v";
+  static constexpr ScheduleWords words{
+      .type = "Pipeline<DualPipeV, {count}, ",
+      .microbatches = "twice as many microbatches as devices, or more",
+      .tried_chunks = 2};
+  static constexpr int chunks = 2;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = true;
+  static constexpr bool turns_back = true;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 2 * devices;
+  }
+
+  template <class Sink>
+  static constexpr void generate(int devices, int microbatches, Sink& sink) {
+    for (int r = 0; r < devices; ++r) {
+      detail::DualPipeRow<Sink>{r,
+                                {.stage = r, .microbatches = microbatches},
+                                {.stage = 2 * devices - 1 - r, .microbatches = microbatches},
+                                sink}
+          .write(devices - 1 - r, r);
+    }
+  }
+
+  template <int Parts, int Count, bool Fits>
+  struct Takes {
+    static constexpr bool value = true;
+    static_assert(Fits,
+                  "Pipeline<DualPipeV, Count, ...>: Count must be the parts of the model or more, "
+                  "two parts a device");
+  };
+};
+
+}  // namespace tandem
+
 // ---- tandem/schedule/orders/features_replay.hpp
 
 /// @file
@@ -41330,8 +41551,9 @@ struct ScheduleList {};
 /// any number of chunks.
 using AllSchedules =
     ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleH2,
-                 ZeroBubbleV, VHalf, VMin, Chimera, CrossModel, PipeDream, PipeDreamVerticalSync,
-                 PipeDream2BW, DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
+                 ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera, DualPipe, CrossModel, PipeDream,
+                 PipeDreamVerticalSync, PipeDream2BW, DelayedGradient, WeightPrediction,
+                 FeaturesReplay, PipelinedModel>;
 
 /// Has an order for any number of chunks: generate() with it behind the microbatches.
 template <class S>
@@ -41485,8 +41707,8 @@ struct PipelineArgumentsAreSound {
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
   static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
                 "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin or Chimera, or an "
-                "asynchronous one such as PipeDream");
+                "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera or "
+                "DualPipe, or an asynchronous one such as PipeDream");
   static_assert(Count >= 1,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
                 "replica; give 1 or more");
@@ -41633,7 +41855,7 @@ struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches>
 
 /// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
 /// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, ZeroBubbleH2,
-/// ZeroBubbleV, VHalf, VMin (two parts a device: 2 p in all), Chimera.
+/// ZeroBubbleV, VHalf, VMin, DualPipeV (two parts a device: 2 p in all), Chimera, DualPipe.
 ///
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3

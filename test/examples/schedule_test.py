@@ -12,7 +12,9 @@ import xml.dom.minidom
 import program
 
 SCHEDULES = [("sequential", 1), ("gpipe", 1), ("one_f_one_b", 1), ("interleaved", 2),
-             ("zero_bubble_h1", 1), ("chimera", 1), ("cross_model", 1)]
+             ("zero_bubble_h1", 1), ("zero_bubble_h2", 1), ("zero_bubble_v", 1), ("v_half", 1),
+             ("v_min", 1), ("dual_pipe_v", 2), ("chimera", 1), ("dual_pipe", 1), ("cross_model", 1)]
+ONE_STAGE = ["sequential", "gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2"]  # a rank
 ASYNCHRONOUS = ["pipedream", "pipedream_vertical_sync", "pipedream_2bw", "delayed_gradient",
                 "weight_prediction", "features_replay", "pmp"]
 
@@ -39,7 +41,7 @@ class Schedule(program.ProgramTest):
                     text = self.made(name, chunks, form)
                     self.assertEqual(text.count("\n"), 4)
                     check = ("--check", self.file(text), "--schedule", name, "--depth", 2)
-                    stages = 8 if name in ("interleaved", "chimera", "cross_model") else 4
+                    stages = 4 if name in ONE_STAGE else 8
                     lines = self.output(*check).splitlines()
                     self.assertEqual(lines[0], f"valid: 4 ranks, {stages} stages, 8 microbatches")
                     self.assertEqual(len(lines), 1 + stages)
@@ -89,12 +91,20 @@ class Schedule(program.ProgramTest):
                            "--format", "csv")
         self.assertEqual(text, "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n")
 
+    def test_pairs(self):
+        for name in ("dual_pipe_v", "dual_pipe"):
+            text = self.made(name, 1, "csv-pairs")
+            self.assertGreaterEqual(text.count("OVERLAP_F_B"), 14)
+            checked = self.output("--check", self.file(text), "--schedule", name, "--format", "csv")
+            self.assertEqual(checked, self.made(name, 1, "csv"))
+
     def test_pictures_are_xml(self):
         for name, chunks in SCHEDULES:
             picture = xml.dom.minidom.parseString(self.made(name, chunks, "svg"))
             self.assertEqual(picture.documentElement.tagName, "svg")
-            each = {"interleaved": 32, "zero_bubble_h1": 24}.get(name, 16)
-            self.assertEqual(len(picture.getElementsByTagName("title")), 4 * each)
+            passes = [cell for cell in self.made(name, chunks, "csv").replace("\n", ",").split(",") if cell]
+            self.assertGreaterEqual(len(passes), 64)
+            self.assertEqual(len(picture.getElementsByTagName("title")), len(passes))
 
     def test_costs(self):
         text = self.output("--schedule", "gpipe", "--stages", 3, "--microbatches", 4, "--cost",
@@ -148,7 +158,7 @@ class Schedule(program.ProgramTest):
                 (("--depth", 99999999999999999999), "--depth takes a whole number from 0 to"),
                 (("--cost", "1,2"), "--cost takes three numbers"),
                 (("--cost", "1,2,"), "--cost takes a whole number"),
-                (("--format", "png"), "--format takes text, csv, csv-lowered or svg, not 'png'"),
+                (("--format", "png"), "--format takes text, csv, csv-lowered, csv-pairs or svg, not 'png'"),
                 (("--schedule", "foo", *size), "there is no schedule 'foo'; take one of"),
                 (("--schedule", "gpipe", "--chunks", 2, *size), "cannot have 2 chunks"),
                 (("--schedule", "gpipe", "--copies", 2, *size), "--copies goes with --check only"),

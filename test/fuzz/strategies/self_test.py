@@ -48,7 +48,7 @@ def legal_rows(s, microbatches, rows):
     return forward <= done and back == {(stage, m) for stage, _, m in forward}
 
 
-def run(programs_checked=120):
+def run(programs_checked=160):
     check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
     kinds, forms, schedules, options, groups = set(), set(), set(), set(), set()
     losses = set()

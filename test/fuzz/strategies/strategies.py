@@ -9,10 +9,11 @@ import math
 
 import networks
 
-TURNING = ("ZeroBubbleV", "VHalf", "VMin")  # the second half of the stages goes back to the first device
+TURNING = ("ZeroBubbleV", "VHalf", "VMin", "DualPipeV")  # the second half of the stages goes back to the first device
 CHUNKS = {"Interleaved": 2} | dict.fromkeys(TURNING, 2)
-SPLITTING = ("ZeroBubbleH1", "ZeroBubbleH2", *TURNING)  # I and W in place of B
+SPLITTING = ("ZeroBubbleH1", "ZeroBubbleH2", *TURNING, "DualPipe")  # I and W in place of B
 SYNCHRONOUS = ("GPipe", "OneFOneB", "Interleaved", *SPLITTING, "Chimera")
+TWO_COPIES = ("Chimera", "DualPipe")
 LATE = {"PipeDream": "PipeDreamEquation", "DelayedGradient": "PipeDreamEquation",
         "PipeDreamVerticalSync": "VerticalSyncEquation", "PipeDream2BW": "DoubleBufferedEquation",
         "WeightPrediction": "PredictionEquation", "FeaturesReplay": "ReplayEquation",
@@ -39,7 +40,7 @@ def devices_of(strategy):
 
 
 def copies_of(strategy):
-    return 2 if strategy["form"] == "cross" or strategy.get("schedule") == "Chimera" else 1
+    return 2 if strategy["form"] == "cross" or strategy.get("schedule") in TWO_COPIES else 1
 
 
 def leaves_in(strategy, microbatches):
@@ -65,7 +66,9 @@ def is_valid(strategy, tops, microbatches=None):
     devices, copies = devices_of(strategy), copies_of(strategy)
     if schedule == "Interleaved" and m % devices:
         return False
-    if copies == 2 and (m % 2 or devices < 2 or (schedule == "Chimera" and devices % 2)):
+    if schedule in ("DualPipe", "DualPipeV") and m < 2 * devices and not microbatches:
+        return False
+    if copies == 2 and (m % 2 or devices < 2 or (schedule in TWO_COPIES and devices % 2)):
         return False
     if strategy["form"] == "pipeline" and devices == 1 and microbatches:
         return False

@@ -15,6 +15,12 @@ TEST_CASE("two devices of two stages train as one") {
       [](auto& one, auto& many) { compare_five_steps(one, many); });
 }
 
+TEST_CASE("tables of whole and of halved backward passes train as one device") {
+  for_tables<OneDevice<>, InFour<ZeroBubbleV, 4>, Double>(
+      {"dual_pipe_v"}, {4, 5, 8}, parity_options(),
+      [](auto& one, auto& many) { compare_five_steps(one, many); });
+}
+
 TEST_CASE("four devices of two stages have the bits of one") {
   for_tables<OneDevice<Reproducible<>>, InEight<ZeroBubbleV, 4, Reproducible<>>, Host>(
       {"zero_bubble_v", "v_half", "v_min"}, {1, 4, 8}, parity_options(),

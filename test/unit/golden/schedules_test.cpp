@@ -7,6 +7,7 @@
 
 #include <tandem/io/mapped_file.hpp>
 #include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/writer.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 
 namespace schedules_test {
@@ -35,6 +36,18 @@ TEST_CASE("zero_bubble_v is PyTorch's table, whose stages are found on its ranks
     CheckedTable const checked = check_table(read, 1, 1, "golden");
     CHECK(checked.microbatches == size.microbatches);
     CHECK(checked.map.device == make_map("zero_bubble_v", size.ranks).device);
+  }
+}
+
+TEST_CASE("dual_pipe_v is PyTorch's table, whose overlapped pairs are two passes") {
+  for (Size const size : {Size{1, 3}, Size{2, 4}, Size{3, 8}, Size{4, 8}, Size{4, 11}}) {
+    CAPTURE(size.ranks);
+    CAPTURE(size.microbatches);
+    ReadTable const read = read_golden("dual_pipe_v", size);
+    CHECK(read.rows == make_schedule("dual_pipe_v", size.ranks, size.microbatches));
+    CHECK(check_table(read, 1, 1, "golden").map.device ==
+          make_map("dual_pipe_v", size.ranks).device);
+    CHECK(read_table_csv(to_csv_in_pairs(read.rows), "pairs").rows == read.rows);
   }
 }
 

@@ -21,10 +21,11 @@ struct Size {
 };
 
 constexpr Size sizes[] = {
-    {"sequential", 3, 2, 1},    {"gpipe", 4, 6, 1},        {"one_f_one_b", 4, 8, 1},
-    {"one_f_one_b", 1, 1, 1},   {"interleaved", 4, 8, 3},  {"zero_bubble_h1", 5, 9, 1},
-    {"zero_bubble_v", 4, 9, 1}, {"v_half", 4, 9, 1},       {"v_min", 3, 7, 1},
-    {"chimera", 6, 12, 1},      {"one_f_one_b", 16, 64, 1}};
+    {"sequential", 3, 2, 1},    {"gpipe", 4, 6, 1},       {"one_f_one_b", 4, 8, 1},
+    {"one_f_one_b", 1, 1, 1},   {"interleaved", 4, 8, 3}, {"zero_bubble_h1", 5, 9, 1},
+    {"zero_bubble_v", 4, 9, 1}, {"v_half", 4, 9, 1},      {"dual_pipe_v", 3, 8, 1},
+    {"dual_pipe", 4, 8, 1},     {"v_min", 3, 7, 1},       {"chimera", 6, 12, 1},
+    {"one_f_one_b", 16, 64, 1}};
 
 TEST_CASE("what is written is read back, with and without messages") {
   for (Size const& size : sizes) {
@@ -95,6 +96,20 @@ TEST_CASE("PyTorch's spellings") {
   CHECK(read_table_csv("32767F2147483647", "t").rows[0][0].index == 2147483647);
 }
 
+TEST_CASE("overlapped pairs, BW, waits, and B in two meanings") {
+  ReadTable const table = read_table_csv(
+      "0F0,0F1,(0F2;1B0)OVERLAP_F_B,1BW1,0WAIT_SEND_F0,1WAIT_REDUCE_GRAD\n"
+      "2F0,2B0,2F1,2B1,2W0,(2F2;2I2)OVERLAP_F_B\n",
+      "t");
+  CHECK(to_csv(table.rows) == "0F0,0F1,0F2,1B0,1B1\n2F0,2I0,2F1,2B1,2W0,2F2,2I2\n");
+  CHECK(table.place[0][3] == TextPlace{1, 14});
+  CHECK(table.place[0][4] == TextPlace{1, 30});
+  CHECK(to_csv_in_pairs(table.rows) ==
+        "0F0,0F1,(0F2;1B0)OVERLAP_F_B,1B1\n2F0,2I0,2F1,2B1,2W0,2F2,2I2\n");
+  CHECK(to_csv(read_table_csv("0W0,0B0", "t").rows) == "0W0,0B0\n");  // which verify() refuses
+  CHECK(to_csv_in_pairs(ActionRows{{}, {}}) == ",\n,\n");
+}
+
 TEST_CASE("a cell that is no action is refused with its line and column") {
   auto const error = [](char const* text) {
     try {
@@ -122,7 +137,14 @@ TEST_CASE("a cell that is no action is refused with its line and column") {
   CHECK(error("32768F0").find("table.csv:1:1: '32768F0' has too large a number") == 0);
   CHECK(error("99999999999999999999F0").find("has too large a number") != std::string::npos);
   CHECK(error("0UNSHARD").find("leave it out") != std::string::npos);
-  CHECK(error("(0F7;7B3)OVERLAP_F_B").find("write them as two cells") != std::string::npos);
+  for (char const* const text :
+       {"(0F7)OVERLAP_F_B", "(0F7;7B3)OVERLAP", "(0F7;7B3", "(;7B3)OVERLAP_F_B",
+        "(0F7;)OVERLAP_F_B", "(7B3;0F7)OVERLAP_F_B", "(0F7;7W3)OVERLAP_F_B"}) {
+    CHECK(error(text) == "table.csv:1:1: '" + std::string{text} +
+                             "' is no pair of passes; write a forward and a backward one as "
+                             "(0F7;7B3)OVERLAP_F_B, or as two cells");
+  }
+  CHECK(error("0F0,(0F1;1C0)OVERLAP_F_B").find("table.csv:1:10: '1C0'" + no) == 0);
   CHECK(error("").find("table.csv:1:1: there is no action here") == 0);
   CHECK(error(" ,\n,,\n").find("table.csv:1:1: there is no action here") == 0);
 }

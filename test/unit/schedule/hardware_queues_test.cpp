@@ -92,7 +92,7 @@ void each_step(F const& f) {
 
 TEST_CASE("all schedules are asked") {
   std::vector<std::string> const names = synchronous();
-  CHECK(names.size() == 7);
+  CHECK(names.size() == 13);
   for (char const* name : {"sequential", "interleaved", "zero_bubble_h1", "cross_model"}) {
     CHECK(std::count(names.begin(), names.end(), name) == 1);
   }

@@ -96,6 +96,21 @@ TEST_CASE("ZeroBubbleH2 has min(m, 2 p - 1), and defers min(m, 2 r + 1) of them"
   });
 }
 
+TEST_CASE("DualPipe has p + 1 microbatches on each device, DualPipeV 2 p + 1 of half a stage") {
+  for (int const p : {1, 2, 3, 4, 8, 16}) {
+    for (int const m : {2 * p, 2 * p + 2, 5 * p, 8 * p}) {
+      CAPTURE(p);
+      CAPTURE(m);
+      for (int r = 0; r < p; ++r) {
+        CHECK(Lowered{"dual_pipe_v", p, m}.live_on(r) == 2 * p + 1);
+        if (p % 2 == 0 && m % 2 == 0) {
+          CHECK(Lowered{"dual_pipe", p, m}.live_on(r) == p + 1);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("VHalf and VMin have half and a third of what the first device of 1F1B has") {
   for_each_size([](int p, int m) {
     Lowered const half{"v_half", p, m};

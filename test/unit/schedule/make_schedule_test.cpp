@@ -52,6 +52,8 @@ TEST_CASE("a schedule made at run time is the one made at compile time") {
   check_alike<VHalf, 4, 3>();
   check_alike<VMin, 3, 7>();
   check_alike<Chimera, 4, 10>();
+  check_alike<DualPipe, 4, 10>();
+  check_alike<DualPipeV, 3, 7>();
   check_alike<CrossModel, 5, 6>();
 }
 
@@ -67,8 +69,10 @@ std::string error_of(std::string_view name, int devices, int microbatches, int c
 TEST_CASE("what cannot be made is refused with a sentence") {
   CHECK(error_of("1f1b", 2, 2) ==
         "there is no schedule '1f1b'; take one of sequential, gpipe, one_f_one_b, interleaved, "
-        "zero_bubble_h1, zero_bubble_h2, zero_bubble_v, v_half, v_min, chimera, cross_model, "
-        "pipedream, pipedream_vertical_sync, pipedream_2bw, delayed_gradient, weight_prediction, "
+        "zero_bubble_h1, zero_bubble_h2, zero_bubble_v, v_half, v_min, dual_pipe_v, chimera, "
+        "dual_pipe, "
+        "cross_model, pipedream, pipedream_vertical_sync, pipedream_2bw, delayed_gradient, "
+        "weight_prediction, "
         "features_replay, pmp");
   CHECK(error_of("gpipe", 2, 2, 2) ==
         "schedule 'gpipe' cannot have 2 chunks a device; give 1, or take 'interleaved'");

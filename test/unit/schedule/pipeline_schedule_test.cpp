@@ -92,6 +92,8 @@ TEST_CASE("the orders, as text") {
   CHECK(text<Interleaved<2>, 1, 2>() == "0F0 1F0 1B0 0F1 0B0 1F1 1B1 0B1");
   CHECK(text<ZeroBubbleH1, 2, 3>() ==
         "0F0 0F1 0I0 0W0 0F2 0I1 0W1 0I2 0W2 | 1F0 1I0 1F1 1I1 1W0 1F2 1I2 1W1 1W2");
+  CHECK(text<DualPipe, 2, 4>() ==
+        "0F0 3F2 0F1 3B2 3F3 0B0 3B3 0I1 0W1 | 2F2 1F0 2F3 1B0 1F1 2B2 1B1 2I3 2W3");
   CHECK(text<ZeroBubbleH2, 2, 3>() ==
         "0F0 0F1 0F2 0I0 0W0 0I1 0W1 0I2 0W2 | 1F0 1I0 1F1 1I1 1F2 1I2 1W0 1W1 1W2");
   CHECK(text<VMin, 2, 2>() ==
@@ -219,6 +221,20 @@ TEST_CASE("VMin and VHalf: idle for about two thirds, and six tenths, of 1F1B's 
       CAPTURE(m);
       CHECK(steps("v_min", p, m, 1, 1, 1, 1) == 6 * m + 4 * p - 5 + (p % 3 == 0 ? 2 : 0));
       CHECK(steps("v_half", p, m, 1, 1, 1, 1) == 6 * m + (7 * p - (p % 2 == 0 ? 4 : 7)) / 2);
+    }
+  }
+}
+
+TEST_CASE(
+    "DualPipe: p / 2 - 1 idle passes, DualPipeV p - 1 of half a stage, with nothing overlapped") {
+  for (int p = 1; p <= 10; ++p) {
+    for (int m = 2 * p; m <= 5 * p; ++m) {
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(steps("dual_pipe_v", p, m, 1, 1, 1, 1) == 6 * m + p - 1);
+      if (p % 2 == 0 && m % 2 == 0) {
+        CHECK(steps("dual_pipe", p, m, 1, 1, 1, 1) == 3 * m + p / 2 - 1);
+      }
     }
   }
 }

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <tandem/schedule/orders/chimera.hpp>
+#include <tandem/schedule/orders/dual_pipe.hpp>
+#include <tandem/schedule/orders/dual_pipe_v.hpp>
 #include <tandem/schedule/orders/interleaved.hpp>
 #include <tandem/schedule/orders/v_half.hpp>
 #include <tandem/schedule/orders/v_min.hpp>
@@ -21,6 +23,8 @@ static_assert(valid_on_grid<ZeroBubbleH1>() && valid_for<ZeroBubbleH1, 16, 64>()
 static_assert(valid_on_grid<ZeroBubbleH2>() && valid_for<ZeroBubbleH2, 16, 64>());
 static_assert(valid_on_grid<VHalf>() && valid_for<VHalf, 16, 64>());
 static_assert(valid_on_grid<VMin>() && valid_for<VMin, 16, 64>());
+static_assert(valid_on_grid<DualPipe>() && valid_for<DualPipe, 16, 64>());
+static_assert(valid_on_grid<DualPipeV>() && valid_for<DualPipeV, 16, 64>());
 static_assert(valid_on_grid<ZeroBubbleV>() && valid_for<ZeroBubbleV, 16, 64>());
 static_assert(valid_on_grid<Chimera>() && valid_for<Chimera, 16, 64>());
 static_assert(valid_on_grid<Interleaved<2>>() && valid_for<Interleaved<2>, 8, 64>());

@@ -103,6 +103,8 @@ TEST_CASE("pipelines") {
   check<Two<Chimera, R>>(16);
   check<Pipeline<Interleaved<2>, 4, Auto<4>>>(16);
   check<Pipeline<ZeroBubbleV, 4, Auto<4>, R>>(16);
+  check<Pipeline<DualPipeV, 4, Auto<4>>>(16);
+  check<Two<DualPipe, R>>(16);
   check<Hybrid<DataParallel<2>, Two<OneFOneB>>>(30);
 }
 

@@ -255,7 +255,7 @@ class TableCheck {
 /// Lowers a table of passes (and updates) only, and verifies it; a table with messages is verified
 /// as it is. U and X of a synchronous table are verified as those of one step, whose tail must be
 /// whole if it has any sum.
-/// @param copies    of the pipeline in the table: 2 for Chimera and cross model parallelism
+/// @param copies    of the pipeline in the table: 2 for Chimera, DualPipe and CrossModel
 /// @param depth     messages of a link and direction that may be on their way
 /// @param name      of the file, for messages
 /// @param schedule  the name of an asynchronous schedule, whose versions the passes then read

@@ -5,15 +5,20 @@
 /// Reads an action table from the CSV form that PyTorch's pipelining schedules use.
 ///
 /// A line is a rank, a cell an action such as 0F3, 1SEND_B0 or 0U; an empty cell is an idle slot.
-/// In asynchronous tables 0F3@2 reads the weights after two updates.
-/// Spaces and quotes around an action do not count. What PyTorch does beyond that is refused with
-/// a sentence: sharded parameters (UNSHARD, RESHARD) and two passes in one cell (OVERLAP_F_B).
+/// (0F7;7B3)OVERLAP_F_B are two passes, one behind the other. 0BW3 is 0B3; a 0B3 is 0I3 where 0W3
+/// stands behind it in the row. In asynchronous tables 0F3@2 reads the weights after two updates.
+/// Spaces and quotes around an action do not count, nor do WAIT_SEND_F, WAIT_SEND_B and
+/// WAIT_REDUCE_GRAD, since nothing here waits so. What PyTorch does beyond that is refused with a
+/// sentence: sharded parameters (UNSHARD, RESHARD).
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/error.hpp>
@@ -82,15 +87,12 @@ inline std::int64_t take_number(std::string_view& text, std::int64_t limit) {
 template <class = void>
 std::string parse_action(std::string_view cell, Action& action) {
   std::string const quoted = "'" + printable(cell.substr(0, 40)) + "'";
-  if (cell.front() == '(') {
-    return quoted + " has two passes at once; write them as two cells";
-  }
   std::int64_t const stage = take_number(cell, std::numeric_limits<std::int16_t>::max());
   std::size_t letters = 0;
   while (letters < cell.size() && is_letter(cell[letters])) {
     ++letters;
   }
-  std::string_view const word = cell.substr(0, letters);
+  std::string_view word = cell.substr(0, letters);
   cell.remove_prefix(letters);
   std::int64_t const index = take_number(cell, std::numeric_limits<std::int32_t>::max());
   bool const versioned = !cell.empty() && cell.front() == '@';
@@ -105,6 +107,9 @@ std::string parse_action(std::string_view cell, Action& action) {
   }
   if (stage >= 0 && (word == "UNSHARD" || word == "RESHARD") && cell.empty()) {
     return quoted + " is of sharded parameters, which this table has no place for; leave it out";
+  }
+  if (word == "BW") {
+    word = "B";
   }
   int kind = 0;
   while (kind < static_cast<int>(ActionKind::end) &&
@@ -130,6 +135,99 @@ std::string parse_action(std::string_view cell, Action& action) {
   return "";
 }
 
+// Whether a cell of PyTorch's says only until when something is awaited.
+inline bool only_waits(std::string_view cell) {
+  take_number(cell, std::numeric_limits<std::int16_t>::max());
+  for (std::string_view const word : {"WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD"}) {
+    if (cell.starts_with(word)) {
+      cell.remove_prefix(word.size());
+      return cell.find_first_not_of("0123456789") == cell.npos;
+    }
+  }
+  return false;
+}
+
+// A backward pass whose weight gradient stands behind it is an input gradient.
+template <class = void>
+void split_backward_passes(std::vector<Action>& row) {
+  std::vector<std::pair<std::int16_t, std::int32_t>> late;  // stage and microbatch of each W
+  for (Action const& action : row) {
+    if (action.kind == ActionKind::weight_gradient) {
+      late.emplace_back(action.stage, action.index);
+    }
+  }
+  std::sort(late.begin(), late.end());
+  std::vector<bool> came(late.size());
+  for (Action& action : row) {
+    auto const found =
+        std::lower_bound(late.begin(), late.end(), std::pair{action.stage, action.index});
+    if (found == late.end() || *found != std::pair{action.stage, action.index}) {
+      continue;
+    }
+    auto const at = static_cast<std::size_t>(found - late.begin());
+    if (action.kind == ActionKind::weight_gradient) {
+      came[at] = true;
+    } else if (action.kind == ActionKind::backward && !came[at]) {
+      action.kind = ActionKind::input_gradient;
+    }
+  }
+}
+
+// Reads a cell into a rank's row: an action, two that overlap, or none.
+template <class = void>
+class CellReader {
+ public:
+  CellReader(ReadTable& table, std::string const& name) : table_{table}, name_{name} {}
+
+  /// Returns how many actions there were.
+  /// @param cell  not empty
+  int read(std::string_view cell, TextPlace at) {
+    if (cell.front() != '(') {
+      return only_waits(cell) ? 0 : add(cell, at);
+    }
+    std::size_t const middle = cell.find(';');
+    std::size_t const end = cell.find(')');
+    if (middle == cell.npos || end == cell.npos || middle > end || middle == 1 ||
+        end == middle + 1 || cell.substr(end + 1) != "OVERLAP_F_B") {
+      refuse(cell, at);
+    }
+    auto const behind = [&at](std::size_t begin) {
+      return TextPlace{at.line, at.column + static_cast<int>(begin)};
+    };
+    add(cell.substr(1, middle - 1), behind(1));
+    add(cell.substr(middle + 1, end - middle - 1), behind(middle + 1));
+    std::vector<Action> const& row = table_.rows.back();
+    if (row[row.size() - 2].kind != ActionKind::forward ||
+        (row.back().kind != ActionKind::backward &&
+         row.back().kind != ActionKind::input_gradient)) {
+      refuse(cell, at);
+    }
+    return 2;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::string_view cell, TextPlace at) const {
+    throw TableError{name_, at,
+                     "'" + printable(cell.substr(0, 40)) +
+                         "' is no pair of passes; write a forward and a backward one as "
+                         "(0F7;7B3)OVERLAP_F_B, or as two cells"};
+  }
+
+  int add(std::string_view cell, TextPlace at) {
+    Action action;
+    std::string const fault = parse_action(cell, action);
+    if (!fault.empty()) {
+      throw TableError{name_, at, fault};
+    }
+    table_.rows.back().push_back(action);
+    table_.place.back().push_back(at);
+    return 1;
+  }
+
+  ReadTable& table_;
+  std::string const& name_;
+};
+
 }  // namespace detail
 
 /// PyTorch's REDUCE_GRAD without a number is that of bucket 0. Empty lines at the end do not count.
@@ -141,7 +239,8 @@ ReadTable read_table_csv(std::string_view text, std::string const& name) {
   std::size_t const byte_order_mark = text.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
   text.remove_prefix(byte_order_mark);
   auto const blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '"'; };
-  std::size_t actions = 0;
+  detail::CellReader<> cells{table, name};
+  std::int64_t actions = 0;
   std::size_t ranks = 0;
   for (int line = 1; !text.empty(); ++line) {
     std::size_t const length = text.find('\n');
@@ -170,19 +269,13 @@ ReadTable read_table_csv(std::string_view text, std::string const& name) {
         ++begin;
       }
       if (begin < end) {
-        TextPlace const at{line, static_cast<int>(begin) + 1};
-        Action action;
-        std::string const fault = detail::parse_action(row.substr(begin, end - begin), action);
-        if (!fault.empty()) {
-          throw TableError{name, at, fault};
-        }
-        table.rows.back().push_back(action);
-        table.place.back().push_back(at);
-        ++actions;
+        actions += cells.read(row.substr(begin, end - begin),
+                              TextPlace{line, static_cast<int>(begin) + 1});
       }
       visible = end > visible ? end : visible;
       begin = next;
     }
+    detail::split_backward_passes(table.rows.back());
     table.end.push_back({line, static_cast<int>(visible) + 1});
     ranks = visible > 0 ? table.rows.size() : ranks;
   }

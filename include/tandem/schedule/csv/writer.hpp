@@ -31,6 +31,30 @@ std::string to_csv(Table const& table) {
   return text;
 }
 
+/// The same of passes only, with PyTorch's pairs: a forward and the whole backward pass of another
+/// stage directly behind it stand in one cell, "(0F7;7B3)OVERLAP_F_B", for a runtime that overlaps
+/// them.
+template <class Table>
+std::string to_csv_in_pairs(Table const& table) {
+  std::string text;
+  for (int device = 0; device < devices_of(table); ++device) {
+    ActionSpan const row = row_of(table, device);
+    for (int i = 0; i < row.size; ++i) {
+      text += i > 0 ? "," : "";
+      bool const pair = i + 1 < row.size && row[i].kind == ActionKind::forward &&
+                        row[i + 1].kind == ActionKind::backward && row[i].stage != row[i + 1].stage;
+      if (pair) {
+        text += "(" + to_string(row[i]) + ";" + to_string(row[i + 1]) + ")OVERLAP_F_B";
+        ++i;
+      } else {
+        text += to_string(row[i]);
+      }
+    }
+    text += row.size == 0 ? ",\n" : "\n";
+  }
+  return text;
+}
+
 /// Columns are times, for tables of passes only: the i-th cell of each line is what its rank does
 /// in slot i, empty where it waits. Each action takes one slot.
 /// @throws ContractError  there would be more than 2^28 cells

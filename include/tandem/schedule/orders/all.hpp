@@ -12,6 +12,8 @@
 #include <tandem/schedule/orders/chimera.hpp>
 #include <tandem/schedule/orders/cross_model.hpp>
 #include <tandem/schedule/orders/delayed_gradient.hpp>
+#include <tandem/schedule/orders/dual_pipe.hpp>
+#include <tandem/schedule/orders/dual_pipe_v.hpp>
 #include <tandem/schedule/orders/features_replay.hpp>
 #include <tandem/schedule/orders/gpipe.hpp>
 #include <tandem/schedule/orders/interleaved.hpp>
@@ -40,8 +42,9 @@ struct ScheduleList {};
 /// any number of chunks.
 using AllSchedules =
     ScheduleList<SequentialStages, GPipe, OneFOneB, Interleaved<1>, ZeroBubbleH1, ZeroBubbleH2,
-                 ZeroBubbleV, VHalf, VMin, Chimera, CrossModel, PipeDream, PipeDreamVerticalSync,
-                 PipeDream2BW, DelayedGradient, WeightPrediction, FeaturesReplay, PipelinedModel>;
+                 ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera, DualPipe, CrossModel, PipeDream,
+                 PipeDreamVerticalSync, PipeDream2BW, DelayedGradient, WeightPrediction,
+                 FeaturesReplay, PipelinedModel>;
 
 /// Has an order for any number of chunks: generate() with it behind the microbatches.
 template <class S>

@@ -43,7 +43,7 @@ struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches>
 
 /// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
 /// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, ZeroBubbleH2,
-/// ZeroBubbleV, VHalf, VMin (two parts a device: 2 p in all), Chimera.
+/// ZeroBubbleV, VHalf, VMin, DualPipeV (two parts a device: 2 p in all), Chimera, DualPipe.
 ///
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3
