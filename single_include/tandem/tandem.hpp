@@ -47479,7 +47479,7 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
 
 /// @file
 /// What each of several processes has a part of: the samples that it reads, whose outputs are its
-/// own, and sums over all.
+/// own, and what all must have: sums over all, and outputs that each makes some of.
 
 namespace tandem {
 
@@ -47543,6 +47543,22 @@ void add_over_processes(Workers& workers, std::span<T> numbers) {
           WorkKind::computes);
       std::transform(sums.begin(), sums.end(), part.begin(),
                      [](double sum) { return static_cast<T>(sum); });
+    }
+  }
+}
+
+/// forward(), which makes those of the @p made numbers that are of this process's ranks; then every
+/// process has all. All call it; cost: that of add_over_processes().
+template <class Workers, class Forward>
+void make_in_parts(Workers& workers, int processes, std::initializer_list<std::span<float>> made,
+                   Forward const& forward) {
+  for (std::span<float> const numbers : made) {
+    std::fill(numbers.begin(), processes > 1 ? numbers.end() : numbers.begin(), 0.0F);
+  }
+  forward();
+  for (std::span<float> const numbers : made) {
+    if (processes > 1) {
+      add_over_processes(workers, numbers);
     }
   }
 }
@@ -49267,8 +49283,8 @@ struct DecodeCall {
   std::int32_t const* second = nullptr;
   int position = 0;
   std::int32_t const* parents = nullptr;
-  float* scores = nullptr;
-  float* coverage = nullptr;
+  std::span<float> scores{};
+  std::span<float> coverage{};
 };
 
 /// What of a network and a strategy a Decoder goes by.
@@ -49470,8 +49486,8 @@ class DecodeBatch {
     DecodeCall call{.size = size_,
                     .position = begins ? 0 : first + round - 1,
                     .parents = begins ? nullptr : parents_.data(),
-                    .scores = logits_.data(),
-                    .coverage = taken_.empty() ? nullptr : taken_.data()};
+                    .scores = logits_,
+                    .coverage = taken_};
     if (begins) {
       call.x = x_.data();
       call.time = static_cast<int>(longest_);
@@ -49798,8 +49814,8 @@ Batch step_of(DecodeCall const& call) {
               .lengths = call.lengths,
               .position = call.position,
               .parents = call.parents,
-              .scores = call.scores,
-              .coverage = call.coverage};
+              .scores = call.scores.data(),
+              .coverage = call.coverage.empty() ? nullptr : call.coverage.data()};
   if (call.second != nullptr) {
     batch.second = {call.second, 1, nullptr};
   }
@@ -50917,6 +50933,9 @@ void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& option
   expects(options.rows.empty(),
           "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
           "of one step; leave them out");
+  expects(options.world.processes == 1,
+          "TrainerOptions: an asynchronous pipeline runs in one process, which says when a step is "
+          "done: start the program as one, or take a synchronous schedule such as OneFOneB");
   Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
   expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
           "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
@@ -52645,10 +52664,6 @@ class WorkerGroup {
         stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
-    expects(!streams || !elsewhere_.needed(),
-            "an asynchronous pipeline has all devices of a replica in one process, which says when "
-            "a step is done: start fewer processes, so that the ranks of each are a multiple of "
-            "the devices of the model, or take a synchronous schedule");
     AtWork const at_work{transport_};
     threads_.run(
         [&](int local) {
@@ -53938,24 +53953,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       return generate_tokens(
           prompt, generate_options, input[0], graph.output().limit,
           [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
-            forward({.x = tokens.data(),
-                     .size = 1,
-                     .time = static_cast<int>(tokens.size()),
-                     .position = position,
-                     .scores = logits.data()});
-            if (options_.world.processes > 1) {  // one has the sample, and all draw the same token
-              if (!workers_.has_result(0)) {
-                std::fill(logits.begin(), logits.end(), 0.0F);
-              }
-              add_over_processes(workers_, logits);
-            }
+            make_in_parts(workers_, options_.world.processes, {logits}, [&] {
+              forward({.x = tokens.data(),
+                       .size = 1,
+                       .time = static_cast<int>(tokens.size()),
+                       .position = position,
+                       .scores = logits.data()});
+            });
           });
     }
   }
 
   /// The likeliest texts by beam search, the best of each source first: its translations, of a
   /// network on two inputs, and of a language model what follows behind it. What rows hand on is
-  /// carried from token to token; each open hypothesis is a sample of a batch.
+  /// carried from token to token; each open hypothesis is a sample of a batch. Of several processes
+  /// all call it, and find the same; they share the scores of each token, V a hypothesis.
   /// @throws ContractError  a source is empty, too long or has a token out of range, or the beam is
   ///                        wider than a device has memory for
   std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {},
@@ -53965,16 +53977,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     if constexpr (!reads_and_writes_tokens) {
       return {};
     } else {
-      expects(options_.world.processes == 1,
-              "translate(data): of several processes each would see its own scores only; save the "
-              "weights, and translate with a Predictor");
       for (auto const& source : task.sources) {
         check_indices(source, 0, graph.node[0].limit, 0, "token");
       }
       StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-      return detail::decode(
-          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
-          [&](detail::DecodeCall const& rows) { forward(detail::step_of<StepBatchType>(rows)); });
+      auto const sizes = detail::decode_sizes<ProgramType>(options_.batch, workers_.batching());
+      return detail::decode(sizes, task, beam, [&](detail::DecodeCall const& rows) {
+        make_in_parts(workers_, options_.world.processes, {rows.scores, rows.coverage},
+                      [&] { forward(detail::step_of<StepBatchType>(rows)); });
+      });
     }
   }
 

@@ -4,6 +4,7 @@
 
     run.py communicator|layouts|resume|failures MPIRUN COMMUNICATOR TRAIN
     run.py elastic MPIRUN ELASTIC
+    run.py translate MPIRUN TRANSLATE
 """
 
 import os
@@ -16,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import launcher
+
 # A process that does not end, in seconds; the programs' own time-out is 2 s where they are to fail.
 LIMIT = 120
 STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models", "world"]
@@ -23,19 +26,9 @@ TIME_OUT = 2.0
 GRACE = 20.0  # of a busy machine: docs/cluster.md says what it is on another
 
 
-def environment():
-    env = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-               OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
-               OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self")
-    return env
-
-
 def start(mpirun, processes, *command):
-    words = [str(word) for word in command]
-    if processes > 0:
-        words = [mpirun, "-n", str(processes)] + words
-    return subprocess.Popen(words, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            start_new_session=True)
+    return subprocess.Popen(launcher.command(mpirun, processes, command), env=launcher.environment(), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
 def finish(run, limit=LIMIT):
@@ -166,5 +159,15 @@ def elastic(mpirun, program):
             check(len(states) == min(processes, 2) and set(states) == {whole}, f"{processes} processes: {out}, not {whole}")
 
 
+def translate(mpirun, program):
+    """The same is found, whatever the processes; an asynchronous pipeline says that it runs in one."""
+    for strategy in ("data", "hybrid", "pipeline"):
+        found = {results(mpirun, processes, program, strategy) for processes in (0, 2, 4)}
+        check(len(found) == 1, f"{strategy}: what is found depends on the processes: {found}")
+    results(mpirun, 0, program, "asynchronous")
+    status, out, errors = finish(start(mpirun, 2, program, "asynchronous"))
+    check(status == 1 and errors.count("an asynchronous pipeline runs in one process") == 2, f"{status}\n{out}{errors}")
+
+
 if __name__ == "__main__":
-    {f.__name__: f for f in (communicator, layouts, resume, failures, elastic)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (communicator, layouts, resume, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])

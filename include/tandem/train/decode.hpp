@@ -39,8 +39,8 @@ struct DecodeCall {
   std::int32_t const* second = nullptr;
   int position = 0;
   std::int32_t const* parents = nullptr;
-  float* scores = nullptr;
-  float* coverage = nullptr;
+  std::span<float> scores{};
+  std::span<float> coverage{};
 };
 
 /// What of a network and a strategy a Decoder goes by.
@@ -242,8 +242,8 @@ class DecodeBatch {
     DecodeCall call{.size = size_,
                     .position = begins ? 0 : first + round - 1,
                     .parents = begins ? nullptr : parents_.data(),
-                    .scores = logits_.data(),
-                    .coverage = taken_.empty() ? nullptr : taken_.data()};
+                    .scores = logits_,
+                    .coverage = taken_};
     if (begins) {
       call.x = x_.data();
       call.time = static_cast<int>(longest_);

@@ -90,8 +90,8 @@ Batch step_of(DecodeCall const& call) {
               .lengths = call.lengths,
               .position = call.position,
               .parents = call.parents,
-              .scores = call.scores,
-              .coverage = call.coverage};
+              .scores = call.scores.data(),
+              .coverage = call.coverage.empty() ? nullptr : call.coverage.data()};
   if (call.second != nullptr) {
     batch.second = {call.second, 1, nullptr};
   }

@@ -3,11 +3,12 @@
 
 /// @file
 /// What each of several processes has a part of: the samples that it reads, whose outputs are its
-/// own, and sums over all.
+/// own, and what all must have: sums over all, and outputs that each makes some of.
 
 #include <algorithm>
 #include <cstddef>
 #include <exception>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -77,6 +78,22 @@ void add_over_processes(Workers& workers, std::span<T> numbers) {
           WorkKind::computes);
       std::transform(sums.begin(), sums.end(), part.begin(),
                      [](double sum) { return static_cast<T>(sum); });
+    }
+  }
+}
+
+/// forward(), which makes those of the @p made numbers that are of this process's ranks; then every
+/// process has all. All call it; cost: that of add_over_processes().
+template <class Workers, class Forward>
+void make_in_parts(Workers& workers, int processes, std::initializer_list<std::span<float>> made,
+                   Forward const& forward) {
+  for (std::span<float> const numbers : made) {
+    std::fill(numbers.begin(), processes > 1 ? numbers.end() : numbers.begin(), 0.0F);
+  }
+  forward();
+  for (std::span<float> const numbers : made) {
+    if (processes > 1) {
+      add_over_processes(workers, numbers);
     }
   }
 }

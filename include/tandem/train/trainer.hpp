@@ -292,24 +292,21 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       return generate_tokens(
           prompt, generate_options, input[0], graph.output().limit,
           [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
-            forward({.x = tokens.data(),
-                     .size = 1,
-                     .time = static_cast<int>(tokens.size()),
-                     .position = position,
-                     .scores = logits.data()});
-            if (options_.world.processes > 1) {  // one has the sample, and all draw the same token
-              if (!workers_.has_result(0)) {
-                std::fill(logits.begin(), logits.end(), 0.0F);
-              }
-              add_over_processes(workers_, logits);
-            }
+            make_in_parts(workers_, options_.world.processes, {logits}, [&] {
+              forward({.x = tokens.data(),
+                       .size = 1,
+                       .time = static_cast<int>(tokens.size()),
+                       .position = position,
+                       .scores = logits.data()});
+            });
           });
     }
   }
 
   /// The likeliest texts by beam search, the best of each source first: its translations, of a
   /// network on two inputs, and of a language model what follows behind it. What rows hand on is
-  /// carried from token to token; each open hypothesis is a sample of a batch.
+  /// carried from token to token; each open hypothesis is a sample of a batch. Of several processes
+  /// all call it, and find the same; they share the scores of each token, V a hypothesis.
   /// @throws ContractError  a source is empty, too long or has a token out of range, or the beam is
   ///                        wider than a device has memory for
   std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {},
@@ -319,16 +316,15 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     if constexpr (!reads_and_writes_tokens) {
       return {};
     } else {
-      expects(options_.world.processes == 1,
-              "translate(data): of several processes each would see its own scores only; save the "
-              "weights, and translate with a Predictor");
       for (auto const& source : task.sources) {
         check_indices(source, 0, graph.node[0].limit, 0, "token");
       }
       StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-      return detail::decode(
-          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
-          [&](detail::DecodeCall const& rows) { forward(detail::step_of<StepBatchType>(rows)); });
+      auto const sizes = detail::decode_sizes<ProgramType>(options_.batch, workers_.batching());
+      return detail::decode(sizes, task, beam, [&](detail::DecodeCall const& rows) {
+        make_in_parts(workers_, options_.world.processes, {rows.scores, rows.coverage},
+                      [&] { forward(detail::step_of<StepBatchType>(rows)); });
+      });
     }
   }
 

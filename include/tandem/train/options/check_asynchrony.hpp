@@ -52,6 +52,9 @@ void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& option
   expects(options.rows.empty(),
           "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
           "of one step; leave them out");
+  expects(options.world.processes == 1,
+          "TrainerOptions: an asynchronous pipeline runs in one process, which says when a step is "
+          "done: start the program as one, or take a synchronous schedule such as OneFOneB");
   Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
   expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
           "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "

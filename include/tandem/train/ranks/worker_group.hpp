@@ -75,10 +75,6 @@ class WorkerGroup {
         stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
-    expects(!streams || !elsewhere_.needed(),
-            "an asynchronous pipeline has all devices of a replica in one process, which says when "
-            "a step is done: start fewer processes, so that the ranks of each are a multiple of "
-            "the devices of the model, or take a synchronous schedule");
     AtWork const at_work{transport_};
     threads_.run(
         [&](int local) {
