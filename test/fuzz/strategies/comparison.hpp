@@ -19,6 +19,7 @@
 #include <tiny_network.hpp>
 
 #include "contender.hpp"
+#include "processes.hpp"
 #include "samples.hpp"
 
 namespace tandem::fuzz {
@@ -41,6 +42,7 @@ struct Pair {
   int settings = 0;          ///< those of equal number train alike: one run of `one` serves them
   TrainerOptions options{};  ///< batch and rows are set from the rest
   std::uint64_t tardy = 0;   ///< of messages; 0: none is late
+  bool alone = false;        ///< one device cannot do the same: only processes are compared
 };
 
 namespace detail {
@@ -85,6 +87,26 @@ struct Outcome {
   std::vector<float> predictions;
   Evaluation raw{};  ///< of the weights themselves, where there are averages of them
 };
+
+template <class T>
+void add(Bits& bits, Outcome<T> const& outcome) {
+  bits.add(std::span{outcome.first_predictions});
+  for (StepResult const& step : outcome.steps) {
+    bits.add(step.loss);
+    bits.add(step.weight);
+    bits.add(step.gradient_norm);
+    bits.add(std::span<double const>{step.metrics.value, std::size_t(step.metrics.size())});
+  }
+  for (std::vector<T> const& values : outcome.values) {
+    bits.add(std::span<T const>{values});
+  }
+  for (Evaluation const& evaluation : {outcome.evaluation, outcome.raw}) {
+    bits.add(evaluation.loss);
+    bits.add(evaluation.weight);
+    bits.add(evaluation.accuracy);
+  }
+  bits.add(std::span{outcome.predictions});
+}
 
 template <class T>
 using Runs = std::map<std::string, Outcome<T>>;

@@ -24,6 +24,7 @@
 #include <stage_model.hpp>
 
 #include "kernels.hpp"
+#include "processes.hpp"
 #include "samples.hpp"
 #include "tardy_transport.hpp"
 
@@ -51,11 +52,11 @@ class Contender {
   [[nodiscard]] virtual MemoryReport memory(int rank) = 0;
 };
 
-/// Tardy threads; of emulated GPUs, ranks on one of them.
+/// Tardy threads, or processes; of emulated GPUs, ranks on one of them.
 template <class Backend>
 struct TransportOf {
   template <int Ranks>
-  using type = TardyTransport<Ranks>;
+  using type = TardyTransport<typename DefaultTransport<Backend>::template type<Ranks>>;
 };
 #if defined(TANDEM_CUDA_EMULATED)
 template <class Kernels, class Precision>
@@ -64,6 +65,10 @@ struct TransportOf<BasicCuda<Kernels, Precision>> {
   using type = VirtualTransport<Ranks>;
 };
 #endif
+
+/// What a backend computes with, also one that is named together with what connects it.
+template <class Backend>
+using MasterOf = typename tandem::detail::ComputingBackend<Backend>::Master;
 
 /// What a network's trainers make of its outputs: `loss` and `metric` of it, or the defaults.
 template <class Net>
@@ -79,9 +84,9 @@ struct Choices<Net> {
 };
 
 template <class Net, class S, class Backend>
-class TrainerContender final : public Contender<typename Backend::Master> {
+class TrainerContender final : public Contender<MasterOf<Backend>> {
  public:
-  using T = typename Backend::Master;
+  using T = MasterOf<Backend>;
   explicit TrainerContender(TrainerOptions const& options) : trainer_{options} {}
 
   StepResult step(Samples<T> const& samples) override {
@@ -243,6 +248,7 @@ struct Entry {
   int replicas = 1;
   int devices = 1;
   int copies = 1;
+  bool over_processes = false;
   bool is_equation = false;
   bool is_late = false;  ///< an asynchronous pipeline
   DeviceMemory (*bound)(TrainerOptions const&, int device) = nullptr;
@@ -270,8 +276,9 @@ struct PrecisionOf {
 }  // namespace detail
 
 template <class Net, class S, class Backend>
-Entry<typename Backend::Master> entry(std::string name) {
-  using T = typename Backend::Master;
+Entry<MasterOf<Backend>> entry(std::string name) {
+  using Computes = tandem::detail::ComputingBackend<Backend>;
+  using T = MasterOf<Backend>;
   using P = Program<Net, S, static_cast<int>(sizeof(T))>;
   return {.name = std::move(name),
           .make = [](TrainerOptions const& options, int) -> std::unique_ptr<Contender<T>> {
@@ -280,8 +287,9 @@ Entry<typename Backend::Master> entry(std::string name) {
           .replicas = S::mesh.extent(Axis::data),
           .devices = S::devices,
           .copies = P::map.copies,
+          .over_processes = !std::is_same_v<Backend, Computes>,
           .is_late = P::asynchrony.on(),
-          .bound = detail::bound<Net, S, detail::PrecisionOf<Backend>>};
+          .bound = detail::bound<Net, S, detail::PrecisionOf<Computes>>};
 }
 
 /// @tparam Cut  a synchronous pipeline that is cut as the asynchronous one is

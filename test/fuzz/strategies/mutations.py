@@ -107,12 +107,31 @@ MUTATIONS = {
     "position_not_loaded": (  # the steps of a checkpoint count anew
         "train/trainer.hpp", "    options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
         "    position_ = {.seed = position_.seed};\n"),
+    "summed_as_they_arrive": (  # whichever process comes first
+        "comm/mpi/group.hpp", "wire_->receive(messages_, process(p), tag_, place, bytes_of<T>(of));",
+        "wire_->receive(messages_, MPI_ANY_SOURCE, tag_, place, bytes_of<T>(of));"),
+    "pieces_in_other_order": (  # of a process that has several
+        "comm/mpi/group.hpp", "tree.set(layout_.pieces(p)[i],", "tree.set(layout_.pieces(p)[pieces - 1 - i],"),
+    "joined_by_halves": (  # as no single process does
+        "comm/mpi/layout.hpp", "return static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)) / 2);",
+        "return count / 2;"),
+    "states_stay_elsewhere": (  # of optimizers, in checkpoints
+        "train/checkpoint/elsewhere.hpp", "            exchange(workers, state, here);\n",
+        "            static_cast<void>(state);\n"),
+    "part_of_first_rank": (  # what a process reads of an evaluation
+        "train/ranks/worker_group.hpp", "mesh_.coordinate(first + transport_.local_ranks() - 1, Axis::data)",
+        "mesh_.coordinate(first, Axis::data)"),
+    "scores_of_own_samples": (  # of a text that is written
+        "train/over_processes.hpp", "      add_over_processes(workers, numbers);\n", ""),
 }
 
 # Those that only networks of tokens show are looked for in such networks alone.
 OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_ignored", "dropout_of_time",
              "carried_over_first", "second_input_of_shard", "second_lengths_of_shard", "input_of_another_stage",
-             "padding_pooled")
+             "padding_pooled", "scores_of_own_samples")
+# Those of what lies between processes are looked for by programs that run as several.
+OF_PROCESSES = ("summed_as_they_arrive", "pieces_in_other_order", "joined_by_halves", "states_stay_elsewhere",
+                "part_of_first_rank", "scores_of_own_samples")
 
 
 def stale():
@@ -155,6 +174,7 @@ def main():
                        options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
                        "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
                        "--kernels", shared.name] + (["--tokens", "1"] if name in OF_TOKENS else [])
+            command += ["--processes", "--backends", "double"] if name in OF_PROCESSES else []
             begin, before = time.monotonic(), cpu_seconds()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             seconds, of_cpu = time.monotonic() - begin, cpu_seconds() - before

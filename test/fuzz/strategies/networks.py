@@ -138,6 +138,8 @@ def cpp(part, repeats=False):
         return f"Upsample<{part['scale']}, {part['mode']}>"
     if kind in ("let", "use"):
         return f"{kind.capitalize()}<Tag{part['tag']}>"
+    if kind == "bn" and part.get("sync"):
+        return "SyncBatchNorm2d<>"
     if kind in ("bn", "gap", "flatten"):
         return {"bn": "BatchNorm2d<>", "gap": "GlobalAvgPool", "flatten": "Flatten"}[kind]
     if kind == "bahdanau":

@@ -5,14 +5,14 @@
 /// Pair: a strategy, what it is compared with, and how both train; run_pairs() is the main program
 /// of what program.py writes.
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
-
-#include <unistd.h>
 
 #include <tandem/schedule/csv/reader.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
@@ -21,6 +21,7 @@
 
 #include "comparison.hpp"
 #include "contender.hpp"
+#include "processes.hpp"
 
 namespace tandem::fuzz {
 
@@ -36,21 +37,22 @@ class PairRun {
         pair_{pair},
         runs_{runs} {}
 
-  /// "" if the two agree; else what differs.
+  /// "" if the two agree; else what differs. All processes of `many` call it.
   std::string run() {
-    Outcome<T> const& wanted = reference(0.0);
-    TrainerOptions const options = options_of(pair_);
-    TrainerOptions own = options;
+    TrainerOptions own = options_of(pair_);
+    own.world = world_of_many();
     if (*pair_.rows != '\0') {
       own.rows = read_table_csv(pair_.rows, "rows").rows;
     }
     auto const contender = many_.make(own, pair_.microbatches);
     std::string why = check_memory(*contender);
     bool const only_trains = one_.is_equation;
-    Outcome<T> const got = train<T>(*contender, pair_, task_, only_trains, saved_path(), 0, true);
+    Outcome<T> const got = train<T>(*contender, pair_, task_, only_trains, path("many"), 0, true);
+    Outcome<T> const& wanted = pair_.alone ? got : reference(0.0);
+    add(bits_, got);
     why = why.empty() ? differ(got, wanted) : why;
-    for (int replica = 0; replica < many_.replicas && why.empty(); ++replica) {
-      for (int copy = 0; copy < many_.copies && why.empty(); ++copy) {
+    for (int replica = 0; replica < replicas_here() && why.empty(); ++replica) {
+      for (int copy = 0; copy < (pair_.alone ? 1 : many_.copies) && why.empty(); ++copy) {
         why = differ_in_values(values_of<T>(contender->parameters(replica, copy)), wanted);
         why = why.empty() ? why
                           : "replica " + std::to_string(replica) + ", copy " +
@@ -62,11 +64,18 @@ class PairRun {
       why = contender->check_written({some.tokens.begin(), some.tokens.begin() + some.lengths[0]});
     }
     if (why.empty() && pair_.saved > 0 && !only_trains) {
-      why = check_resumed(own, wanted);
+      why = pair_.alone ? check_goes_on(own, wanted) : check_resumed(own, wanted);
     }
-    std::filesystem::remove(saved_path());
+    if (why.empty()) {
+      await_processes();  // which may still read what was saved
+    }
+    std::filesystem::remove(path("many"));
+    std::filesystem::remove(path("one"));
     return why;
   }
+
+  /// Of all numbers that a run of `many` gave.
+  [[nodiscard]] std::uint64_t bits() const { return bits_.hash(); }
 
  private:
   // Whether what it writes is looked at token by token: not in float, where others are as likely,
@@ -75,9 +84,20 @@ class PairRun {
     return task_.input.timed && !task_.labelled && sizeof(T) == 8 && task_.same_kernels;
   }
 
-  [[nodiscard]] std::string saved_path() const {
+  [[nodiscard]] World world_of_many() const { return many_.over_processes ? world : World{}; }
+  [[nodiscard]] int ranks_here() const {
+    return many_.replicas * many_.devices / world_of_many().processes;
+  }
+  // Where a process has a part of a replica only, all have the first one.
+  [[nodiscard]] int replicas_here() const {
+    return ranks_here() % many_.devices == 0 ? ranks_here() / many_.devices : 1;
+  }
+
+  // What all processes save together, or each for itself.
+  [[nodiscard]] std::string path(std::string const& whose) const {
+    std::string const own = whose == "many" ? "" : "-" + std::to_string(world.process);
     return std::filesystem::temp_directory_path() /
-           ("tandem-fuzz-" + std::to_string(getpid()) + ".safetensors");
+           ("tandem-fuzz-" + std::to_string(run_number) + own + "-" + whose + ".safetensors");
   }
 
   Outcome<T> const& reference(double perturbation) {
@@ -88,7 +108,7 @@ class PairRun {
     }
     auto const contender = make_one();
     if (perturbation > 0.0) {
-      perturb(*contender, perturbation, saved_path() + "-perturbed");
+      perturb(*contender, perturbation, path("perturbed"));
     }
     Outcome<T> outcome = train<T>(*contender, pair_, task_, one_.is_equation, "");
     return runs_.emplace(key, std::move(outcome)).first->second;
@@ -104,31 +124,41 @@ class PairRun {
   // What one saved the other continues, and both end where nobody stopped.
   std::string check_resumed(TrainerOptions const& own, Outcome<T> const& wanted) {
     auto const one = make_one();
-    one->load(saved_path());
-    Outcome<T> const there = train<T>(*one, pair_, task_, false, saved_path() + "2", pair_.saved);
+    one->load(path("many"));
+    Outcome<T> const there = train<T>(*one, pair_, task_, false, "", pair_.saved);
     std::string why = differ(there, wanted, pair_.saved);
     if (!why.empty()) {
       return "one device that loads what was saved: " + why;
     }
     auto const before = make_one();
-    train<T>(*before, pair_, task_, false, saved_path());
-    auto const many = many_.make(own, pair_.microbatches);
-    many->load(saved_path());
-    Outcome<T> const back =
-        train<T>(*many, pair_, task_, false, saved_path() + "2", pair_.saved, true);
-    std::filesystem::remove(saved_path() + "2");
-    why = differ(back, wanted, pair_.saved);
+    train<T>(*before, pair_, task_, false, path("one"));
+    why = check_loaded(own, wanted, path("one"));
     return why.empty() ? why : "loaded from what one device saved: " + why;
+  }
+  // The same of what no device alone can do.
+  std::string check_goes_on(TrainerOptions const& own, Outcome<T> const& wanted) {
+    std::string const why = check_loaded(own, wanted, path("many"));
+    return why.empty() ? why : "loaded from what it saved itself: " + why;
+  }
+  std::string check_loaded(TrainerOptions const& own, Outcome<T> const& wanted,
+                           std::string const& from) {
+    auto const many = many_.make(own, pair_.microbatches);
+    many->load(from);
+    Outcome<T> const back = train<T>(*many, pair_, task_, false, "", pair_.saved, true);
+    add(bits_, back);
+    return differ(back, wanted, pair_.saved);
   }
 
   // The strategy's own table alone has the bound's number of live microbatches.
   std::string check_memory(Contender<T>& contender) {
-    for (int device = 0; device < many_.devices && *pair_.rows == '\0'; ++device) {
+    for (int local = 0; local < std::min(ranks_here(), many_.devices) && *pair_.rows == '\0';
+         ++local) {
       if (many_.is_equation) {
         break;
       }
+      int const device = (world_of_many().process * ranks_here() + local) % many_.devices;
       std::int64_t const most = many_.bound(options_of(pair_), device).total();
-      MemoryReport const report = contender.memory(device);
+      MemoryReport const report = contender.memory(local);
       std::int64_t const tensors = report.total() - report.scratch - report.weights - report.wire -
                                    report.feed - report.tables - report.messages;
       if (tensors > most) {
@@ -167,12 +197,22 @@ class PairRun {
   Task task_;
   Pair const& pair_;
   Runs<T>& runs_;
+  Bits bits_;
 };
+
+/// Whether the ranks of @p entry can be dealt to the processes.
+template <class T>
+bool fits_processes(Entry<T> const& entry) {
+  int const ranks = entry.replicas * entry.devices;
+  bool const whole = !entry.is_late || ranks / world.processes % entry.devices == 0;
+  return world.processes == 1 || (entry.over_processes && ranks % world.processes == 0 && whole);
+}
 
 }  // namespace detail
 
-/// Runs the pairs, or number argv[1] of them. Prints a line a pair, and a last one of counts; 1 if
-/// any failed.
+/// Runs the pairs, or number argv[1] of them, if their ranks can be dealt to the processes. Prints
+/// a line a pair, and a last one of counts; 1 if any failed. Of programs over processes each prints
+/// the bits of each pair, too; and the first failure ends all, since the others would wait for it.
 template <class T>
 int run_pairs(std::vector<Entry<T>> const& entries, Task const& task,
               std::vector<Pair> const& pairs, int argc, char** argv) {
@@ -186,14 +226,22 @@ int run_pairs(std::vector<Entry<T>> const& entries, Task const& task,
       continue;
     }
     Pair const& pair = pairs[i];
-    std::string const name = entries[static_cast<std::size_t>(pair.many)].name;
+    Entry<T> const& many = entries[static_cast<std::size_t>(pair.many)];
+    if (!detail::fits_processes(many)) {
+      continue;
+    }
+    std::string const& name = many.name;
     std::printf("pair %zu: %s\n", i, name.c_str());
     std::fflush(stdout);
     test::Watchdog const watchdog{name.c_str(), std::chrono::seconds{100}};
     tardiness = pair.tardy;
     std::string why;
     try {
-      why = detail::PairRun<T>{entries, task, pair, runs}.run();
+      detail::PairRun<T> run{entries, task, pair, runs};
+      why = run.run();
+      if (many.over_processes && why.empty()) {
+        std::printf("bits %zu %016llx\n", i, static_cast<unsigned long long>(run.bits()));
+      }
     } catch (std::exception const& error) {
       why = error.what();
       if (why.find(".rows cannot run") != std::string::npos) {
@@ -208,6 +256,10 @@ int run_pairs(std::vector<Entry<T>> const& entries, Task const& task,
     } else {
       ++failed;
       std::printf("FAILED %zu: %s\n", i, why.c_str());
+      if (world.processes > 1) {
+        std::fflush(stdout);
+        std::_Exit(1);
+      }
     }
   }
   std::printf("agreed %d refused %d failed %d\n", agreed, refused, failed);

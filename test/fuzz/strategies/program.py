@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program: one network, some strategies, and the pairs that compare them; random ones, and as C++.
 
-{"network", "backend", "strategies": [...], "pairs": [...]}; a pair names its strategy by index and has "rows",
+{"network", "backend", "processes", "strategies": [...], "pairs": [...]}; a pair names its strategy by index and has "rows",
 "microbatches" (of a replica), "settings" and what follows from them.
 """
 import random
@@ -79,7 +79,7 @@ def random_pair(r, program, index, number, settings_of):
     total = m * strategies.replicas_of(s)
     if total > 16:
         return None
-    two_models = s.get("rule") == "AverageWeights<1>"
+    two_models = s.get("rule", "").startswith("AverageWeights")
     key = (total, r.randrange(2), two_models, s["form"] == "late")
     if key not in settings_of:
         made = random_settings(r, network, total, one_pixel, two_models, s["form"] == "late")
@@ -129,16 +129,39 @@ def random_loss(seed, network):
     return r.choice(["ignored", "weighted", "all"] + soft) if has_labels and r.random() < 0.3 else ""
 
 
-def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, tokens=0.4):
+def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, tokens=0.4, processes=False):
     """Deterministic in its arguments.
 
-    @param tokens  probability of a network of tokens
+    @param tokens     probability of a network of tokens
+    @param processes  one that runs as several processes, too
     """
     r = random.Random(f"{seed} {backend}")
+    if processes:  # each pair runs as one, two, three and four processes
+        kinds, pairs_each = 3, min(pairs_each, 4)
     while True:
-        program = try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens)
+        program = try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, processes)
+        if processes:
+            program = without_one_device(seed, program)
         if program["pairs"]:
             return with_row_gradients(seed, program)
+
+
+def without_one_device(seed, program):
+    """Of a draw of its own: what one device cannot do, so that only processes are compared."""
+    r = random.Random(f"{seed} alone")
+    norms = [part for part in sequences.parts_in(program["network"]["body"]) if part["kind"] == "bn"]
+    kept = [i for i, s in enumerate(program["strategies"]) if s["leaves"] is None and strategies.copies_of(s) == 1]
+    replicates = any(strategies.replicas_of(program["strategies"][i]) > 1 for i in kept)
+    synchronizes = bool(norms) and replicates and r.random() < 0.7
+    for part in norms if synchronizes else ():
+        part["sync"] = True
+    kept = kept if synchronizes else list(range(len(program["strategies"])))
+    pairs = []
+    for pair in program["pairs"]:
+        if pair["strategy"] in kept:
+            alone = synchronizes or program["strategies"][pair["strategy"]].get("rule") == "AverageWeights<2>"
+            pairs.append({**pair, "strategy": kept.index(pair["strategy"]), **({"alone": True, "bits": True} if alone else {})})
+    return {**program, "strategies": [program["strategies"][i] for i in kept], "pairs": pairs}
 
 
 def with_row_gradients(seed, program):
@@ -173,7 +196,7 @@ def random_network(r, largest, tokens):
     return classifiers.random_network(r, largest, r.random() < 0.5)
 
 
-def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
+def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, processes=False):
     if backend == "emulated":  # a minute a strategy to compile, and kernels a thread at a time
         kinds, pairs_each = 2, 6
     network = random_network(r, largest, tokens)
@@ -181,7 +204,7 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
         network = random_network(r, largest, tokens)
     of_tokens = networks.is_of_tokens(network)
     program = {"seed": str(seed), "backend": backend, "network": network, "repeats": of_tokens or r.random() < 0.5,
-               "loss": random_loss(seed, network), "strategies": [], "pairs": []}
+               "loss": random_loss(seed, network), "processes": processes, "strategies": [], "pairs": []}
     forms = list(FORMS)
     r.shuffle(forms)
     for form in forms:
@@ -191,7 +214,13 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens):
         if form == "late" and (program["loss"] or backend not in ("double", "float") or has_late or network.get("tied") or
                                classifiers.is_one(network) or sequences.is_stateful(network)):
             continue
+        if form == "late" and processes:  # one process has all devices of its replica
+            continue
         s = strategies.random_strategy(r, program["network"], form)
+        if processes and s is not None and s["form"] == "cross" and s["leaves"] is None and not s["replicas"]:
+            s["rule"] = "AverageWeights<2>"  # which one device cannot repeat
+        if processes and s is not None and s["form"] == "data" and not s["weights"] and r.random() < 0.5:
+            s.update(replicas=[6], microbatches=1 + s["microbatches"] % 2, leaves=None)  # two processes have 4|2's parts
         if of_tokens and s is not None and s.get("rule") == "AverageWeights<1>" and not sequences.is_by_sample(network):
             continue  # each model's mean is over its own tokens, so that their mean is not that of one device
         if s is not None and s.get("rule") == "AverageWeights<1>" and program["loss"] in ("ignored", "weighted", "all"):
@@ -244,6 +273,7 @@ def pair_cpp(pair, one):
     fields += [f".evaluated = {settings['evaluated']}", f".settings = {settings['number']}",
                f".options = {{{', '.join(options)}}}"]
     fields += [f".tardy = {pair['tardy']}"] if pair["tardy"] else []
+    fields += [".alone = true"] if pair.get("alone") else []
     return "{" + ", ".join(fields) + "}"
 
 
@@ -282,6 +312,7 @@ def to_cpp(program, name="made", comment=()):
              "};", f"using Backend = {backend};",
              f"static_assert(graph<Net>.output().out == {networks.shape_cpp(networks.result_of(network))});"]
     entries, of_strategy = [], {}
+    many = "OverMpi<Backend>" if program.get("processes") else "Backend"
 
     def entry(text):
         if text not in entries:
@@ -294,11 +325,13 @@ def to_cpp(program, name="made", comment=()):
             places = ", ".join(f'{{"{path}", {device}}}' for path, device in s["places"])
             lines.append(f"inline constexpr auto {table} = place<Net>({{{places}}});")
         spelled = strategies.cpp(s, table)
-        of_strategy[index] = entry(f'entry<Net, {spelled}, Backend>("{spelled}")')
+        of_strategy[index] = entry(f'entry<Net, {spelled}, {many}>("{spelled}")')
     pairs = []
     for pair in program["pairs"]:
         s = program["strategies"][pair["strategy"]]
-        if s["form"] == "late":
+        if pair.get("alone"):
+            one = of_strategy[pair["strategy"]]
+        elif s["form"] == "late":
             cut, equation = late_equation(s)
             one = entry(f'equation<Net, {cut}, Backend, {equation}>("{equation}")')
         else:
@@ -313,5 +346,6 @@ def to_cpp(program, name="made", comment=()):
     lines += [f"      {text}," for text in pairs]
     lines += ["  };", f"  return run_pairs<Backend::Master>(entries, {task_cpp(program)}, pairs, argc, argv);", "}", "",
               f"}}  // namespace tandem::fuzz::{name}", "", "#if !defined(TANDEM_FUZZ_CASES)",
-              f"int main(int argc, char** argv) {{ return tandem::fuzz::{name}::run(argc, argv); }}", "#endif", ""]
+              "int main(int argc, char** argv) {", *(["  tandem::fuzz::join_processes();"] if program.get("processes") else []),
+              f"  return tandem::fuzz::{name}::run(argc, argv);", "}", "#endif", ""]
     return "\n".join(lines)

@@ -3,7 +3,7 @@
 """Trains random networks under random strategies and on one device, and compares the numbers.
 
   run.py [--seconds 180] [--seed TEXT] [--jobs 2] [--programs N] [--include FOLDER] [--scratch FOLDER]
-         [--no-cases] [--keep] [--backends double,float,onednn,bf16] [--sanitize-every 8] [--tokens 0.4]
+         [--no-cases] [--keep] [--backends double,float,onednn,bf16] [--sanitize-every 8] [--tokens 0.4] [--processes]
   run.py --self-test          of the generator, without a compiler
   run.py --only N --seed TEXT the N-th program of a seed
 
@@ -53,6 +53,9 @@ class Coverage:
             met += [("option", "rows")] if pair["rows"] else []
             met += [("option", key) for key in ("groups", "average") if pair["settings"][key]]
             met += [("option", "saved")] if pair["saved"] else []
+            met += [("processes", str(count)) for count in build.PROCESSES
+                    if program["processes"] and strategies.ranks_of(s) % count == 0]
+            met += [("processes", "alone")] if pair.get("alone") else []
             self.count.update(set(met))
 
     def missing(self):
@@ -75,7 +78,7 @@ class Fuzzer:
         self.options = options
         self.scratch = options.scratch or tempfile.mkdtemp(prefix="tandem-fuzz-")
         self.builder = build.Builder(self.scratch, options.include, options.compiler, options.kernels,
-                                     options.emulator, options.cuda)
+                                     options.emulator, options.cuda, options.mpi and options.mpi.split(","))
         self.backends = [name for name in options.backends.split(",") if self.builder.has(name)]
         self.backends += ["emulated"] if options.emulator else []
         self.lock = threading.Lock()
@@ -91,6 +94,7 @@ class Fuzzer:
     def sanitizers_of(self, i):
         """Of every so many programs, in turns."""
         kinds, every = self.options.sanitizers.split("+"), self.options.sanitize_every
+        every = 0 if self.options.processes else every  # MPI itself is not clean
         return kinds[i // every % len(kinds)] if every > 0 and i % every == every - 1 else ""
 
     def is_over(self):
@@ -100,7 +104,7 @@ class Fuzzer:
         sanitize = self.sanitizers_of(i)
         backend = "double" if sanitize else self.backend_of(i)
         program = programs.random_program(f"{self.options.seed}-{i}", backend, self.options.pairs,
-                                          tokens=self.options.tokens)
+                                          tokens=self.options.tokens, processes=self.options.processes)
         result = build.attempt(self.builder, program, f"program-{i}", sanitize)
         with self.lock:
             self.programs += 1
@@ -140,7 +144,8 @@ class Fuzzer:
             return
         name = "case_" + "".join(c if c.isalnum() else "_" for c in f"{self.options.seed}_{i}")
         reasons = textwrap.wrap(reason.splitlines()[0], 90)
-        text = programs.to_cpp(smallest, name, reasons + [""] + self.builder.command(program["backend"], name))
+        command = self.builder.command(program["backend"], name, self.options.processes)
+        text = programs.to_cpp(smallest, name, reasons + [""] + command)
         print(text, flush=True)
         if self.options.keep:
             CASES.mkdir(exist_ok=True)
@@ -150,7 +155,10 @@ class Fuzzer:
 
     def run_cases(self):
         """All kept cases as one program; whether they agree."""
-        cases = sorted(CASES.glob("*.cpp"))
+        cases = [case for case in sorted(CASES.glob("*.cpp"))
+                 if ("OverMpi<" in case.read_text()) == self.options.processes]
+        if self.options.processes:
+            return all([self.run_case_over_processes(case) for case in cases])
         if not cases:
             return True
         text = "#define TANDEM_FUZZ_CASES\n" + "".join(f'#include "{case}"\n' for case in cases)
@@ -161,6 +169,14 @@ class Fuzzer:
         status, output = self.builder.run(binary) if binary else (1, errors)
         print(f"{len(cases)} kept cases: " + ("agree" if status == 0 else output), flush=True)
         return status == 0
+
+
+    def run_case_over_processes(self, case):
+        binary, errors = self.builder.compile(case.read_text(), "double", "", "case", processes=True)
+        result = build.over_processes(self.builder, binary, build.PROCESSES) if binary else None
+        failures = result.failures if result else [errors]
+        print(f"kept case {case.stem}: " + (f"{failures}" if failures else "agrees"), flush=True)
+        return not failures
 
 
 def main():
@@ -179,6 +195,8 @@ def main():
     parser.add_argument("--kernels", metavar="FOLDER", help="of optimised kernels that runs with equal ones share")
     parser.add_argument("--emulator", metavar="LIBRARY", help="libcuda_emulator.a, for emulated GPUs, too")
     parser.add_argument("--cuda", default="/usr/local/cuda", help="the toolkit, for its headers")
+    parser.add_argument("--processes", action="store_true", help="run each program as several processes over MPI, too")
+    parser.add_argument("--mpi", metavar="MPICXX,MPIRUN", help="those that the PATH finds unless given")
     parser.add_argument("--sanitize-every", type=int, default=8, help="every so many programs; 0: none")
     parser.add_argument("--sanitizers", default="address,undefined+thread", help="what such programs have in turns")
     parser.add_argument("--shrink-seconds", type=float, default=180)
@@ -191,6 +209,9 @@ def main():
     begin = time.monotonic()
     print(f"seed {options.seed}", flush=True)
     fuzzer = Fuzzer(options)
+    if options.processes and not fuzzer.builder.has_mpi():
+        print("skipped: no MPI; install libopenmpi-dev and openmpi-bin")
+        return 77
     cases_agree = options.no_cases or options.only is not None or fuzzer.run_cases()
     fuzzer.run()
     print(f"{fuzzer.pairs} pairs of a network and a strategy (its type, table, batches and options) in "

@@ -39,6 +39,10 @@ def devices_of(strategy):
     return parts_of(strategy) // CHUNKS.get(strategy.get("schedule"), 1)
 
 
+def ranks_of(strategy):
+    return replicas_of(strategy) * devices_of(strategy)
+
+
 def copies_of(strategy):
     return 2 if strategy["form"] == "cross" or strategy.get("schedule") in TWO_COPIES else 1
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// TardyTransport: threads whose messages and sums begin late, by random times.
+/// TardyTransport: ranks whose messages and sums begin late, by random times.
 ///
 /// What is sent must not change until it has been sent, and what is received must not be read
 /// before: with ranks that keep in step by chance, a program that forgets to wait computes the same
@@ -15,7 +15,6 @@
 #include <thread>
 #include <utility>
 
-#include <tandem/comm/threads/communicator.hpp>
 #include <tandem/comm/threads/transport.hpp>
 
 namespace tandem::fuzz {
@@ -68,10 +67,9 @@ class Tardy : public C {
   static inline std::atomic<std::uint64_t> calls_{0};
 };
 
-template <int Ranks>
-class TardyTransport : public ThreadsTransport<Ranks> {
-  using Base = ThreadsTransport<Ranks>;
-
+/// @tparam Base  a transport of threads, or of processes
+template <class Base>
+class TardyTransport : public Base {
  public:
   using Communicator = Tardy<typename Base::Communicator>;
   using Base::Base;
