@@ -45195,6 +45195,11 @@ struct ShareReport {
 
 inline std::string share_name(int process) { return "share-" + std::to_string(process) + ".json"; }
 
+/// An empty file of this name says that the share failed where a full disk has no room for more.
+inline std::string failed_share_name(int process, std::uint64_t run) {
+  return "share-" + std::to_string(process) + "-of-" + std::to_string(run) + ".failed";
+}
+
 template <class = void>  // compiled where it is called, not by every include
 std::string write_report(ShareReport const& report) {
   std::string text = "{\"run\": \"" + std::to_string(report.run) + "\", \"error\": ";
@@ -45222,8 +45227,8 @@ ShareReport read_report(std::string_view text, std::string const& path) {
   return report;
 }
 
-/// Says to process 0 how this process's share is; behind it all of the share is on the disk. A
-/// report of a failure that cannot be written is missed there, too.
+/// Says to process 0 how this process's share is; behind it all of the share is on the disk. Where
+/// a report cannot be written its name alone says so.
 template <class = void>
 void report_share(std::string const& folder, CheckpointPeers const& peers, ShareReport report) {
   report.run = peers.run;
@@ -45239,6 +45244,11 @@ void report_share(std::string const& folder, CheckpointPeers const& peers, Share
                                 std::generic_category().message(error)};
     }
   } catch (FileError const&) {
+    int const empty = ::open(in_folder(folder, failed_share_name(peers.process, peers.run)).c_str(),
+                             O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    if (empty >= 0) {
+      ::close(empty);
+    }
     if (report.error.empty()) {
       throw;
     }
@@ -45281,6 +45291,10 @@ std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers cons
       if (report.run == peers.run) {
         return std::move(report.files);
       }
+    }
+    if (is_file(in_folder(folder, failed_share_name(process, peers.run)))) {
+      throw FileError{path, "process " + std::to_string(process) +
+                                " could not write its share, nor say why: is the disk full?"};
     }
     auto const now = Clock::now();
     bool const hurries = peers.hurries != nullptr && peers.hurries->load();
@@ -48752,10 +48766,11 @@ class CheckpointSaver {
 
   // The same in all processes, which all call it.
   detail::CheckpointPeers peers(Workers& workers) {
-    detail::CheckpointPeers own{.process = options_.world.process,
-                                .processes = options_.world.processes,
-                                .run = 0,
-                                .timeout = options_.timeout};
+    detail::CheckpointPeers own{
+        .process = options_.world.process,
+        .processes = options_.world.processes,
+        .run = 0,
+        .timeout = options_.timeout / 2};  // the next save waits, too, and others for it
     if (own.processes > 1 && run_ == 0.0) {
       using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
       if (own.process == 0) {

@@ -43,6 +43,23 @@ TEST_CASE("a checkpoint's name has its step, and nothing else is a checkpoint") 
   }
 }
 
+TEST_CASE("a process whose report finds no room on the disk is not awaited until the time-out") {
+  test::TemporaryFolder const folder;
+  detail::CheckpointPeers peers{.process = 1, .processes = 2, .run = 5};
+  std::filesystem::create_directory(folder.file("share-1.json.part"));  // cannot be written
+  CHECK_THROWS_AS(detail::report_share(folder.name(), peers, {}), FileError);
+  detail::report_share(folder.name(), peers, {.error = "the disk is full"});
+  peers.process = 0;
+  peers.timeout = std::chrono::hours{1};
+  CHECK_THROWS_WITH_AS(detail::await_share(folder.name(), peers, 1),
+                       doctest::Contains("process 1 could not write its share, nor say why"),
+                       FileError);
+  peers.run = 6;  // of an earlier run, that says nothing
+  peers.timeout = std::chrono::milliseconds{1};
+  CHECK_THROWS_WITH_AS(detail::await_share(folder.name(), peers, 1),
+                       doctest::Contains("has not written its share"), FileError);
+}
+
 TEST_CASE("the newest complete checkpoint is found by looking") {
   test::TemporaryFolder const folder;
   CHECK(detail::complete_checkpoints(folder.file("missing")).empty());

@@ -203,10 +203,11 @@ class CheckpointSaver {
 
   // The same in all processes, which all call it.
   detail::CheckpointPeers peers(Workers& workers) {
-    detail::CheckpointPeers own{.process = options_.world.process,
-                                .processes = options_.world.processes,
-                                .run = 0,
-                                .timeout = options_.timeout};
+    detail::CheckpointPeers own{
+        .process = options_.world.process,
+        .processes = options_.world.processes,
+        .run = 0,
+        .timeout = options_.timeout / 2};  // the next save waits, too, and others for it
     if (own.processes > 1 && run_ == 0.0) {
       using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
       if (own.process == 0) {

@@ -8,7 +8,9 @@
 /// process 0. So nothing is sent while training goes on, and whoever writes is in nobody's way; the
 /// folder must be one that all see.
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -54,6 +56,11 @@ struct ShareReport {
 
 inline std::string share_name(int process) { return "share-" + std::to_string(process) + ".json"; }
 
+/// An empty file of this name says that the share failed where a full disk has no room for more.
+inline std::string failed_share_name(int process, std::uint64_t run) {
+  return "share-" + std::to_string(process) + "-of-" + std::to_string(run) + ".failed";
+}
+
 template <class = void>  // compiled where it is called, not by every include
 std::string write_report(ShareReport const& report) {
   std::string text = "{\"run\": \"" + std::to_string(report.run) + "\", \"error\": ";
@@ -81,8 +88,8 @@ ShareReport read_report(std::string_view text, std::string const& path) {
   return report;
 }
 
-/// Says to process 0 how this process's share is; behind it all of the share is on the disk. A
-/// report of a failure that cannot be written is missed there, too.
+/// Says to process 0 how this process's share is; behind it all of the share is on the disk. Where
+/// a report cannot be written its name alone says so.
 template <class = void>
 void report_share(std::string const& folder, CheckpointPeers const& peers, ShareReport report) {
   report.run = peers.run;
@@ -98,6 +105,11 @@ void report_share(std::string const& folder, CheckpointPeers const& peers, Share
                                 std::generic_category().message(error)};
     }
   } catch (FileError const&) {
+    int const empty = ::open(in_folder(folder, failed_share_name(peers.process, peers.run)).c_str(),
+                             O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    if (empty >= 0) {
+      ::close(empty);
+    }
     if (report.error.empty()) {
       throw;
     }
@@ -140,6 +152,10 @@ std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers cons
       if (report.run == peers.run) {
         return std::move(report.files);
       }
+    }
+    if (is_file(in_folder(folder, failed_share_name(process, peers.run)))) {
+      throw FileError{path, "process " + std::to_string(process) +
+                                " could not write its share, nor say why: is the disk full?"};
     }
     auto const now = Clock::now();
     bool const hurries = peers.hurries != nullptr && peers.hurries->load();
