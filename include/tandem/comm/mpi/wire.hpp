@@ -82,7 +82,12 @@ class MpiWire {
         .broadcast = [](void* wire, void* data,
                         std::size_t bytes) { static_cast<MpiWire*>(wire)->spread(data, bytes); },
         .context = this};
-    lifeline_.emplace(world, local, options.timeout, options.on_stall);
+    try {
+      lifeline_.emplace(world, local, options.timeout, options.on_stall);
+    } catch (...) {
+      session().fail();  // the others may have ended, for whom the end of MPI would wait
+      throw;
+    }
   }
   MpiWire(MpiWire const&) = delete;
   MpiWire& operator=(MpiWire const&) = delete;

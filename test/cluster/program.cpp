@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trains a small network from the newest checkpoint on, and fails where it is told to.
+//   program STRATEGY FOLDER [FAULT PROCESS PLACE CALL]
+// FAULT is kill, stop, throw, exit, slow or none; PLACE is forward, backward, data, step, world
+// (before its Trainer) or start (before MPI); CALL counts what comes there. It prints the state
+// that it ends with, or why it ends, and does so by run()'s exit codes.
+
+#include <tandem/mpi.hpp>
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace td = tandem;
+
+namespace {
+
+/// What this process is to do, and where; nothing in all processes but one.
+struct Fault {
+  std::string what = "none";
+  std::string place{};
+  int process = -1;
+  int call = 0;
+  std::atomic<int> calls = 0;
+
+  /// @param own  -1: whoever asks is not yet known to MPI
+  void at(std::string_view here, int own) {
+    if (what == "none" || place != here || (own >= 0 && own != process) || ++calls < call) {
+      return;
+    }
+    if (what == "slow") {
+      std::this_thread::sleep_for(std::chrono::milliseconds{calls < call + 4 ? 300 : 0});
+      return;
+    }
+    if (calls > call) {
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds{600});  // a sign of life says where
+    if (what == "kill") {
+      ::raise(SIGKILL);
+    } else if (what == "stop") {
+      ::raise(SIGSTOP);
+    } else if (what == "exit") {
+      ::_exit(0);
+    } else if (what == "throw") {
+      throw std::runtime_error{"the fuse has blown"};
+    }
+  }
+};
+Fault fault;
+int own_process = 0;
+
+/// Passes on what it gets, unless the fault is there.
+struct Fuse {
+  static constexpr std::string_view name = "Fuse";
+  static constexpr td::Shape output(td::Shape in) { return in; }
+  static void forward(auto const& call) {
+    fault.at("forward", own_process);
+    std::ranges::copy(call.x, call.y.begin());
+  }
+  static void input_gradient(auto const& call) {
+    fault.at("backward", own_process);
+    std::ranges::copy(call.dy, call.dx.begin());
+  }
+};
+
+/// A fuse in each of four stages.
+struct Net
+    : td::Network<
+          td::Image<3, 6, 6>,
+          td::Sequential<td::Conv2d<4, td::Kernel<3>>, Fuse, td::Conv2d<6, td::Kernel<3>>, Fuse,
+                         td::Flatten, td::Linear<8>, Fuse, td::ReLU, td::Linear<5>, Fuse>> {};
+
+class Data {
+ public:
+  using Target = std::int32_t;
+
+  std::int64_t size() const { return 40; }
+  td::Shape shape() const { return td::image_shape(3, 6, 6); }
+  int targets() const { return 1; }
+  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
+    fault.at("data", own_process);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      x[i] =
+          td::uniform(td::philox(7, td::RandomUse::user, std::uint64_t(index), i).word[0]) - 0.5F;
+    }
+    y[0] = static_cast<Target>(index % 5);
+  }
+};
+
+template <class Strategy>
+void train(td::World const& world, std::string const& folder) {
+  td::Trainer<Net, Strategy, td::OverMpi<td::Host>> trainer{
+      {.batch = 8,
+       .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
+       .threads_per_device = 1,
+       .timeout = std::chrono::seconds{2},
+       .checkpoints = {.folder = folder, .every_steps = 2},
+       .world = world}};
+  trainer.resume();
+  char const* const slowly = std::getenv("TANDEM_RIG_STEP_MS");
+  for (auto epoch : td::epochs(3)) {
+    trainer.train(Data{}, epoch, [&](td::StepReport const& report) {
+      if (report.step == 2 && slowly != nullptr && world.process == 0) {
+        std::puts("training");
+        std::fflush(stdout);
+      }
+      fault.at("step", world.process);
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds{slowly != nullptr ? std::atoi(slowly) : 0});
+    });
+  }
+  std::uint64_t hash = 0;
+  for (auto const& parameter : trainer.parameters()) {
+    for (float const value : parameter.value) {
+      hash = 31 * hash + std::bit_cast<std::uint32_t>(value);
+    }
+  }
+  std::printf("state %016llx\n", static_cast<unsigned long long>(hash));
+}
+
+/// What this process connects from now on begins in a network of the rig's, which it can cut: MPI
+/// is connected already.
+void enter_network() {
+  std::string const name = "TANDEM_RIG_NETWORK_" + std::to_string(own_process);
+  char const* const path = std::getenv(name.c_str());
+  if (path != nullptr) {
+    int const network = ::open(path, O_RDONLY | O_CLOEXEC);
+    if (network < 0 || ::setns(network, CLONE_NEWNET) != 0) {
+      throw std::runtime_error{"the rig's network cannot be entered"};
+    }
+    ::close(network);
+  }
+}
+
+std::string innermost(std::exception const& error) {
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return innermost(cause);
+  }
+  return error.what();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  std::string const strategy = argc > 1 ? argv[1] : "data";
+  std::string const folder = argc > 2 ? argv[2] : "checkpoints";
+  if (argc > 6) {
+    fault.what = argv[3];
+    fault.process = std::atoi(argv[4]);
+    fault.place = argv[5];
+    fault.call = std::atoi(argv[6]);
+  }
+  char const* const number = std::getenv("OMPI_COMM_WORLD_RANK");
+  own_process = number != nullptr ? std::atoi(number) : 0;
+  fault.at("start", own_process);
+  td::World const world = td::mpi_world({.start_timeout = std::chrono::seconds{6}});
+  enter_network();
+  fault.at("world", world.process);
+  if (strategy == "data") {
+    train<td::DataParallel<4, td::Reproducible<>>>(world, folder);
+  } else {
+    train<td::Pipeline<td::OneFOneB, 4, td::Split<2>, td::Split<2>, td::Split<3>, td::Split<3>>>(
+        world, folder);
+  }
+  return 0;
+} catch (std::exception const& error) {
+  std::fprintf(stderr, "process %d: %s\n", own_process, innermost(error).c_str());
+  return static_cast<int>(td::exit_code_of(error));
+}
