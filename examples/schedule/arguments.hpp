@@ -29,6 +29,7 @@ struct ScheduleArguments {
   int steps = 0;
   int copies = 1;
   int depth = 1;
+  int memory = 0;
   tandem::ActionCosts costs;
 };
 
@@ -60,8 +61,9 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
     return app.add_option(name, to, help)->type_name(takes);
   };
   app.option_defaults()->group("Flags");
-  std::string const schedules =
-      tandem::schedule_names(false) + "; asynchronous: " + tandem::schedule_names(true);
+  std::string const schedules = tandem::schedule_names(false) +
+                                "; asynchronous: " + tandem::schedule_names(true) +
+                                "; search: the fastest that is found for --cost and --memory";
   add("--schedule", "NAME", a.schedule, schedules.c_str());
   add("--stages", "P", a.stages,
       "ranks of one replica; each has one stage, or --chunks stages, or with zero_bubble_v, "
@@ -86,6 +88,10 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
          "times of forward, input gradient and weight gradient as whole numbers (default 1,1,1); "
          "B, both gradients in one pass, takes I + W")
       ->type_name("F,I,W");
+  add("--memory", "M", a.memory,
+      "of search: microbatches of a rank's part of the model that may be live on it (default any "
+      "number)")
+      ->transform(number(1, 65'536));
   add("--depth", "D", a.depth,
       "messages of a link and direction that may be on their way (default 1); at 0 a send ends "
       "together with its receive")
@@ -95,8 +101,9 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       "csv: a line a rank, a cell a time slot, as torch.distributed.pipelining has it\n"
       "csv-lowered: with sends and receives\n"
       "csv-pairs: a forward and a backward pass behind it as PyTorch's OVERLAP_F_B\n"
+      "type: a header with the table as a type for Pipeline\n"
       "svg: a picture")
-      ->check(one_of({"text", "csv", "csv-lowered", "csv-pairs", "svg"}));
+      ->check(one_of({"text", "csv", "csv-lowered", "csv-pairs", "type", "svg"}));
   add("--check", "FILE.csv", a.check,
       "says whether the table in the file can run, or prints it as --format says");
   add("--copies", "C", a.copies, "pipelines in the checked table, 1 or 2 (default 1)")
@@ -107,6 +114,21 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
 /// @throws std::runtime_error  there is no such schedule, or it does not take what was given
 inline void check_schedule_arguments(ScheduleArguments const& arguments) {
   std::string const& name = arguments.schedule;
+  if (name == "search") {
+    if (!arguments.check.empty() || arguments.chunks != 1 || arguments.steps != 0 ||
+        !arguments.averaging.empty() || arguments.depth != 1) {
+      throw std::runtime_error{
+          "--schedule search takes --stages, --microbatches, --cost, --memory and --format only"};
+    }
+    if (1LL * arguments.stages * arguments.microbatches > 10'000) {
+      throw std::runtime_error{"--schedule search takes --stages times --microbatches up to 10000"};
+    }
+    return;
+  }
+  if (arguments.memory != 0) {
+    throw std::runtime_error{"--memory goes with --schedule search; a table of " + name +
+                             " is what it is"};
+  }
   bool const asynchronous = tandem::make_asynchrony(name, 2, 2).on();
   if (arguments.steps != 0 && !asynchronous) {
     throw std::runtime_error{"--steps goes with asynchronous schedules; a table of " + name +

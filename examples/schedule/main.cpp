@@ -9,7 +9,9 @@
 #include <vector>
 
 #include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/type_writer.hpp>
 #include <tandem/schedule/csv/writer.hpp>
+#include <tandem/schedule/orders/search_schedule.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
 #include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/time/simulate.hpp>
@@ -65,6 +67,21 @@ td::CheckedTable make_table(ScheduleArguments const& arguments) {
   return table;
 }
 
+std::string type_of(td::CheckedTable const& table) {
+  std::size_t const stages = table.map.device.size();
+  auto const ranks = static_cast<std::size_t>(table.map.devices);
+  bool const turns = stages == 2 * ranks && table.map.device.back() == 0;
+  for (std::size_t s = 0; s < stages; ++s) {
+    std::size_t const own = s < ranks ? s : 2 * ranks - 1 - s;
+    if (table.asynchrony.on() || table.map.copies > 1 || (stages != ranks && !turns) ||
+        static_cast<std::size_t>(table.map.device[s]) != own)
+      throw std::runtime_error{
+          "--format type takes one copy of a model with a stage a rank, or two that turn back at "
+          "the last rank; take --format csv and TrainerOptions::rows"};
+  }
+  return td::to_type(table.passes, table.microbatches, turns, "FoundSchedule");
+}
+
 std::string print(td::CheckedTable const& table, ScheduleArguments const& arguments) {
   bool const checked = !arguments.check.empty();
   std::string const size = counted(table.map.devices, "rank") + ", " +
@@ -77,6 +94,8 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
     return td::to_csv(table.lowered);
   if (arguments.format == "csv-pairs")
     return td::to_csv_in_pairs(table.passes);
+  if (arguments.format == "type")
+    return type_of(table);
   if (checked && arguments.format.empty())
     return "valid: " + size + "\n" + td::live_text(table.lowered, table.map) +
            td::staleness_text(table.asynchrony);
@@ -87,9 +106,36 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
                    td::staleness_text(table.asynchrony);
 }
 
+// Prints the fastest table; times are of half of a rank's part, so that all have one unit.
+std::string search(ScheduleArguments arguments) {
+  td::FoundSchedule const found = td::search_schedule({.devices = arguments.stages,
+                                                       .microbatches = arguments.microbatches,
+                                                       .costs = arguments.costs,
+                                                       .memory = arguments.memory});
+  td::CheckedTable table;
+  table.passes = found.rows;
+  table.map = found.map;
+  table.lowered = td::lower(table.passes, table.map);
+  table.microbatches = arguments.microbatches;
+  if (found.map.device.size() == found.rows.size()) {
+    arguments.costs.forward *= 2;
+    arguments.costs.input_gradient *= 2;
+    arguments.costs.weight_gradient *= 2;
+  }
+  std::string text = print(table, arguments);
+  if (arguments.format.empty() || arguments.format == "text")
+    text += "found: " + found.found_by + ", " + std::to_string(found.half_ticks) +
+            " half ticks of --cost; no table takes less than " +
+            std::to_string(found.bound_half_ticks) + "\n";
+  return text;
+}
+
 std::string text_of(std::vector<std::string> words) {
   ScheduleArguments const arguments = parse_schedule_arguments(std::move(words));
-  return arguments.help.empty() ? print(make_table(arguments), arguments) : arguments.help;
+  if (!arguments.help.empty())
+    return arguments.help;
+  return arguments.schedule == "search" ? search(arguments)
+                                        : print(make_table(arguments), arguments);
 }
 
 int main(int argc, char** argv) { return run("schedule", text_of, {argv + 1, argv + argc}); }

@@ -10,8 +10,10 @@
 #include <tandem/core/config.hpp>
 
 #include <tandem/schedule/csv/check.hpp>
+#include <tandem/schedule/csv/type_writer.hpp>
 #include <tandem/schedule/csv/writer.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/orders/search_schedule.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
 #include <tandem/schedule/picture/strategy_svg.hpp>
 #include <tandem/schedule/table/complete.hpp>

@@ -91,6 +91,23 @@ class Schedule(program.ProgramTest):
                            "--format", "csv")
         self.assertEqual(text, "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n")
 
+    def test_search(self):
+        size = ("--schedule", "search", "--stages", 4, "--microbatches", 8)
+        text = self.output(*size, "--memory", 3)
+        self.assertIn("found: list, 55 half ticks of --cost; no table takes less than 51", text)
+        self.assertIn("makespan 55,", text)
+        self.assertIn("found: zero_bubble_v, 51 half ticks", self.output(*size))
+        table = self.file(self.output(*size, "--memory", 3, "--format", "csv"))
+        self.assertIn("valid: 4 ranks, 8 stages, 8", self.output("--check", table))
+        made = self.output("--check", table, "--format", "type")
+        self.assertEqual(made, self.output(*size, "--memory", 3, "--format", "type"))
+        self.assertEqual(made.count("sink("), 4 * 48)
+        self.assertIn("--memory goes with --schedule search", self.sentence(
+            "--schedule", "gpipe", "--stages", 2, "--microbatches", 2, "--memory", 2))
+        self.assertIn("--schedule search takes", self.sentence(*size, "--chunks", 2))
+        self.assertIn("--format type takes one copy", self.sentence(
+            "--schedule", "chimera", "--stages", 2, "--microbatches", 2, "--format", "type"))
+
     def test_pairs(self):
         for name in ("dual_pipe_v", "dual_pipe"):
             text = self.made(name, 1, "csv-pairs")
@@ -158,7 +175,7 @@ class Schedule(program.ProgramTest):
                 (("--depth", 99999999999999999999), "--depth takes a whole number from 0 to"),
                 (("--cost", "1,2"), "--cost takes three numbers"),
                 (("--cost", "1,2,"), "--cost takes a whole number"),
-                (("--format", "png"), "--format takes text, csv, csv-lowered, csv-pairs or svg, not 'png'"),
+                (("--format", "png"), "--format takes text, csv, csv-lowered, csv-pairs, type or svg, not 'png'"),
                 (("--schedule", "foo", *size), "there is no schedule 'foo'; take one of"),
                 (("--schedule", "gpipe", "--chunks", 2, *size), "cannot have 2 chunks"),
                 (("--schedule", "gpipe", "--copies", 2, *size), "--copies goes with --check only"),
