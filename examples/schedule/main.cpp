@@ -79,7 +79,7 @@ std::string type_of(td::CheckedTable const& table) {
           "--format type takes one copy of a model with a stage a rank, or two that turn back at "
           "the last rank; take --format csv and TrainerOptions::rows"};
   }
-  return td::to_type(table.passes, table.microbatches, turns, "FoundSchedule");
+  return td::to_type(table.passes, table.microbatches, turns, "TableSchedule");
 }
 
 std::string print(td::CheckedTable const& table, ScheduleArguments const& arguments) {

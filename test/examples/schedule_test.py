@@ -5,6 +5,7 @@
     schedule_test.py PROGRAM
 """
 
+import pathlib
 import resource
 import subprocess
 import xml.dom.minidom
@@ -107,6 +108,12 @@ class Schedule(program.ProgramTest):
         self.assertIn("--schedule search takes", self.sentence(*size, "--chunks", 2))
         self.assertIn("--format type takes one copy", self.sentence(
             "--schedule", "chimera", "--stages", 2, "--microbatches", 2, "--format", "type"))
+
+    def test_a_type(self):
+        made = self.output("--schedule", "search", "--stages", 2, "--microbatches", 4, "--cost", "4,5,4", "--memory", 4,
+                           "--format", "type")
+        kept = pathlib.Path(__file__).parents[1] / "support" / "table_schedule.hpp"
+        self.assertEqual(kept.read_text().partition("\n")[2].split(), made.split())  # what the engine's test runs
 
     def test_pairs(self):
         for name in ("dual_pipe_v", "dual_pipe"):
