@@ -114,8 +114,8 @@ int train(td::World const& world, std::string const& what, std::string const& ar
     }
   }
   if (what == "save") {
+    trainer.save_in(argument + ".folder");  // first: by itself it has what other processes have
     trainer.save(argument);
-    trainer.save_in(argument + ".folder");
   }
   std::uint64_t const losses = hash;
   hash = 0;
