@@ -7426,6 +7426,14 @@ struct Wire {
                 "Wire<E>: E must be BFloat16 or Float16");
 };
 
+/// Each replica has the optimizer's states of its own part of the parameters alone, 1/N of them,
+/// and updates that part: gradients are added up where they are wanted, and the updated parameters
+/// are gathered. The bits and the bytes sent of replicas that each update all.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 1.
+struct ShardedState {
+  static constexpr bool shards_state = true;
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
@@ -7438,6 +7446,7 @@ struct Batching {
   int all_leaves =
       0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
   WireFormat wire = WireFormat::exact;
+  bool sharded_state = false;  ///< a replica has its part of the optimizer's states alone
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -7478,7 +7487,8 @@ concept BatchingOption = requires {
 || requires { Option::weights; }
 || requires { Option::leaves; }
 || requires { Option::first_bucket; }
-|| requires { Option::wire; };
+|| requires { Option::wire; }
+|| requires { Option::shards_state; };
 
 namespace detail {
 
@@ -7500,6 +7510,8 @@ constexpr void apply_batching_option(Batching& batching) {
     batching.all_leaves = Option::leaves;
   } else if constexpr (requires { Option::wire; }) {
     batching.wire = Option::wire;
+  } else if constexpr (requires { Option::shards_state; }) {
+    batching.sharded_state = true;
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;
@@ -7557,6 +7569,9 @@ template <class C, class B, class Program>
 concept GathersRows =
     !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
 template <class C, class B, class Program>
+concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
+                                                  ReduceScatters<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
@@ -7566,10 +7581,10 @@ concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::
 /// and sends activations where a copy is on several devices. Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries =
-    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
-    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
-    detail::GathersRows<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries = std::move_constructible<C> &&
+    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
+    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
+    detail::SharesState<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem
 
@@ -14035,9 +14050,34 @@ struct ElementRange {
   }
 };
 
+/// Elements whose optimizer states a rank has, where it has some only.
+struct OwnedRange {
+  ElementRange range{};
+  std::int64_t lag = 0;  ///< how far before them in its array a state stands
+
+  [[nodiscard]] constexpr std::int64_t state_begin() const { return range.begin - lag; }
+};
+
+/// What of @p range is in @p owned; of no elements where nothing is.
+constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
+  std::int64_t const begin = range.begin > owned.range.begin ? range.begin : owned.range.begin;
+  std::int64_t const end = range.end < owned.range.end ? range.end : owned.range.end;
+  return {{begin, end > begin ? end : begin}, owned.lag};
+}
+
 template <int Nodes, int Parameters>
 constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
   return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
+}
+
+/// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,
+/// where each has the states of its own part alone.
+template <int Nodes, int Parameters>
+constexpr ElementRange bucket_share(ParameterLayout<Nodes, Parameters> const& layout, int bucket,
+                                    int share, int shares) {
+  ElementRange const whole = bucket_range(layout, bucket);
+  std::int64_t const count = whole.count() / shares;
+  return {whole.begin + share * count, whole.begin + (share + 1) * count};
 }
 
 /// Where the trained parameters of a stage are: its buckets are neighbours.
@@ -14085,9 +14125,10 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
 
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
 ///                     its others; or GradientRows
+/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest) {
+                                  std::int64_t first, std::int64_t rest, int shares = 1) {
   ParameterLayout<Size.nodes, Size.parameters> layout;
   auto const place = [&](int p) {
     layout.offset[p] = layout.elements;
@@ -14098,6 +14139,8 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
   int last_trained = -1;
   bool has_rows = false;  // the bucket that is open
   auto const close = [&](int n) {
+    std::int64_t const whole = std::int64_t{parameter_alignment} * shares;
+    layout.elements = (layout.elements + whole - 1) / whole * whole;
     layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
     layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
     layout.bucket_begin[layout.buckets] = layout.elements;
@@ -14183,6 +14226,12 @@ struct PlainSum {
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
     group.all_reduce(data, data, Sum{}, stream, label);
   }
+  /// Of this rank's part of the data alone.
+  template <class E, class Stream>
+  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
+               Label label) const {
+    group.reduce_scatter(data, part, Sum{}, stream, label);
+  }
   [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
 };
 
@@ -14203,6 +14252,14 @@ class SumInOrder {
       all_reduce_ordered(group, std::span<E const>{data}, data, Sum{},
                          {scratch_.data(), scratch_.bytes()}, stream, label);
     }
+  }
+  template <class E, class Stream>
+  void scatter(Communicator& /*group*/, std::span<E> /*data*/, std::span<E> /*part*/,
+               Stream& /*stream*/, Label /*label*/) const {
+    static_assert(Program::state_shares == 1,
+                  "ShardedState with Reproducible<>: this communicator does not say that its "
+                  "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
+                  "ordered = true` if it does, or leave one of the two out");
   }
   [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 
@@ -14288,18 +14345,30 @@ class BucketSums {
   }
 
   /// Queues the sum of what has been computed of @p bucket of @p gradients.
-  void begin(Device& device, Communicator& group, P* gradients, int bucket,
+  /// @param part  all of it, or this rank's share, where it needs no more
+  void begin(Device& device, Communicator& group, P* gradients, int bucket, ElementRange part,
              Tracer<Device>& tracer) {
-    auto const sent = wire_.sent(device, gradients, bucket_range(Program::layout, bucket));
+    ElementRange const range = bucket_range(Program::layout, bucket);
+    auto const sent = wire_.sent(device, gradients, range);
     Label const label{"bucket", bucket};
-    detail::queue_collective(device, tracer, label, mark(bucket),
-                             [&] { adds_(group, sent, device.communication, label); });
+    detail::queue_collective(device, tracer, label, mark(bucket), [&] {
+      if constexpr (Program::state_shares > 1) {
+        if (part.count() < range.count()) {
+          adds_.scatter(group, sent,
+                        sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
+                                     static_cast<std::size_t>(part.count())),
+                        device.communication, label);
+          return;
+        }
+      }
+      adds_(group, sent, device.communication, label);
+    });
   }
 
-  /// What is computed from now on reads the sum.
-  void await(Device& device, P* gradients, int bucket) {
+  /// What is computed from now on reads the sum of @p part.
+  void await(Device& device, P* gradients, int bucket, ElementRange part) {
     device.await_on(device.communication, mark(bucket));
-    wire_.received(device, gradients, bucket_range(Program::layout, bucket));
+    wire_.received(device, gradients, part);
   }
 
   [[nodiscard]] std::size_t bytes() const { return adds_.bytes() + wire_.bytes(); }
@@ -14323,8 +14392,8 @@ struct NoBucketSums {
 
   template <class Communicator>
   void begin(Device& /*device*/, Communicator& /*group*/, P* /*gradients*/, int /*bucket*/,
-             Tracer<Device>& /*tracer*/) {}
-  void await(Device& /*device*/, P* /*gradients*/, int /*bucket*/) {}
+             ElementRange /*part*/, Tracer<Device>& /*tracer*/) {}
+  void await(Device& /*device*/, P* /*gradients*/, int /*bucket*/, ElementRange /*part*/) {}
   [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
 };
 
@@ -14687,7 +14756,7 @@ class ParameterMemory {
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
         gradients_{device, bytes(layout.dense) * (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
+        states_{device, bytes(Program::state_elements) * static_cast<std::size_t>(states)},
         rows_{device,
               {.batch = batch,
                .microbatches = microbatches,
@@ -14731,7 +14800,10 @@ class ParameterMemory {
   }
   /// Gradients that are GradientRows.
   [[nodiscard]] Rows const& rows() const { return rows_; }
-  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  /// Of this rank's part of each bucket, one behind the other, where Program::state_shares > 1.
+  [[nodiscard]] P* state(int s) const {
+    return states_.template as<P>() + s * Program::state_elements;
+  }
   /// Sums of finished leaves that wait for their sibling in the tree.
   [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
 
@@ -14806,6 +14878,10 @@ class GradientReduction {
         sums_{device, Program::gradient_replicas(plan.batching.replicas)},
         rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
 
+  /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
+  /// for its norm.
+  void begin_step(bool norm) { sums_whole_ = norm; }
+
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins.
   void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
@@ -14825,7 +14901,7 @@ class GradientReduction {
     }
     if (!Twins::is_second(bucket)) {  // which gets its sum from the first
       if (!alone() && bucket_range(layout, bucket).count() > 0) {
-        sums_.await(device, memory.gradients(), bucket);
+        sums_.await(device, memory.gradients(), bucket, summed(bucket));
       }
       if (!alone()) {
         rows_.await(device, memory.rows(), bucket);
@@ -14873,13 +14949,39 @@ class GradientReduction {
     }
   }
 
+  // What of @p bucket is to be the sum here: where each replica updates a part, that, unless all
+  // of them need more.
+  [[nodiscard]] ElementRange summed(int bucket) {
+    if constexpr (Program::state_shares > 1) {
+      if (!sums_whole_ && !is_shared(bucket)) {
+        Communicator& group =
+            communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+        return bucket_share(layout, bucket, group.rank(), Program::state_shares);
+      }
+    }
+    return bucket_range(layout, bucket);
+  }
+
+  // Whether a parameter of it is shared by layers, whose gradients TiedSums adds.
+  static constexpr bool is_shared(int bucket) {
+    for (int p = 0; p < Program::graph.parameters && Whole::ties.count > 0; ++p) {
+      for (int tie = 0; tie < Whole::ties.count; ++tie) {
+        if (Program::graph.parameter[p].owner() == Whole::ties.owner[tie] &&
+            bucket_range(layout, bucket).has(layout.offset[p])) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   void begin(Device& device, Memory const& memory, int bucket) {
     if (alone()) {
       return;
     }
     Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
     if (bucket_range(layout, bucket).count() > 0) {
-      sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
+      sums_.begin(device, group, memory.gradients(), bucket, summed(bucket), *tracer_);
     }
     rows_.begin(device, group, memory.rows(), bucket, *tracer_);
   }
@@ -14918,7 +15020,8 @@ class GradientReduction {
   Communicator communicator_;
   std::vector<Communicator> stages_;
   bool overlaps_;
-  int leaves_;  // of a stage's copy
+  int leaves_;               // of a stage's copy
+  bool sums_whole_ = false;  // each bucket, on each rank that updates a part
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
@@ -15127,6 +15230,121 @@ struct NoLinks {
   [[nodiscard]] static constexpr int bytes() { return 0; }
   template <class Device>
   void settle(Device& /*device*/) {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/parameter_shares.hpp
+
+/// @file
+/// ParameterShares: which part of each bucket a rank updates, and how the others get it.
+
+namespace tandem {
+
+/// Each replica updates all parameters, and nothing is gathered.
+struct NoParameterShares {
+  template <class Device, class Groups, class Tracer>
+  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
+  template <class Device, class Memory>
+  void gather(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
+};
+
+/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
+/// @tparam Groups  GradientReduction, which has the groups of replicas
+template <class Program, class Backend, class Groups>
+class ParameterShares {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr int shares = Program::state_shares;
+
+  /// @param groups, tracer  outlive this
+  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
+      : groups_{groups}, tracer_{tracer} {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// This rank's part of bucket @p bucket.
+  [[nodiscard]] ElementRange own(int bucket) const {
+    return bucket_share(layout, bucket, group(bucket).rank(), shares);
+  }
+  /// Its parts of all buckets, and where their states stand.
+  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
+    std::vector<OwnedRange> list;
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      ElementRange const range = own(bucket);
+      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
+    }
+    return list;
+  }
+
+  /// What is computed from now on reads all parameters, each as the rank that owns it has it.
+  /// Comm: an all-gather of each bucket.
+  template <class Memory>
+  void gather(Device& device, Memory const& memory) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      begin(device, memory.parameters(), bucket, {"parameters", bucket});
+    }
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      device.await_on(device.communication, mark(bucket));
+    }
+  }
+
+  /// An array of the device's trained parameters, of which this rank has its own part only:
+  /// becomes whole.
+  void gather_array(Device& device, P* array, Label label) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      begin(device, array, bucket, label);
+      device.await_on(device.communication, mark(bucket));
+    }
+  }
+
+  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
+  /// fail meanwhile.
+  template <class Memory>
+  TANDEM_COLD void keep(Device& device, Memory const& memory) {
+    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
+    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
+  }
+  template <class Memory>
+  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
+    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
+    kept_ = Buffer{device, 0};
+  }
+
+ private:
+  using Buffer = typename Backend::Buffer;
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
+  [[nodiscard]] auto& group(int bucket) const {
+    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+  }
+
+  void begin(Device& device, P* array, int bucket, Label label) {
+    ElementRange const range = bucket_range(layout, bucket);
+    if (range.count() == 0) {
+      return;
+    }
+    ElementRange const part = own(bucket);
+    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
+      group(bucket).all_gather(
+          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
+          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
+          device.communication, label);
+    });
+  }
+
+  Groups& groups_;
+  Tracer<Device>& tracer_;
+  std::vector<Mark> marks_;  // of each bucket
+  Buffer kept_{};
 };
 
 }  // namespace tandem
@@ -19000,13 +19218,15 @@ struct UpdateRun {
   /// Of a parameter whose gradient is GradientRows: which of these, in the order of
   /// ParameterLayout::row_parameter; -1: dense.
   int rows = -1;
+  /// Of a rank that has its part of the states alone: how far before its parameters they stand.
+  std::int64_t lag = 0;
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen && clip_set == other.clip_set &&
            gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
-           other.rows < 0;
+           other.rows < 0 && lag == other.lag;
   }
 };
 
@@ -19130,6 +19350,26 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
     }
   }
   return runs;
+}
+
+/// What of @p runs is in @p owned, which is in ascending order, as runs are.
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
+                                               std::vector<OwnedRange> const& owned) {
+  std::vector<UpdateRun> list;
+  for (UpdateRun run : runs) {
+    ElementRange const whole{run.begin, run.end};
+    for (OwnedRange const& own : owned) {
+      OwnedRange const part = within(own, whole);
+      if (part.range.count() > 0) {
+        run.begin = part.range.begin;
+        run.end = part.range.end;
+        run.lag = part.lag;
+        list.push_back(run);
+      }
+    }
+  }
+  return list;
 }
 
 /// Neighbours with like settings become one.
@@ -20037,6 +20277,10 @@ struct RankParts {
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
+  using Gradients = GradientReduction<Program, Backend, Communicator>;
+  using Shares =
+      std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
+                         NoParameterShares>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
 
   /// @param rank_plan  what it does in a step
@@ -20057,6 +20301,7 @@ struct RankParts {
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
         gradients{device, connect(Groups::all), groups().connect_stages(Program::stages, connect),
                   plan, tracer},
+        shares{device, gradients, tracer},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
@@ -20180,7 +20425,8 @@ struct RankParts {
   States states;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
-  GradientReduction<Program, Backend, Communicator> gradients;
+  Gradients gradients;
+  Shares shares;
   Links links;
   Ties ties;
   StepSums<Backend> sums;
@@ -21451,6 +21697,85 @@ auto named_parameters(Mirror& mirror, int states) {
 
 }  // namespace tandem
 
+// ---- tandem/engine/memory/sharded_mirror.hpp
+
+/// @file
+/// ShardedMirror: the ParameterMirror of a rank that has its part of gradients and optimizer states
+/// alone.
+
+namespace tandem {
+
+/// On devices whose memory is the host's: parameters are the memory itself; gradients and states
+/// are copies, whole after gather(), until the next step releases them. Before it they have this
+/// rank's part, and what is written to the others goes nowhere.
+template <class Program, class Backend>
+class ShardedMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  static constexpr auto const& layout = Program::layout;
+
+  explicit ShardedMirror(int states) : states_{states} {}
+
+  template <class Shares>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Shares const& shares) {
+    memory_ = &memory;
+    copies_.resize(static_cast<std::size_t>((1 + states_) * layout.trained));
+    for (OwnedRange const& own : shares.owned()) {
+      copy(memory.gradients(), gradients(), own.range.begin, own);
+      for (int s = 0; s < states_; ++s) {
+        copy(memory.state(s), state(s), own.state_begin(), own);
+      }
+    }
+  }
+
+  /// The other ranks' parts, too; all of them call it. Blocks until they are there.
+  template <class Shares>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
+    download(device, memory, shares);
+    shares.gather_array(device, gradients(), {"gradients"});
+    for (int s = 0; s < states_; ++s) {
+      shares.gather_array(device, state(s), {"states"});
+    }
+    device.finish();
+  }
+
+  template <class Shares>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares const& shares) {
+    for (OwnedRange const& own : shares.owned()) {
+      for (int s = 0; s < states_ && !copies_.empty(); ++s) {
+        std::copy_n(state(s) + own.range.begin, own.range.count(),
+                    memory.state(s) + own.state_begin());
+      }
+    }
+    release();
+  }
+
+  /// Gives the memory of the copies back.
+  void release() {
+    if (!copies_.empty()) {
+      copies_ = {};
+    }
+  }
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() { return copies_.data(); }
+  [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout.trained; }
+
+ private:
+  static void copy(T const* from, T* to, std::int64_t begin, OwnedRange const& own) {
+    std::copy_n(from + begin, own.range.count(), to + own.range.begin);
+  }
+
+  Memory const* memory_ = nullptr;
+  int states_;
+  std::vector<T> copies_;  // gradients, then states
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// @tparam Interface  SteppedRank or StreamedRank
@@ -21478,7 +21803,13 @@ class RankBody : public Interface {
     }
     return list;
   }
-  void download() override { mirror_.download(parts_.device, parts_.memory); }
+  void download() override {
+    if constexpr (Whole::sharded_state) {
+      mirror_.download(parts_.device, parts_.memory, parts_.shares);
+    } else {
+      mirror_.download(parts_.device, parts_.memory);
+    }
+  }
   void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
   void report_progress_to(std::atomic<std::uint64_t>* board) override {
     progress_ = board != nullptr ? board : &nowhere_;
@@ -21498,7 +21829,10 @@ class RankBody : public Interface {
         averaged_{averaged_parameters(Parts::Program::graph, options.groups, options.average)} {}
 
   Parts parts_;
-  ParameterMirror<typename Parts::Program, typename Parts::Backend> mirror_;
+  std::conditional_t<Whole::sharded_state,
+                     ShardedMirror<typename Parts::Program, typename Parts::Backend>,
+                     ParameterMirror<typename Parts::Program, typename Parts::Backend>>
+      mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 
@@ -21540,6 +21874,9 @@ class RankInterface {
   /// the network; download() first, and upload() after writing.
   virtual std::vector<NamedParameter<P>> parameters() = 0;
   virtual void download() = 0;
+  /// Where each rank has its part of the optimizer's states alone: all of them and the gradients,
+  /// of the last step, for parameters(). All ranks call it; elsewhere it does nothing.
+  virtual void gather_shares() {}
   virtual void upload() = 0;
 
   /// Where a strategy trains two models which may differ: both copies of each stage get the weights
@@ -21930,8 +22267,8 @@ namespace detail {
 
 /// The averaged parameters as runs of neighbours, in the order of @p offset.
 template <class = void>  // compiled where it is called, not by every include
-std::vector<ElementRange> averaged_runs(GraphView graph, std::int64_t const* offset,
-                                        std::vector<bool> const& averaged) {
+std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                      std::vector<bool> const& averaged) {
   std::vector<int> trained;
   for (int p = 0; p < graph.parameters; ++p) {
     if (!graph.parameter[p].frozen) {
@@ -21939,15 +22276,15 @@ std::vector<ElementRange> averaged_runs(GraphView graph, std::int64_t const* off
     }
   }
   std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
-  std::vector<ElementRange> runs;
+  std::vector<OwnedRange> runs;
   bool joins = false;
   for (int const p : trained) {
     bool const own = averaged[static_cast<std::size_t>(p)];
     std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
     if (own && joins) {
-      runs.back().end = end;
+      runs.back().range.end = end;
     } else if (own) {
-      runs.push_back({offset[p], end});
+      runs.push_back({{offset[p], end}});
     }
     joins = own;
   }
@@ -21969,8 +22306,27 @@ class StepAverage {
                           std::vector<ParameterGroup> const& groups, WeightAverage const& average,
                           int states)
       : runs_{detail::averaged_runs(graph, offset, averaged_parameters(graph, groups, average))},
+        any_{!runs_.empty()},
         decay_{average.decay},
         state_{states} {}
+
+  /// From now on these alone are averaged here.
+  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
+    std::vector<OwnedRange> parts;
+    for (OwnedRange const& run : runs_) {
+      for (OwnedRange const& own : owned) {
+        OwnedRange const part = within(own, run.range);
+        if (part.range.count() > 0) {
+          parts.push_back(part);
+        }
+      }
+    }
+    any_ = !runs_.empty();
+    runs_ = std::move(parts);
+  }
+
+  /// Whether there are any.
+  [[nodiscard]] bool any() const { return any_; }
 
   /// After an update. Cost: one pass over weights and averages.
   /// @param state, stopped  in the device's memory
@@ -21989,7 +22345,7 @@ class StepAverage {
   template <class Memory>
   bool stand_in(Device& device, Memory const& memory) {
     swap(device, memory);
-    stands_in_ = !runs_.empty();
+    stands_in_ = any_;
     return stands_in_;
   }
   template <class Memory>
@@ -22004,8 +22360,9 @@ class StepAverage {
  private:
   template <class Memory, class F>
   void each(Memory const& memory, F const& f) const {
-    for (ElementRange const& run : runs_) {
-      f(memory.parameters() + run.begin, memory.state(state_) + run.begin, run.count());
+    for (OwnedRange const& run : runs_) {
+      f(memory.parameters() + run.range.begin, memory.state(state_) + run.state_begin(),
+        run.range.count());
     }
   }
   template <class Memory>
@@ -22015,7 +22372,8 @@ class StepAverage {
     });
   }
 
-  std::vector<ElementRange> runs_;
+  std::vector<OwnedRange> runs_;
+  bool any_;  // on some replica
   double decay_;
   int state_;
   bool stands_in_ = false;
@@ -22280,6 +22638,12 @@ class Update {
     scaled_.now.scale = static_cast<float>(scaling.initial);
   }
 
+  /// From now on apply() updates these parameters only.
+  /// @pre the optimizer is not by tensor
+  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
+    runs_ = merged(runs_within(parameters_, owned));
+  }
+
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
   /// be summed over the ranks before run(), if there are several with different parameters.
   template <class Memory>
@@ -22402,7 +22766,7 @@ class Update {
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
         .step = state.step + 1 - scaled_.now.skipped,
         .clip_value = r.clip_value};
-    auto const states = [&](int s) { return memory.state(s) + r.begin; };
+    auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
     if constexpr (has_rows<Memory>) {
       if (r.rows >= 0) {
         update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
@@ -22448,7 +22812,11 @@ class DeviceUpdate {
                                Whole::map.parts(), options.clip_value),
                 Whole::devices == 1 || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups),
-                options.scaling} {}
+                options.scaling} {
+    if constexpr (Whole::sharded_state) {
+      update_.keep_to(parts.shares.owned());
+    }
+  }
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
@@ -22500,7 +22868,11 @@ class Updates : public detail::DeviceUpdate<Parts> {
   Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
       : Base{parts, options},
         average_{Program::graph, Program::layout.offset, options.groups, options.average,
-                 states_of(options.optimizer)} {}
+                 states_of(options.optimizer)} {
+    if constexpr (Base::Whole::sharded_state) {
+      average_.keep_to(parts.shares.owned());
+    }
+  }
 
   /// Before the row of a training step, and behind it.
   void begin(Parts& parts, Slot const& slot) {
@@ -22517,6 +22889,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
     slot.touched = true;
     update_.apply(parts.device, parts.memory, slot.feed.state());
     average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
+    parts.shares.gather(parts.device, parts.memory);
     pack_stages(parts);
   }
   /// An exchange of the row, which has none.
@@ -22524,12 +22897,17 @@ class Updates : public detail::DeviceUpdate<Parts> {
 
   /// For an evaluation, the weights are their averages, where there are any; and themselves again.
   void stand_in(Parts& parts, WhichModel which) {
-    if (which == WhichModel::average && average_.stand_in(parts.device, parts.memory)) {
-      this->refresh(parts);
+    if (which != WhichModel::average || !average_.any()) {
+      return;
     }
+    parts.shares.keep(parts.device, parts.memory);
+    average_.stand_in(parts.device, parts.memory);
+    parts.shares.gather(parts.device, parts.memory);
+    this->refresh(parts);
   }
   void restore(Parts& parts) {
     if (average_.restore(parts.device, parts.memory)) {
+      parts.shares.give_back(parts.device, parts.memory);
       this->refresh(parts);
     }
   }
@@ -22777,8 +23155,17 @@ class Rank final
     report.tables += updates_.table_bytes();
     return report;
   }
+  void gather_shares() override {
+    if constexpr (Whole::sharded_state) {
+      mirror_.gather(parts_.device, parts_.memory, parts_.shares);
+    }
+  }
   void upload() override {
-    mirror_.upload(parts_.device, parts_.memory);
+    if constexpr (Whole::sharded_state) {
+      mirror_.upload(parts_.device, parts_.memory, parts_.shares);
+    } else {
+      mirror_.upload(parts_.device, parts_.memory);
+    }
     updates_.refresh(parts_);
   }
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
@@ -22805,6 +23192,10 @@ class Rank final
   }
 
   void training_step() {
+    if constexpr (Whole::sharded_state) {
+      mirror_.release();
+      parts_.gradients.begin_step(slot_.key.clips);
+    }
     slot_.load(parts_);
     if constexpr (Whole::stateful) {
       parts_.states.begin_step(parts_.device,
@@ -37390,6 +37781,7 @@ struct MemoryTask {
   int microbatches = 1;           ///< of a replica
   int replicas = 1;
   int states = 1;             ///< arrays of the optimizer's state
+  int state_shares = 1;       ///< equal parts of each, of which a device has one
   int gradients = 1;          ///< buffers
   int places = 1;             ///< of weights, as WeightPlaces::count()
   int branches = 1;           ///< streams on which those of joins run at the same time
@@ -37453,11 +37845,12 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
 constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   std::int64_t const others = task.trained * (task.places - 1);
   bool const rounds = task.scalar_bytes != task.master_bytes;
-  DeviceMemory memory{.parameters = task.elements * task.master_bytes,
-                      .versions = others * task.master_bytes,
-                      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
-                      .gradients = task.dense * task.master_bytes * task.gradients,
-                      .optimizer_state = task.trained * task.master_bytes * task.states};
+  DeviceMemory memory{
+      .parameters = task.elements * task.master_bytes,
+      .versions = others * task.master_bytes,
+      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+      .gradients = task.dense * task.master_bytes * task.gradients,
+      .optimizer_state = task.trained / task.state_shares * task.master_bytes * task.states};
   for (int p = 0; p < graph.parameters; ++p) {
     GraphParameter const& own = graph.parameter[p];
     if (own.parameter.touched.sparse() && !own.frozen) {
@@ -37518,6 +37911,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .microbatches = batching.microbatches,
        .replicas = Device::gradient_replicas(1),
        .states = states,
+       .state_shares = Device::state_shares,
        .gradients = buffers,
        .places = Device::places.count(),
        .branches = branches,
@@ -38204,8 +38598,13 @@ struct DeviceProgram {
       detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
   static constexpr auto stages =
       detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
-  static constexpr auto layout = lay_out_parameters(
-      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Ranks that each have a part of the optimizer's states; 1: all of them have all.
+  static constexpr int state_shares = batching.sharded_state ? batching.replicas : 1;
+  static constexpr auto layout =
+      lay_out_parameters(graph, Program::element_bytes, batching.first_bucket_bytes,
+                         batching.bucket_bytes, state_shares);
+  /// Of an array of states.
+  static constexpr std::int64_t state_elements = layout.trained / state_shares;
   /// Whether it has both copies of its part of the model, as a device in the middle may; then each
   /// bucket has a twin.
   static constexpr bool has_twins = tandem::has_twins(stages);
@@ -38648,7 +39047,7 @@ inline constexpr int all_microbatches_of<S> = S::all_microbatches;
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes. The primary template is the error path.
+/// Reproducible, Wire, BucketBytes, ShardedState. The primary template is the error path.
 template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
@@ -38658,7 +39057,7 @@ struct DataParallel : OneDeviceModel<1> {
                 "program is started with");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire and BucketBytes");
+                "Wire, BucketBytes and ShardedState");
 };
 
 template <int N, class... Options>
@@ -41988,6 +42387,21 @@ struct RowGradientsAreSound {
                 "there; leave RowGradient out, or take another schedule");
 };
 
+template <bool Sharded, bool AnyReplicas, bool HasRows, bool HasTwoCopies>
+struct ShardedStateIsSound {
+  static constexpr bool value = true;
+  static_assert(!Sharded || !AnyReplicas,
+                "DataParallel<by_world, ShardedState>: the compiler deals the optimizer's states, "
+                "so write how many replicas there are, DataParallel<N, ShardedState>");
+  static_assert(!HasRows,
+                "ShardedState with RowGradient: a step changes the states of some rows only, "
+                "wherever they are; leave RowGradient or ShardedState out");
+  static_assert(HasRows || !HasTwoCopies,
+                "ShardedState where a replica has two copies of the model (Chimera, DualPipe, "
+                "CrossModelParallel): a device may have both of a part; leave ShardedState out, or "
+                "take another schedule");
+};
+
 template <bool Carries, bool IsAsynchronous>
 struct StatesAreSound {
   static constexpr bool value = true;
@@ -42088,6 +42502,10 @@ struct Program {
                     detail::shares_row_gradients(network),
                 has_row_gradients&& asynchrony.on(),
                 has_row_gradients && (map.copies > 1) > ::value);
+  /// Whether each replica has a part of the optimizer's states alone.
+  static constexpr bool sharded_state = batching.sharded_state && batching.replicas > 1;
+  static_assert(detail::ShardedStateIsSound < batching.sharded_state, any_replicas,
+                sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
@@ -46385,6 +46803,7 @@ namespace tandem {
 /// What a run does to parameters and optimizer states.
 enum class WorkKind {
   looks,     ///< reads them, each rank on its own: download()
+  gathers,   ///< reads them, of which each rank has a part, all ranks together
   computes,  ///< with them, all ranks together: evaluation
   restores,  ///< gives each rank back its own after computes, each on its own
   steps,     ///< changes them at the end, each rank in its update
@@ -46396,6 +46815,8 @@ constexpr char const* doing(WorkKind kind) {
   switch (kind) {
     case WorkKind::looks:
       return "reading its parameters";
+    case WorkKind::gathers:
+      return "gathering the states of its optimizer";
     case WorkKind::computes:
       return "evaluate() or predict()";
     case WorkKind::steps:
@@ -46418,6 +46839,10 @@ inline void check_can(GroupState state, WorkKind kind) {
   expects(state != GroupState::torn,
           "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
           "load a checkpoint");
+  expects(state == GroupState::works || kind != WorkKind::gathers,
+          "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
+          "optimizer's states alone, so that they cannot be gathered any more: export_model() "
+          "still writes the weights; make a new Trainer and load the last checkpoint");
   expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
           "a rank of this trainer has failed, so its ranks cannot work together any more; no "
           "parameter was being changed, so save(), export_model() and parameters() go on: save, "
@@ -46427,8 +46852,8 @@ inline void check_can(GroupState state, WorkKind kind) {
 /// The state after work of a kind has failed.
 /// @param untouched  no rank of the replica that is saved has begun to change a parameter
 constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched) {
-  bool const whole = kind == WorkKind::looks || kind == WorkKind::computes ||
-                     (kind == WorkKind::steps && untouched);
+  bool const whole = kind == WorkKind::looks || kind == WorkKind::gathers ||
+                     kind == WorkKind::computes || (kind == WorkKind::steps && untouched);
   return whole && before != GroupState::torn ? GroupState::readable : GroupState::torn;
 }
 
@@ -46547,8 +46972,12 @@ class Replicas {
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
-  /// of() and whole(). All processes call it.
-  void fetch() const {
+  /// of() and whole(); and where each rank has its part of the optimizer's states alone, @p states
+  /// and gradients. All processes call it.
+  void fetch(bool states = true) const {
+    if (Program::sharded_state && states) {
+      workers_.run([](RankType& rank) { rank.gather_shares(); }, WorkKind::gathers);
+    }
     if (workers_.elsewhere().needed()) {
       workers_.elsewhere().fetch(workers_);
     }
@@ -50930,8 +51359,16 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
-/// In place of a backend for which that has said no: of it nothing more is asked, and it computes
-/// nothing.
+template <bool Sharded, class Backend>
+struct ShardedStateRuns {
+  static constexpr bool value = true;
+  static_assert(!Sharded || is_host<Backend>(),
+                "Trainer: ShardedState runs on Host; take Host or OverMpi<Host>, or leave "
+                "ShardedState out");
+};
+
+/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
+/// computes nothing.
 struct RefusedBackend {};
 
 template <bool OfHost, class Backend>
@@ -51076,6 +51513,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
       "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
       "has weights of several steps at once; leave average out, or take a synchronous schedule");
   check_asynchrony(Program::asynchrony, options);
+  expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
   if constexpr (Program::has_row_gradients) {
     check_row_gradients(Program::network, options);
   }
@@ -53059,12 +53499,12 @@ template <class T, class B, class Program>
   requires Computes<B> && RankTransport<T> && OnStreamsOf<typename T::Communicator, B>
 struct TransportFits<T, B, Program> {
   static constexpr bool value = true;
-  static_assert(
-      Carries<typename T::Communicator, B, Program>,
-      "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
-      "what the strategy asks: all_reduce of gradients for several copies of the model, "
-      "all_gather of them for RowGradient, send and receive of activations for a model on "
-      "several devices");
+  static_assert(Carries<typename T::Communicator, B, Program>,
+                "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
+                "what the strategy asks: all_reduce of gradients for several copies of the model, "
+                "all_gather of them for RowGradient, reduce_scatter and all_gather for "
+                "ShardedState, send and receive of activations for a model on "
+                "several devices");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
@@ -53765,7 +54205,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   using Named = detail::ComputingBackend<Backend>;
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Named>;
+  static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
+  static_assert(detail::ShardedStateRuns<shards, Named>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -54029,7 +54471,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
   /// format. Of several processes the first writes, and all must call it, since each has the states
   /// of its samples, or some devices of a replica. Also after a rank has failed, unless in an
-  /// update; or a replica is in several processes.
+  /// update; or a replica is in several processes, or has its part of the states (ShardedState).
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save()");
@@ -54058,7 +54500,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("export_model()");
-    replicas().fetch();
+    replicas().fetch(has_averages());
     if (leads()) {
       auto const own = [&](int copy) {
         return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
@@ -54137,7 +54579,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
   /// next call for this replica; likewise what other processes have of it, and then all of them
-  /// must call it, and get the first replica's. @p copy 1 is the second model, where the strategy
+  /// must call it, and get the first replica's. With ShardedState all call it, and gradients and
+  /// states are copies until the next step. @p copy 1 is the second model, where the strategy
   /// trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");

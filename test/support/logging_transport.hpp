@@ -35,6 +35,12 @@ class Logging : public Recording<C> {
     Base::all_reduce(std::forward<decltype(arguments)>(arguments)...);
     note();
   }
+  template <class T, class Op>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
+                      auto&&... arguments) {
+    Base::template reduce_scatter<T>(in, out, op, std::forward<decltype(arguments)>(arguments)...);
+    note();
+  }
   template <class T>
   void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out,
                   auto&&... arguments) {

@@ -56,13 +56,15 @@ struct UpdateRun {
   /// Of a parameter whose gradient is GradientRows: which of these, in the order of
   /// ParameterLayout::row_parameter; -1: dense.
   int rows = -1;
+  /// Of a rank that has its part of the states alone: how far before its parameters they stand.
+  std::int64_t lag = 0;
 
   [[nodiscard]] bool alike(UpdateRun const& other) const {
     return stage == other.stage && role == other.role && rate == other.rate &&
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen && clip_set == other.clip_set &&
            gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
-           other.rows < 0;
+           other.rows < 0 && lag == other.lag;
   }
 };
 
@@ -186,6 +188,26 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
     }
   }
   return runs;
+}
+
+/// What of @p runs is in @p owned, which is in ascending order, as runs are.
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
+                                               std::vector<OwnedRange> const& owned) {
+  std::vector<UpdateRun> list;
+  for (UpdateRun run : runs) {
+    ElementRange const whole{run.begin, run.end};
+    for (OwnedRange const& own : owned) {
+      OwnedRange const part = within(own, whole);
+      if (part.range.count() > 0) {
+        run.begin = part.range.begin;
+        run.end = part.range.end;
+        run.lag = part.lag;
+        list.push_back(run);
+      }
+    }
+  }
+  return list;
 }
 
 /// Neighbours with like settings become one.

@@ -74,8 +74,13 @@ struct DeviceProgram {
       detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
   static constexpr auto stages =
       detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
-  static constexpr auto layout = lay_out_parameters(
-      graph, Program::element_bytes, batching.first_bucket_bytes, batching.bucket_bytes);
+  /// Ranks that each have a part of the optimizer's states; 1: all of them have all.
+  static constexpr int state_shares = batching.sharded_state ? batching.replicas : 1;
+  static constexpr auto layout =
+      lay_out_parameters(graph, Program::element_bytes, batching.first_bucket_bytes,
+                         batching.bucket_bytes, state_shares);
+  /// Of an array of states.
+  static constexpr std::int64_t state_elements = layout.trained / state_shares;
   /// Whether it has both copies of its part of the model, as a device in the middle may; then each
   /// bucket has a twin.
   static constexpr bool has_twins = tandem::has_twins(stages);

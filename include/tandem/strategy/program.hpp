@@ -114,6 +114,21 @@ struct RowGradientsAreSound {
                 "there; leave RowGradient out, or take another schedule");
 };
 
+template <bool Sharded, bool AnyReplicas, bool HasRows, bool HasTwoCopies>
+struct ShardedStateIsSound {
+  static constexpr bool value = true;
+  static_assert(!Sharded || !AnyReplicas,
+                "DataParallel<by_world, ShardedState>: the compiler deals the optimizer's states, "
+                "so write how many replicas there are, DataParallel<N, ShardedState>");
+  static_assert(!HasRows,
+                "ShardedState with RowGradient: a step changes the states of some rows only, "
+                "wherever they are; leave RowGradient or ShardedState out");
+  static_assert(HasRows || !HasTwoCopies,
+                "ShardedState where a replica has two copies of the model (Chimera, DualPipe, "
+                "CrossModelParallel): a device may have both of a part; leave ShardedState out, or "
+                "take another schedule");
+};
+
 template <bool Carries, bool IsAsynchronous>
 struct StatesAreSound {
   static constexpr bool value = true;
@@ -214,6 +229,10 @@ struct Program {
                     detail::shares_row_gradients(network),
                 has_row_gradients&& asynchrony.on(),
                 has_row_gradients && (map.copies > 1) > ::value);
+  /// Whether each replica has a part of the optimizer's states alone.
+  static constexpr bool sharded_state = batching.sharded_state && batching.replicas > 1;
+  static_assert(detail::ShardedStateIsSound < batching.sharded_state, any_replicas,
+                sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);

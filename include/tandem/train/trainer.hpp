@@ -89,7 +89,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
   using Named = detail::ComputingBackend<Backend>;
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on(), Named>;
+  static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
+  static_assert(detail::ShardedStateRuns<shards, Named>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -353,7 +355,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
   /// format. Of several processes the first writes, and all must call it, since each has the states
   /// of its samples, or some devices of a replica. Also after a rank has failed, unless in an
-  /// update; or a replica is in several processes.
+  /// update; or a replica is in several processes, or has its part of the states (ShardedState).
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save()");
@@ -382,7 +384,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("export_model()");
-    replicas().fetch();
+    replicas().fetch(has_averages());
     if (leads()) {
       auto const own = [&](int copy) {
         return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
@@ -461,7 +463,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
   /// next call for this replica; likewise what other processes have of it, and then all of them
-  /// must call it, and get the first replica's. @p copy 1 is the second model, where the strategy
+  /// must call it, and get the first replica's. With ShardedState all call it, and gradients and
+  /// states are copies until the next step. @p copy 1 is the second model, where the strategy
   /// trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");

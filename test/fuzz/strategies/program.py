@@ -143,7 +143,7 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
         if processes:
             program = without_one_device(seed, program)
         if program["pairs"]:
-            return with_row_gradients(seed, program)
+            return with_sharded_state(seed, with_row_gradients(seed, program))
 
 
 def without_one_device(seed, program):
@@ -186,6 +186,18 @@ def with_row_gradients(seed, program):
         pair["settings"] = {**pair["settings"], "optimizer": optimizer, "average": None}
         pair["strategy"] = kept.index(pair["strategy"])
     return {**program, "strategies": [program["strategies"][index] for index in kept], "pairs": pairs}
+
+
+def with_sharded_state(seed, program):
+    """Of a draw of its own, likewise: replicas that have parts of the optimizer's states, where they can."""
+    r = random.Random(f"{seed} sharded")
+    body = program["network"]["body"]
+    rows = networks.is_of_tokens(program["network"]) and any(part.get("rows") for part in sequences.parts_in(body))
+    for s in program["strategies"]:
+        if s["replicas"] and strategies.copies_of(s) == 1 and r.random() < 0.5:
+            if program["backend"] != "emulated" and not rows:
+                s["sharded"] = True
+    return program
 
 
 def random_network(r, largest, tokens):

@@ -3,7 +3,8 @@
 
 A strategy is a dictionary: "form" (data, model, placed, pipeline, cross, late), "replicas" (a list: DataParallels
 around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
-microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule".
+microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
+(whether replicas have parts of the optimizer's states).
 """
 import math
 
@@ -101,6 +102,8 @@ def options_text(strategy, outside):
         words.append(f"Checkpoint<{rule if rule == 'Boundaries' else f'Every<{rule}>'}>")
     if strategy.get("weights") and outside:
         words.append(f"Weighted<{', '.join(map(str, strategy['weights']))}>")
+    if strategy.get("sharded") and outside:
+        words.append("ShardedState")
     return words
 
 
@@ -299,7 +302,7 @@ def takes_rows(strategy):
 
 def smaller_strategies(strategy):
     """Strategies that say less; some are not valid."""
-    for key in ("buckets", "checkpoint", "weights", "leaves"):
+    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded"):
         if strategy.get(key) is not None:
             yield {**strategy, key: None}
     if strategy["leaves"]:

@@ -52,6 +52,12 @@ struct PlainSum {
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
     group.all_reduce(data, data, Sum{}, stream, label);
   }
+  /// Of this rank's part of the data alone.
+  template <class E, class Stream>
+  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
+               Label label) const {
+    group.reduce_scatter(data, part, Sum{}, stream, label);
+  }
   [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
 };
 
@@ -72,6 +78,14 @@ class SumInOrder {
       all_reduce_ordered(group, std::span<E const>{data}, data, Sum{},
                          {scratch_.data(), scratch_.bytes()}, stream, label);
     }
+  }
+  template <class E, class Stream>
+  void scatter(Communicator& /*group*/, std::span<E> /*data*/, std::span<E> /*part*/,
+               Stream& /*stream*/, Label /*label*/) const {
+    static_assert(Program::state_shares == 1,
+                  "ShardedState with Reproducible<>: this communicator does not say that its "
+                  "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
+                  "ordered = true` if it does, or leave one of the two out");
   }
   [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 
@@ -157,18 +171,30 @@ class BucketSums {
   }
 
   /// Queues the sum of what has been computed of @p bucket of @p gradients.
-  void begin(Device& device, Communicator& group, P* gradients, int bucket,
+  /// @param part  all of it, or this rank's share, where it needs no more
+  void begin(Device& device, Communicator& group, P* gradients, int bucket, ElementRange part,
              Tracer<Device>& tracer) {
-    auto const sent = wire_.sent(device, gradients, bucket_range(Program::layout, bucket));
+    ElementRange const range = bucket_range(Program::layout, bucket);
+    auto const sent = wire_.sent(device, gradients, range);
     Label const label{"bucket", bucket};
-    detail::queue_collective(device, tracer, label, mark(bucket),
-                             [&] { adds_(group, sent, device.communication, label); });
+    detail::queue_collective(device, tracer, label, mark(bucket), [&] {
+      if constexpr (Program::state_shares > 1) {
+        if (part.count() < range.count()) {
+          adds_.scatter(group, sent,
+                        sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
+                                     static_cast<std::size_t>(part.count())),
+                        device.communication, label);
+          return;
+        }
+      }
+      adds_(group, sent, device.communication, label);
+    });
   }
 
-  /// What is computed from now on reads the sum.
-  void await(Device& device, P* gradients, int bucket) {
+  /// What is computed from now on reads the sum of @p part.
+  void await(Device& device, P* gradients, int bucket, ElementRange part) {
     device.await_on(device.communication, mark(bucket));
-    wire_.received(device, gradients, bucket_range(Program::layout, bucket));
+    wire_.received(device, gradients, part);
   }
 
   [[nodiscard]] std::size_t bytes() const { return adds_.bytes() + wire_.bytes(); }
@@ -192,8 +218,8 @@ struct NoBucketSums {
 
   template <class Communicator>
   void begin(Device& /*device*/, Communicator& /*group*/, P* /*gradients*/, int /*bucket*/,
-             Tracer<Device>& /*tracer*/) {}
-  void await(Device& /*device*/, P* /*gradients*/, int /*bucket*/) {}
+             ElementRange /*part*/, Tracer<Device>& /*tracer*/) {}
+  void await(Device& /*device*/, P* /*gradients*/, int /*bucket*/, ElementRange /*part*/) {}
   [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
 };
 

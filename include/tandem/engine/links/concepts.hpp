@@ -30,6 +30,9 @@ template <class C, class B, class Program>
 concept GathersRows =
     !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
 template <class C, class B, class Program>
+concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
+                                                  ReduceScatters<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
@@ -39,9 +42,9 @@ concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::
 /// and sends activations where a copy is on several devices. Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries =
-    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
-    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
-    detail::GathersRows<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries = std::move_constructible<C> &&
+    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
+    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
+    detail::SharesState<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem

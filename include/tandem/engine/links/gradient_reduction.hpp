@@ -71,6 +71,10 @@ class GradientReduction {
         sums_{device, Program::gradient_replicas(plan.batching.replicas)},
         rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
 
+  /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
+  /// for its norm.
+  void begin_step(bool norm) { sums_whole_ = norm; }
+
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins.
   void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
@@ -90,7 +94,7 @@ class GradientReduction {
     }
     if (!Twins::is_second(bucket)) {  // which gets its sum from the first
       if (!alone() && bucket_range(layout, bucket).count() > 0) {
-        sums_.await(device, memory.gradients(), bucket);
+        sums_.await(device, memory.gradients(), bucket, summed(bucket));
       }
       if (!alone()) {
         rows_.await(device, memory.rows(), bucket);
@@ -138,13 +142,39 @@ class GradientReduction {
     }
   }
 
+  // What of @p bucket is to be the sum here: where each replica updates a part, that, unless all
+  // of them need more.
+  [[nodiscard]] ElementRange summed(int bucket) {
+    if constexpr (Program::state_shares > 1) {
+      if (!sums_whole_ && !is_shared(bucket)) {
+        Communicator& group =
+            communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+        return bucket_share(layout, bucket, group.rank(), Program::state_shares);
+      }
+    }
+    return bucket_range(layout, bucket);
+  }
+
+  // Whether a parameter of it is shared by layers, whose gradients TiedSums adds.
+  static constexpr bool is_shared(int bucket) {
+    for (int p = 0; p < Program::graph.parameters && Whole::ties.count > 0; ++p) {
+      for (int tie = 0; tie < Whole::ties.count; ++tie) {
+        if (Program::graph.parameter[p].owner() == Whole::ties.owner[tie] &&
+            bucket_range(layout, bucket).has(layout.offset[p])) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
   void begin(Device& device, Memory const& memory, int bucket) {
     if (alone()) {
       return;
     }
     Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
     if (bucket_range(layout, bucket).count() > 0) {
-      sums_.begin(device, group, memory.gradients(), bucket, *tracer_);
+      sums_.begin(device, group, memory.gradients(), bucket, summed(bucket), *tracer_);
     }
     rows_.begin(device, group, memory.rows(), bucket, *tracer_);
   }
@@ -183,7 +213,8 @@ class GradientReduction {
   Communicator communicator_;
   std::vector<Communicator> stages_;
   bool overlaps_;
-  int leaves_;  // of a stage's copy
+  int leaves_;               // of a stage's copy
+  bool sums_whole_ = false;  // each bucket, on each rank that updates a part
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;

@@ -54,7 +54,7 @@ class ParameterMemory {
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
         gradients_{device, bytes(layout.dense) * (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(layout.trained) * static_cast<std::size_t>(states)},
+        states_{device, bytes(Program::state_elements) * static_cast<std::size_t>(states)},
         rows_{device,
               {.batch = batch,
                .microbatches = microbatches,
@@ -98,7 +98,10 @@ class ParameterMemory {
   }
   /// Gradients that are GradientRows.
   [[nodiscard]] Rows const& rows() const { return rows_; }
-  [[nodiscard]] P* state(int s) const { return states_.template as<P>() + s * layout.trained; }
+  /// Of this rank's part of each bucket, one behind the other, where Program::state_shares > 1.
+  [[nodiscard]] P* state(int s) const {
+    return states_.template as<P>() + s * Program::state_elements;
+  }
   /// Sums of finished leaves that wait for their sibling in the tree.
   [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
 

@@ -164,8 +164,17 @@ class Rank final
     report.tables += updates_.table_bytes();
     return report;
   }
+  void gather_shares() override {
+    if constexpr (Whole::sharded_state) {
+      mirror_.gather(parts_.device, parts_.memory, parts_.shares);
+    }
+  }
   void upload() override {
-    mirror_.upload(parts_.device, parts_.memory);
+    if constexpr (Whole::sharded_state) {
+      mirror_.upload(parts_.device, parts_.memory, parts_.shares);
+    } else {
+      mirror_.upload(parts_.device, parts_.memory);
+    }
     updates_.refresh(parts_);
   }
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
@@ -192,6 +201,10 @@ class Rank final
   }
 
   void training_step() {
+    if constexpr (Whole::sharded_state) {
+      mirror_.release();
+      parts_.gradients.begin_step(slot_.key.clips);
+    }
     slot_.load(parts_);
     if constexpr (Whole::stateful) {
       parts_.states.begin_step(parts_.device,

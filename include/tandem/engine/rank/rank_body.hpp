@@ -7,12 +7,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <tandem/core/config.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/engine/memory/sharded_mirror.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
@@ -47,7 +49,13 @@ class RankBody : public Interface {
     }
     return list;
   }
-  void download() override { mirror_.download(parts_.device, parts_.memory); }
+  void download() override {
+    if constexpr (Whole::sharded_state) {
+      mirror_.download(parts_.device, parts_.memory, parts_.shares);
+    } else {
+      mirror_.download(parts_.device, parts_.memory);
+    }
+  }
   void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
   void report_progress_to(std::atomic<std::uint64_t>* board) override {
     progress_ = board != nullptr ? board : &nowhere_;
@@ -67,7 +75,10 @@ class RankBody : public Interface {
         averaged_{averaged_parameters(Parts::Program::graph, options.groups, options.average)} {}
 
   Parts parts_;
-  ParameterMirror<typename Parts::Program, typename Parts::Backend> mirror_;
+  std::conditional_t<Whole::sharded_state,
+                     ShardedMirror<typename Parts::Program, typename Parts::Backend>,
+                     ParameterMirror<typename Parts::Program, typename Parts::Backend>>
+      mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 

@@ -42,6 +42,9 @@ class RankInterface {
   /// the network; download() first, and upload() after writing.
   virtual std::vector<NamedParameter<P>> parameters() = 0;
   virtual void download() = 0;
+  /// Where each rank has its part of the optimizer's states alone: all of them and the gradients,
+  /// of the last step, for parameters(). All ranks call it; elsewhere it does nothing.
+  virtual void gather_shares() {}
   virtual void upload() = 0;
 
   /// Where a strategy trains two models which may differ: both copies of each stage get the weights

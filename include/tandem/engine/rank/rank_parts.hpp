@@ -15,6 +15,7 @@
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/gradient_reduction.hpp>
 #include <tandem/engine/links/no_links.hpp>
+#include <tandem/engine/links/parameter_shares.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/links/rank_links.hpp>
 #include <tandem/engine/links/tied_sums.hpp>
@@ -60,6 +61,10 @@ struct RankParts {
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
+  using Gradients = GradientReduction<Program, Backend, Communicator>;
+  using Shares =
+      std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
+                         NoParameterShares>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
 
   /// @param rank_plan  what it does in a step
@@ -80,6 +85,7 @@ struct RankParts {
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
         gradients{device, connect(Groups::all), groups().connect_stages(Program::stages, connect),
                   plan, tracer},
+        shares{device, gradients, tracer},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
@@ -203,7 +209,8 @@ struct RankParts {
   States states;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
-  GradientReduction<Program, Backend, Communicator> gradients;
+  Gradients gradients;
+  Shares shares;
   Links links;
   Ties ties;
   StepSums<Backend> sums;

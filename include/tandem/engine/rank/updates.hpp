@@ -43,7 +43,11 @@ class DeviceUpdate {
                                Whole::map.parts(), options.clip_value),
                 Whole::devices == 1 || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups),
-                options.scaling} {}
+                options.scaling} {
+    if constexpr (Whole::sharded_state) {
+      update_.keep_to(parts.shares.owned());
+    }
+  }
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
@@ -95,7 +99,11 @@ class Updates : public detail::DeviceUpdate<Parts> {
   Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
       : Base{parts, options},
         average_{Program::graph, Program::layout.offset, options.groups, options.average,
-                 states_of(options.optimizer)} {}
+                 states_of(options.optimizer)} {
+    if constexpr (Base::Whole::sharded_state) {
+      average_.keep_to(parts.shares.owned());
+    }
+  }
 
   /// Before the row of a training step, and behind it.
   void begin(Parts& parts, Slot const& slot) {
@@ -112,6 +120,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
     slot.touched = true;
     update_.apply(parts.device, parts.memory, slot.feed.state());
     average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
+    parts.shares.gather(parts.device, parts.memory);
     pack_stages(parts);
   }
   /// An exchange of the row, which has none.
@@ -119,12 +128,17 @@ class Updates : public detail::DeviceUpdate<Parts> {
 
   /// For an evaluation, the weights are their averages, where there are any; and themselves again.
   void stand_in(Parts& parts, WhichModel which) {
-    if (which == WhichModel::average && average_.stand_in(parts.device, parts.memory)) {
-      this->refresh(parts);
+    if (which != WhichModel::average || !average_.any()) {
+      return;
     }
+    parts.shares.keep(parts.device, parts.memory);
+    average_.stand_in(parts.device, parts.memory);
+    parts.shares.gather(parts.device, parts.memory);
+    this->refresh(parts);
   }
   void restore(Parts& parts) {
     if (average_.restore(parts.device, parts.memory)) {
+      parts.shares.give_back(parts.device, parts.memory);
       this->refresh(parts);
     }
   }

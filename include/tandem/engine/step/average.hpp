@@ -54,8 +54,8 @@ namespace detail {
 
 /// The averaged parameters as runs of neighbours, in the order of @p offset.
 template <class = void>  // compiled where it is called, not by every include
-std::vector<ElementRange> averaged_runs(GraphView graph, std::int64_t const* offset,
-                                        std::vector<bool> const& averaged) {
+std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                      std::vector<bool> const& averaged) {
   std::vector<int> trained;
   for (int p = 0; p < graph.parameters; ++p) {
     if (!graph.parameter[p].frozen) {
@@ -63,15 +63,15 @@ std::vector<ElementRange> averaged_runs(GraphView graph, std::int64_t const* off
     }
   }
   std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
-  std::vector<ElementRange> runs;
+  std::vector<OwnedRange> runs;
   bool joins = false;
   for (int const p : trained) {
     bool const own = averaged[static_cast<std::size_t>(p)];
     std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
     if (own && joins) {
-      runs.back().end = end;
+      runs.back().range.end = end;
     } else if (own) {
-      runs.push_back({offset[p], end});
+      runs.push_back({{offset[p], end}});
     }
     joins = own;
   }
@@ -93,8 +93,27 @@ class StepAverage {
                           std::vector<ParameterGroup> const& groups, WeightAverage const& average,
                           int states)
       : runs_{detail::averaged_runs(graph, offset, averaged_parameters(graph, groups, average))},
+        any_{!runs_.empty()},
         decay_{average.decay},
         state_{states} {}
+
+  /// From now on these alone are averaged here.
+  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
+    std::vector<OwnedRange> parts;
+    for (OwnedRange const& run : runs_) {
+      for (OwnedRange const& own : owned) {
+        OwnedRange const part = within(own, run.range);
+        if (part.range.count() > 0) {
+          parts.push_back(part);
+        }
+      }
+    }
+    any_ = !runs_.empty();
+    runs_ = std::move(parts);
+  }
+
+  /// Whether there are any.
+  [[nodiscard]] bool any() const { return any_; }
 
   /// After an update. Cost: one pass over weights and averages.
   /// @param state, stopped  in the device's memory
@@ -113,7 +132,7 @@ class StepAverage {
   template <class Memory>
   bool stand_in(Device& device, Memory const& memory) {
     swap(device, memory);
-    stands_in_ = !runs_.empty();
+    stands_in_ = any_;
     return stands_in_;
   }
   template <class Memory>
@@ -128,8 +147,9 @@ class StepAverage {
  private:
   template <class Memory, class F>
   void each(Memory const& memory, F const& f) const {
-    for (ElementRange const& run : runs_) {
-      f(memory.parameters() + run.begin, memory.state(state_) + run.begin, run.count());
+    for (OwnedRange const& run : runs_) {
+      f(memory.parameters() + run.range.begin, memory.state(state_) + run.state_begin(),
+        run.range.count());
     }
   }
   template <class Memory>
@@ -139,7 +159,8 @@ class StepAverage {
     });
   }
 
-  std::vector<ElementRange> runs_;
+  std::vector<OwnedRange> runs_;
+  bool any_;  // on some replica
   double decay_;
   int state_;
   bool stands_in_ = false;

@@ -21,6 +21,7 @@
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
 
@@ -63,6 +64,12 @@ class Update {
         scales_(clips_.largest.size(), 1.0),
         scaling_{scaling} {
     scaled_.now.scale = static_cast<float>(scaling.initial);
+  }
+
+  /// From now on apply() updates these parameters only.
+  /// @pre the optimizer is not by tensor
+  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
+    runs_ = merged(runs_within(parameters_, owned));
   }
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
@@ -187,7 +194,7 @@ class Update {
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
         .step = state.step + 1 - scaled_.now.skipped,
         .clip_value = r.clip_value};
-    auto const states = [&](int s) { return memory.state(s) + r.begin; };
+    auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
     if constexpr (has_rows<Memory>) {
       if (r.rows >= 0) {
         update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),

@@ -76,6 +76,14 @@ struct Wire {
                 "Wire<E>: E must be BFloat16 or Float16");
 };
 
+/// Each replica has the optimizer's states of its own part of the parameters alone, 1/N of them,
+/// and updates that part: gradients are added up where they are wanted, and the updated parameters
+/// are gathered. The bits and the bytes sent of replicas that each update all.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 1.
+struct ShardedState {
+  static constexpr bool shards_state = true;
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
@@ -88,6 +96,7 @@ struct Batching {
   int all_leaves =
       0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
   WireFormat wire = WireFormat::exact;
+  bool sharded_state = false;  ///< a replica has its part of the optimizer's states alone
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -128,7 +137,8 @@ concept BatchingOption = requires {
 || requires { Option::weights; }
 || requires { Option::leaves; }
 || requires { Option::first_bucket; }
-|| requires { Option::wire; };
+|| requires { Option::wire; }
+|| requires { Option::shards_state; };
 
 namespace detail {
 
@@ -150,6 +160,8 @@ constexpr void apply_batching_option(Batching& batching) {
     batching.all_leaves = Option::leaves;
   } else if constexpr (requires { Option::wire; }) {
     batching.wire = Option::wire;
+  } else if constexpr (requires { Option::shards_state; }) {
+    batching.sharded_state = true;
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;

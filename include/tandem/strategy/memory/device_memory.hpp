@@ -69,6 +69,7 @@ struct MemoryTask {
   int microbatches = 1;           ///< of a replica
   int replicas = 1;
   int states = 1;             ///< arrays of the optimizer's state
+  int state_shares = 1;       ///< equal parts of each, of which a device has one
   int gradients = 1;          ///< buffers
   int places = 1;             ///< of weights, as WeightPlaces::count()
   int branches = 1;           ///< streams on which those of joins run at the same time
@@ -132,11 +133,12 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
 constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   std::int64_t const others = task.trained * (task.places - 1);
   bool const rounds = task.scalar_bytes != task.master_bytes;
-  DeviceMemory memory{.parameters = task.elements * task.master_bytes,
-                      .versions = others * task.master_bytes,
-                      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
-                      .gradients = task.dense * task.master_bytes * task.gradients,
-                      .optimizer_state = task.trained * task.master_bytes * task.states};
+  DeviceMemory memory{
+      .parameters = task.elements * task.master_bytes,
+      .versions = others * task.master_bytes,
+      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+      .gradients = task.dense * task.master_bytes * task.gradients,
+      .optimizer_state = task.trained / task.state_shares * task.master_bytes * task.states};
   for (int p = 0; p < graph.parameters; ++p) {
     GraphParameter const& own = graph.parameter[p];
     if (own.parameter.touched.sparse() && !own.frozen) {
@@ -197,6 +199,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .microbatches = batching.microbatches,
        .replicas = Device::gradient_replicas(1),
        .states = states,
+       .state_shares = Device::state_shares,
        .gradients = buffers,
        .places = Device::places.count(),
        .branches = branches,

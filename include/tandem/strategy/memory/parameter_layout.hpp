@@ -52,9 +52,34 @@ struct ElementRange {
   }
 };
 
+/// Elements whose optimizer states a rank has, where it has some only.
+struct OwnedRange {
+  ElementRange range{};
+  std::int64_t lag = 0;  ///< how far before them in its array a state stands
+
+  [[nodiscard]] constexpr std::int64_t state_begin() const { return range.begin - lag; }
+};
+
+/// What of @p range is in @p owned; of no elements where nothing is.
+constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
+  std::int64_t const begin = range.begin > owned.range.begin ? range.begin : owned.range.begin;
+  std::int64_t const end = range.end < owned.range.end ? range.end : owned.range.end;
+  return {{begin, end > begin ? end : begin}, owned.lag};
+}
+
 template <int Nodes, int Parameters>
 constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
   return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
+}
+
+/// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,
+/// where each has the states of its own part alone.
+template <int Nodes, int Parameters>
+constexpr ElementRange bucket_share(ParameterLayout<Nodes, Parameters> const& layout, int bucket,
+                                    int share, int shares) {
+  ElementRange const whole = bucket_range(layout, bucket);
+  std::int64_t const count = whole.count() / shares;
+  return {whole.begin + share * count, whole.begin + (share + 1) * count};
 }
 
 /// Where the trained parameters of a stage are: its buckets are neighbours.
@@ -102,9 +127,10 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
 
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
 ///                     its others; or GradientRows
+/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest) {
+                                  std::int64_t first, std::int64_t rest, int shares = 1) {
   ParameterLayout<Size.nodes, Size.parameters> layout;
   auto const place = [&](int p) {
     layout.offset[p] = layout.elements;
@@ -115,6 +141,8 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
   int last_trained = -1;
   bool has_rows = false;  // the bucket that is open
   auto const close = [&](int n) {
+    std::int64_t const whole = std::int64_t{parameter_alignment} * shares;
+    layout.elements = (layout.elements + whole - 1) / whole * whole;
     layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
     layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
     layout.bucket_begin[layout.buckets] = layout.elements;

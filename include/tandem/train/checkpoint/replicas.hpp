@@ -32,8 +32,12 @@ class Replicas {
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
-  /// of() and whole(). All processes call it.
-  void fetch() const {
+  /// of() and whole(); and where each rank has its part of the optimizer's states alone, @p states
+  /// and gradients. All processes call it.
+  void fetch(bool states = true) const {
+    if (Program::sharded_state && states) {
+      workers_.run([](RankType& rank) { rank.gather_shares(); }, WorkKind::gathers);
+    }
     if (workers_.elsewhere().needed()) {
       workers_.elsewhere().fetch(workers_);
     }

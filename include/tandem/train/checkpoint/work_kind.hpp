@@ -17,6 +17,7 @@ namespace tandem {
 /// What a run does to parameters and optimizer states.
 enum class WorkKind {
   looks,     ///< reads them, each rank on its own: download()
+  gathers,   ///< reads them, of which each rank has a part, all ranks together
   computes,  ///< with them, all ranks together: evaluation
   restores,  ///< gives each rank back its own after computes, each on its own
   steps,     ///< changes them at the end, each rank in its update
@@ -28,6 +29,8 @@ constexpr char const* doing(WorkKind kind) {
   switch (kind) {
     case WorkKind::looks:
       return "reading its parameters";
+    case WorkKind::gathers:
+      return "gathering the states of its optimizer";
     case WorkKind::computes:
       return "evaluate() or predict()";
     case WorkKind::steps:
@@ -50,6 +53,10 @@ inline void check_can(GroupState state, WorkKind kind) {
   expects(state != GroupState::torn,
           "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
           "load a checkpoint");
+  expects(state == GroupState::works || kind != WorkKind::gathers,
+          "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
+          "optimizer's states alone, so that they cannot be gathered any more: export_model() "
+          "still writes the weights; make a new Trainer and load the last checkpoint");
   expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
           "a rank of this trainer has failed, so its ranks cannot work together any more; no "
           "parameter was being changed, so save(), export_model() and parameters() go on: save, "
@@ -59,8 +66,8 @@ inline void check_can(GroupState state, WorkKind kind) {
 /// The state after work of a kind has failed.
 /// @param untouched  no rank of the replica that is saved has begun to change a parameter
 constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched) {
-  bool const whole = kind == WorkKind::looks || kind == WorkKind::computes ||
-                     (kind == WorkKind::steps && untouched);
+  bool const whole = kind == WorkKind::looks || kind == WorkKind::gathers ||
+                     kind == WorkKind::computes || (kind == WorkKind::steps && untouched);
   return whole && before != GroupState::torn ? GroupState::readable : GroupState::torn;
 }
 

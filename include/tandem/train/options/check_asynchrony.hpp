@@ -34,8 +34,16 @@ struct AsynchronyRuns {
                 "or a synchronous schedule such as OneFOneB");
 };
 
-/// In place of a backend for which that has said no: of it nothing more is asked, and it computes
-/// nothing.
+template <bool Sharded, class Backend>
+struct ShardedStateRuns {
+  static constexpr bool value = true;
+  static_assert(!Sharded || is_host<Backend>(),
+                "Trainer: ShardedState runs on Host; take Host or OverMpi<Host>, or leave "
+                "ShardedState out");
+};
+
+/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
+/// computes nothing.
 struct RefusedBackend {};
 
 template <bool OfHost, class Backend>

@@ -103,12 +103,12 @@ template <class T, class B, class Program>
   requires Computes<B> && RankTransport<T> && OnStreamsOf<typename T::Communicator, B>
 struct TransportFits<T, B, Program> {
   static constexpr bool value = true;
-  static_assert(
-      Carries<typename T::Communicator, B, Program>,
-      "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
-      "what the strategy asks: all_reduce of gradients for several copies of the model, "
-      "all_gather of them for RowGradient, send and receive of activations for a model on "
-      "several devices");
+  static_assert(Carries<typename T::Communicator, B, Program>,
+                "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
+                "what the strategy asks: all_reduce of gradients for several copies of the model, "
+                "all_gather of them for RowGradient, reduce_scatter and all_gather for "
+                "ShardedState, send and receive of activations for a model on "
+                "several devices");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.

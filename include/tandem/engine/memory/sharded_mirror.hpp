@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ShardedMirror: the ParameterMirror of a rank that has its part of gradients and optimizer states
+/// alone.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+
+namespace tandem {
+
+/// On devices whose memory is the host's: parameters are the memory itself; gradients and states
+/// are copies, whole after gather(), until the next step releases them. Before it they have this
+/// rank's part, and what is written to the others goes nowhere.
+template <class Program, class Backend>
+class ShardedMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  static constexpr auto const& layout = Program::layout;
+
+  explicit ShardedMirror(int states) : states_{states} {}
+
+  template <class Shares>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Shares const& shares) {
+    memory_ = &memory;
+    copies_.resize(static_cast<std::size_t>((1 + states_) * layout.trained));
+    for (OwnedRange const& own : shares.owned()) {
+      copy(memory.gradients(), gradients(), own.range.begin, own);
+      for (int s = 0; s < states_; ++s) {
+        copy(memory.state(s), state(s), own.state_begin(), own);
+      }
+    }
+  }
+
+  /// The other ranks' parts, too; all of them call it. Blocks until they are there.
+  template <class Shares>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
+    download(device, memory, shares);
+    shares.gather_array(device, gradients(), {"gradients"});
+    for (int s = 0; s < states_; ++s) {
+      shares.gather_array(device, state(s), {"states"});
+    }
+    device.finish();
+  }
+
+  template <class Shares>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares const& shares) {
+    for (OwnedRange const& own : shares.owned()) {
+      for (int s = 0; s < states_ && !copies_.empty(); ++s) {
+        std::copy_n(state(s) + own.range.begin, own.range.count(),
+                    memory.state(s) + own.state_begin());
+      }
+    }
+    release();
+  }
+
+  /// Gives the memory of the copies back.
+  void release() {
+    if (!copies_.empty()) {
+      copies_ = {};
+    }
+  }
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() { return copies_.data(); }
+  [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout.trained; }
+
+ private:
+  static void copy(T const* from, T* to, std::int64_t begin, OwnedRange const& own) {
+    std::copy_n(from + begin, own.range.count(), to + own.range.begin);
+  }
+
+  Memory const* memory_ = nullptr;
+  int states_;
+  std::vector<T> copies_;  // gradients, then states
+};
+
+}  // namespace tandem
