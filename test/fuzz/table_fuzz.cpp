@@ -32,6 +32,8 @@ void check(tandem::CheckedTable const& table, int copies, int depth, std::string
   require(read.rows == table.lowered);
   tandem::CheckedTable const again = tandem::check_table(read, copies, depth, "again", schedule);
   require(again.lowered == table.lowered && again.microbatches == table.microbatches);
+  std::string const pairs = tandem::to_csv_in_pairs(table.passes);
+  require(tandem::read_table_csv(pairs, "pairs").rows == table.passes);
 }
 
 }  // namespace

@@ -159,6 +159,7 @@ TEST_CASE("a table that cannot run is refused where its flaw is") {
     return std::string{"none"};
   };
   CHECK(error("0F0,0B0\n1F0,1B0\n") == "none");
+  CHECK(error("0REDUCE_GRAD0").find("t:1:1: there is no pass here; write a stage") == 0);
   CHECK(error("0F0,0B0\n,1B0,1F0\n") == "t:2:2: rank 1: 1B0 stands before 1F0, which it needs");
   CHECK(error("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1F1,1B1\n").find("t:2:13: rank 1: 1F1 stands") == 0);
   CHECK(error("0F0,0F1,0B0,0B1\n1F0,1B0,1B1\n") == "t:2:9: rank 1: 1F1 is missing before 1B1");

@@ -43,6 +43,9 @@ class TableCheck {
   CheckedTable run(int depth) {
     CheckedTable table;
     count();
+    if (last_microbatch_ < 0) {
+      throw TableError{name_, {}, std::string{"there is no pass here; "} + action_examples};
+    }
     make_map(table.map);
     limit_microbatches();
     table.microbatches = last_microbatch_ + 1;
