@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts programs as several processes by mpirun, and checks what they print and how they end.
 
-    run.py communicator|layouts|resume|failures MPIRUN COMMUNICATOR TRAIN
+    run.py communicator|layouts|resume|corrupt|failures MPIRUN COMMUNICATOR TRAIN
     run.py elastic MPIRUN ELASTIC
     run.py translate MPIRUN TRANSLATE
 """
@@ -113,6 +113,23 @@ def resume(mpirun, _, program):
                   f"{strategy}: saved by {saves} and resumed by {loads} processes it has another state")
 
 
+def corrupt(mpirun, _, program):
+    """One flipped bit, in a file and then in a folder: all processes end with the same sentence."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "hybrid.safetensors")
+        results(mpirun, 4, program, "hybrid", "save", path)
+        shares = sorted(pathlib.Path(f"{path}.folder").glob("step-*/*.safetensors"))
+        for file in (shares[-1], path):
+            data = bytearray(file.read_bytes())
+            data[-1] ^= 1
+            file.write_bytes(data)
+            status, out, errors = finish(start(mpirun, 4, program, "hybrid", "load", path))
+            said = re.findall(r"^train: (.*)$", errors, re.MULTILINE)
+            check(status != 0 and len(said) == 4, f"{file.name}: status {status}\n{out}{errors}")
+            check(len(set(said)) == 1 and file.name in said[0] and "checksum" in said[0], f"{file.name}: {said}")
+            print(f"corrupt: {said[0]}", flush=True)
+
+
 def failures(mpirun, _, program):
     for strategy in ("data", "pipeline"):
         status, out, errors = finish(start(mpirun, 4, program, strategy, "throw", 2))
@@ -170,4 +187,4 @@ def translate(mpirun, program):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (communicator, layouts, resume, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (communicator, layouts, resume, corrupt, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])
