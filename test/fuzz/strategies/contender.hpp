@@ -275,21 +275,24 @@ struct PrecisionOf {
 
 }  // namespace detail
 
-template <class Net, class S, class Backend>
+/// @tparam Named  S, or where that takes any number of replicas, the same of so many
+template <class Net, class S, class Backend, class Named = S>
 Entry<MasterOf<Backend>> entry(std::string name) {
   using Computes = tandem::detail::ComputingBackend<Backend>;
   using T = MasterOf<Backend>;
   using P = Program<Net, S, static_cast<int>(sizeof(T))>;
   return {.name = std::move(name),
           .make = [](TrainerOptions const& options, int) -> std::unique_ptr<Contender<T>> {
-            return std::make_unique<TrainerContender<Net, S, Backend>>(options);
+            TrainerOptions own = options;
+            own.world.devices = Named::ranks / own.world.processes;
+            return std::make_unique<TrainerContender<Net, S, Backend>>(own);
           },
-          .replicas = S::mesh.extent(Axis::data),
+          .replicas = Named::mesh.extent(Axis::data),
           .devices = S::devices,
           .copies = P::map.copies,
           .over_processes = !std::is_same_v<Backend, Computes>,
           .is_late = P::asynchrony.on(),
-          .bound = detail::bound<Net, S, detail::PrecisionOf<Computes>>};
+          .bound = detail::bound<Net, Named, detail::PrecisionOf<Computes>>};
 }
 
 /// @tparam Cut  a synchronous pipeline that is cut as the asynchronous one is

@@ -196,7 +196,7 @@ def with_sharded_state(seed, program):
     for s in program["strategies"]:
         if s["replicas"] and strategies.copies_of(s) == 1 and r.random() < 0.5:
             if program["backend"] != "emulated" and not rows:
-                s["sharded"] = True
+                s.update(sharded=True, by_world=False)
     return program
 
 
@@ -337,7 +337,8 @@ def to_cpp(program, name="made", comment=()):
             places = ", ".join(f'{{"{path}", {device}}}' for path, device in s["places"])
             lines.append(f"inline constexpr auto {table} = place<Net>({{{places}}});")
         spelled = strategies.cpp(s, table)
-        of_strategy[index] = entry(f'entry<Net, {spelled}, {many}>("{spelled}")')
+        named = f", {strategies.cpp(strategies.named(s), table)}" if s.get("by_world") else ""
+        of_strategy[index] = entry(f'entry<Net, {spelled}, {many}{named}>("{spelled}")')
     pairs = []
     for pair in program["pairs"]:
         s = program["strategies"][pair["strategy"]]

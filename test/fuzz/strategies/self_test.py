@@ -72,7 +72,7 @@ def run(programs_checked=160):
             check(s["form"] == "placed" or strategies.is_valid(s, len(network["body"]["parts"])), f"not valid: {s}")
             forms.add(s["form"])
             schedules.add(s.get("schedule"))
-            options |= {key for key in ("weights", "checkpoint", "buckets", "sharded") if s.get(key)}
+            options |= {key for key in ("weights", "checkpoint", "buckets", "sharded", "by_world") if s.get(key)}
             options |= {"leaves"} if s["leaves"] is not None else set()
         for pair in program["pairs"]:
             s = program["strategies"][pair["strategy"]]
@@ -100,6 +100,6 @@ def run(programs_checked=160):
     check(len(groups) == len(programs.GROUPS), f"groups: only {sorted(groups)}")
     check(losses == {"", "ignored", "weighted", "all", "soft", "soft_weighted"}, f"losses: only {sorted(losses)}")
     check(two_inputs > 2 and averaged > 0, f"{two_inputs} networks with two inputs, {averaged} pairs with averages")
-    check(options == {"weights", "checkpoint", "buckets", "sharded", "leaves"}, f"options: only {sorted(options)}")
+    check(options == {"weights", "checkpoint", "buckets", "sharded", "by_world", "leaves"}, f"options: only {sorted(options)}")
     print(f"{programs_checked} programs: every kind of layer, strategy, schedule and option; rows can run")
     return 0

@@ -4,7 +4,8 @@
 A strategy is a dictionary: "form" (data, model, placed, pipeline, cross, late), "replicas" (a list: DataParallels
 around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
 microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
-(whether replicas have parts of the optimizer's states).
+(whether replicas have parts of the optimizer's states), "by_world" (it is the program that says how many replicas there
+are, and not the type).
 """
 import math
 
@@ -53,6 +54,8 @@ def leaves_in(strategy, microbatches):
     if strategy["leaves"] is None:
         return None
     replicas = replicas_of(strategy)
+    if strategy.get("by_world") and strategy["leaves"]:
+        return strategy["leaves"]
     own = strategy["leaves"] // replicas if strategy["leaves"] else strategy["microbatches"]
     return replicas * (microbatches if own == strategy["microbatches"] else own)
 
@@ -68,6 +71,9 @@ def is_valid(strategy, tops, microbatches=None):
             return False
         if parts % CHUNKS.get(schedule, 1):
             return False
+    if strategy.get("by_world") and (
+            len(strategy["replicas"]) != 1 or strategy.get("weights") or strategy.get("sharded")):
+        return False
     devices, copies = devices_of(strategy), copies_of(strategy)
     if schedule == "Interleaved" and m % devices:
         return False
@@ -107,13 +113,22 @@ def options_text(strategy, outside):
     return words
 
 
+def replica_words(strategy, n):
+    return ["by_world" if strategy.get("by_world") else str(n)]
+
+
+def named(strategy):
+    """The same, its type saying how many replicas there are."""
+    return {**strategy, "by_world": False}
+
+
 def cpp(strategy, table="table"):
     form, replicas = strategy["form"], strategy["replicas"]
     cut = strategy.get("cut")
     how = [] if cut is None else [f"Auto<{cut[1]}>"] if cut[0] == "auto" else [f"Split<{n}>" for n in cut[1]]
     m = strategy["microbatches"]
     if form == "data":
-        words = [str(replicas[0])] + options_text(strategy, True) + options_text(strategy, False)
+        words = replica_words(strategy, replicas[0]) + options_text(strategy, True) + options_text(strategy, False)
         return networks.spelled("DataParallel", words + ([f"Microbatches<{m}>"] if m > 1 else []))
     inside = options_text(strategy, False)
     if form == "placed":
@@ -127,7 +142,7 @@ def cpp(strategy, table="table"):
         schedule = strategy["schedule"]
         schedule += f"<{CHUNKS[schedule]}>" if schedule == "Interleaved" else ""
         model = networks.spelled("Pipeline", [schedule, str(m)] + how + inside)
-    outer = [networks.spelled("DataParallel", [str(n)] + (options_text(strategy, True) if i == 0 else []))
+    outer = [networks.spelled("DataParallel", replica_words(strategy, n) + (options_text(strategy, True) if i == 0 else []))
              for i, n in enumerate(replicas)]
     return networks.spelled("Hybrid", outer + [model]) if outer else model
 
@@ -238,6 +253,8 @@ def random_strategy(r, network, form):
             # Hybrid asks as many weights as there are replicas in all, of its outermost DataParallel.
             if sum(weights) and len(s["replicas"]) < 2:
                 s["weights"] = weights
+        if len(s["replicas"]) == 1 and not s["weights"] and r.random() < 0.3:
+            s["by_world"] = True
         if is_valid(s, tops):
             return s
     return None
@@ -305,6 +322,8 @@ def smaller_strategies(strategy):
     for key in ("buckets", "checkpoint", "weights", "leaves", "sharded"):
         if strategy.get(key) is not None:
             yield {**strategy, key: None}
+    if strategy.get("by_world"):
+        yield named(strategy)
     if strategy["leaves"]:
         yield {**strategy, "leaves": 0}
     if strategy["replicas"] and strategy["form"] != "data":
