@@ -2959,7 +2959,9 @@ struct WaitingRank {
 /// Follows the waits from one rank on.
 class WaitChain {
  public:
-  explicit WaitChain(std::vector<WaitingRank> const& waits) : waits_{waits} {}
+  /// @param streams  ranks of which only a stream waits do wait, too
+  explicit WaitChain(std::vector<WaitingRank> const& waits, bool streams = false)
+      : waits_{waits}, streams_{streams} {}
 
   /// What to say when @p first, one of the waits, has been too long: a sentence for each rank that
   /// it leads to and that does not wait, and who waits for whom in between. Where the ranks wait
@@ -2995,7 +2997,7 @@ class WaitChain {
       bool waits = false;
       path_.push_back(wait.rank);
       for (WaitingRank const& other : waits_) {
-        if (other.rank == missing.rank && other.blocked) {
+        if (other.rank == missing.rank && (other.blocked || streams_)) {
           waits = true;
           follow(other);
         }
@@ -3020,6 +3022,7 @@ class WaitChain {
   }
 
   std::vector<WaitingRank> const& waits_;
+  bool streams_;
   std::vector<int> seen_;
   std::vector<int> path_;
   std::vector<int> between_;  // from the first rank to the one that waits for the first to blame

@@ -79,21 +79,29 @@ class LifelineInquiry {
   /// The end of the chain that the first report begins; who has not answered waits for nobody.
   [[nodiscard]] TANDEM_COLD LifelineVerdict conclude() const {
     LifelineVerdict verdict = first_;
-    WaitChain chain{waits_};
     WaitingRank const* const begin = first_wait();
     if (begin == nullptr) {
       return verdict;
     }
-    std::string const text = chain.sentence_for(*begin);
+    WaitChain chain{waits_};
+    std::string text = chain.sentence_for(*begin);
     if (text.empty()) {
       return verdict;
     }
-    verdict.what = text;
     verdict.rank = chain.to_blame();
+    if (answers(verdict.rank)) {  // unless a stream of its rank waits for a silent process
+      WaitChain further{waits_, true};
+      std::string of_streams = further.sentence_for(*begin);
+      if (!answers(further.to_blame())) {
+        text = std::move(of_streams);
+        verdict.rank = further.to_blame();
+      }
+    }
+    verdict.what = text;
     verdict.process = verdict.rank / each_;
     auto const found = seen_.find(verdict.process);
     verdict.machine = found != seen_.end() ? found->second.machine : "";
-    if (found == seen_.end() || !found->second.answers) {
+    if (!answers(verdict.rank)) {
       verdict.what +=
           "; process " + std::to_string(verdict.process) + " is silent: stopped, frozen or cut off";
     }
@@ -109,6 +117,12 @@ class LifelineInquiry {
     std::string board{};
     bool answers = false;
   };
+
+  /// Whether the rank's process has said who its ranks wait for.
+  [[nodiscard]] bool answers(int rank) const {
+    auto const found = seen_.find(rank / each_);
+    return found != seen_.end() && found->second.answers;
+  }
 
   /// A rank may wait in several groups at a time: in the one that its report is about.
   [[nodiscard]] WaitingRank const* first_wait() const {
