@@ -54,7 +54,7 @@ void read_hello(std::span<std::byte const> bytes, bool sign) {
     return;
   }
   require(sign);
-  detail::RollCall calls{world, key, detail::bytes_of(secret)};
+  detail::RollCall calls{world, key, detail::bytes_of(secret), nullptr};
   auto const reply = calls.reply(hello);
   std::string data(secret.size(), '?');
   std::string why;

@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -168,6 +170,43 @@ TEST_CASE("a process of another version hears so, and so does process 0 when tim
   CHECK_THROWS_WITH_AS(calls.time_out(1s), doctest::Contains(text.c_str()), TimeoutError);
   hello.version = TANDEM_VERSION;
   CHECK(calls.reply(hello).process == 1);
+}
+
+TEST_CASE("process 0 says at once whom it refuses, and no more than a line a second") {
+  World const zero = world_of(2, 0, "there:1");
+  detail::RendezvousKey const key{"", "test"};
+  std::array<std::byte, 3> data{};
+  std::FILE* const file = std::tmpfile();
+  REQUIRE(file != nullptr);
+  {
+    detail::RollCall calls{zero, key, data, file};
+    detail::Hello hello = detail::make_hello(world_of(3, 1, "there:1"), data.size());
+    for (int i = 0; i < 1000; ++i) {
+      CHECK(calls.reply(hello).process == 0);
+      CHECK(calls.reply_to_stranger().process == 0);
+    }
+    calls.note_strangers(1000);  // none is new
+  }
+  detail::RefusalLog log{"here: ", file};
+  detail::RefusalLog::Clock::time_point const start{};
+  log.say("A", start);
+  log.say("B", start + 1ms);
+  log.say("C", start + 999ms);
+  log.say("D", start + 1s);
+  log.say("E", start + 3s);
+  std::rewind(file);
+  std::string said(4096, ' ');
+  said.resize(std::fread(said.data(), 1, said.size(), file));
+  std::fclose(file);
+  std::string const first =
+      "rendezvous at 'there:1': process 0 was told that there are 2 processes, but process 1 that "
+      "there are 3; refused, and process 0 goes on waiting\n";
+  CHECK(said.starts_with(first));
+  CHECK(std::count(said.begin(), said.end(), '\n') < 10);  // a slow machine may take seconds
+  CHECK(
+      said.ends_with("here: A; refused, and process 0 goes on waiting\n"
+                     "here: D; refused as 2 before, and process 0 goes on waiting\n"
+                     "here: E; refused, and process 0 goes on waiting\n"));
 }
 
 TEST_CASE("more processes meet than process 0 serves at once") {

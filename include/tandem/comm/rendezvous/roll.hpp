@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <tandem/comm/patience.hpp>
 #include <tandem/comm/rendezvous/hello.hpp>
+#include <tandem/comm/rendezvous/refusals.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
@@ -20,16 +22,19 @@
 
 namespace tandem::detail {
 
-/// Process 0's view of one rendezvous. Whoever is refused is remembered for the message of a
-/// time-out and changes nothing else: process 0 goes on until all have come, or time is up.
+/// Process 0's view of one rendezvous. Whoever is refused is logged, remembered for the message of
+/// a time-out, and changes nothing else: process 0 goes on until all have come, or time is up.
 class RollCall {
  public:
-  RollCall(World const& world, RendezvousKey const& key, std::span<std::byte const> data)
+  /// @param log  of refusals; null: none
+  RollCall(World const& world, RendezvousKey const& key, std::span<std::byte const> data,
+           std::FILE* log = stderr)
       : world_{world},
         key_{key},
         data_{data},
         has_come_(static_cast<std::size_t>(world.processes)),
-        is_told_(static_cast<std::size_t>(world.processes)) {}
+        is_told_(static_cast<std::size_t>(world.processes)),
+        log_{at_rendezvous(world), log} {}
 
   /// What process 0 says to a hello.
   struct Reply {
@@ -56,19 +61,25 @@ class RollCall {
       return {signed_answer(verdict, hello), hello.process};
     }
     fault_ = fault_text(verdict, hello, world_.processes, data_.size(), TANDEM_VERSION);
+    log_.say(fault_);
     return {signed_answer(verdict, hello), 0};
   }
 
   /// The reply to one who has not.
   [[nodiscard]] Reply reply_to_stranger() {
-    ++strangers_;
+    note_strangers(strangers_ + 1);
     Answer const answer{.verdict = Admission::unproven};
     auto const bytes = bytes_of(answer);
     return {{bytes.begin(), bytes.end()}, 0};
   }
 
-  /// Those who were ignored without a word, if not yet counted.
-  void note_strangers(std::int64_t count) { strangers_ = count; }
+  /// How many could not prove that they belong here.
+  void note_strangers(std::int64_t count) {
+    if (count > strangers_) {
+      log_.say("someone who came did not prove that they belong to this program");
+    }
+    strangers_ = count;
+  }
 
   /// Whether @p process is being told at the moment.
   void told(int process, bool is) { is_told_[static_cast<std::size_t>(process)] = is; }
@@ -135,6 +146,7 @@ class RollCall {
   std::vector<bool> is_told_;
   std::string fault_{};
   std::int64_t strangers_ = 0;
+  RefusalLog log_;
 };
 
 }  // namespace tandem::detail

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RefusalLog: says who was refused at a rendezvous, while process 0 goes on.
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
+
+namespace tandem::detail {
+
+/// The first refusal at once, then one line a second at most: who floods process 0 does not flood
+/// its log.
+class RefusalLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// @param where  what each line begins with
+  /// @param to     null: nothing is said
+  RefusalLog(std::string where, std::FILE* to) : where_{std::move(where)}, to_{to} {}
+
+  TANDEM_COLD void say(std::string_view what, Clock::time_point now = Clock::now()) {
+    if (to_ == nullptr) {
+      return;
+    }
+    if (said_ && now - *said_ < std::chrono::seconds{1}) {
+      ++unsaid_;
+      return;
+    }
+    std::string const more = unsaid_ == 0 ? "" : " as " + std::to_string(unsaid_) + " before";
+    std::fprintf(to_, "%s%.*s; refused%s, and process 0 goes on waiting\n", where_.c_str(),
+                 static_cast<int>(what.size()), what.data(), more.c_str());
+    said_ = now;
+    unsaid_ = 0;
+  }
+
+ private:
+  std::string where_;
+  std::FILE* to_;
+  std::optional<Clock::time_point> said_{};
+  std::int64_t unsaid_ = 0;
+};
+
+}  // namespace tandem::detail
