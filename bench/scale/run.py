@@ -295,6 +295,7 @@ def main():
     parser.add_argument("--mbit", type=int, default=1000)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no namespace is left
     options.results.mkdir(parents=True, exist_ok=True)
     bench = Bench(options)
     needs_mpi = {"devices", "network", "restart"}
