@@ -92,7 +92,7 @@ def random_pair(r, program, index, number, settings_of):
         made["number"] = len(settings_of)
         settings_of[key] = made
     settings = settings_of[key]
-    if s.get("schedule") == "WeightPrediction" and "momentum" not in settings["optimizer"]:
+    if s.get("schedule") == "WeightPrediction" and settings["optimizer"] not in OPTIMIZERS[1:3]:  # momentum of Sgd
         settings = {**settings, "optimizer": OPTIMIZERS[1], "number": 1000 + settings["number"]}
     bits = s["leaves"] is not None or s["form"] == "late"
     if bits and s.get("schedule") != "WeightPrediction" and not two_models and r.random() < 0.15:
