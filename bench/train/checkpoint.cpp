@@ -80,11 +80,13 @@ int main(int argc, char** argv) try {
   int const steps = flags.number("steps", 40);
   int const threads = flags.number("threads", 1);
   std::string const folder = flags.text("folder", ".");
-  td::Trainer<Net, td::SingleDevice<>, td::Host> trainer{
-      {.batch = batch,
-       .optimizer = td::Adam{.learning_rate = 0.0001F},
-       .threads_per_device = threads,
-       .checkpoints = {.folder = folder, .every_steps = 2, .keep = 1}}};
+  td::TrainerOptions options{.batch = batch,
+                             .optimizer = td::Adam{.learning_rate = 0.0001F},
+                             .threads_per_device = threads};
+  options.checkpoints.folder = folder;  // g++ 12 warns falsely of a copy in the braces
+  options.checkpoints.every_steps = 2;
+  options.checkpoints.keep = 1;
+  td::Trainer<Net, td::SingleDevice<>, td::Host> trainer{options};
   std::vector<float> x(static_cast<std::size_t>(batch * trainer.input.elements()));
   for (std::size_t i = 0; i < x.size(); ++i) {
     x[i] = td::uniform(td::philox(1, td::RandomUse::user, i, 0).word[0]) - 0.5F;

@@ -8,6 +8,7 @@ import shutil
 import shlex
 import subprocess
 import sys
+import tempfile
 import threading
 
 import program as programs
@@ -117,17 +118,18 @@ class Builder:
 
         @param processes  0: without a launcher
         """
-        environment = {**(launcher.environment() if processes else os.environ), "MALLOC_PERTURB_": "128", "OMP_WAIT_POLICY": "passive",
-                       "TMPDIR": str(self.scratch), "ASAN_OPTIONS": "max_malloc_fill_size=1000000000",
-                       "TSAN_OPTIONS": "halt_on_error=1"}
-        command = launcher.command(self.mpirun, processes, [binary] + ([only] if only is not None else []))
-        run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", env=environment)
-        try:
-            output = run.communicate(timeout=limit)[0]
-            return run.returncode, output
-        except subprocess.TimeoutExpired:
-            return -1, launcher.end(run)[0] + "\nhangs"
+        with tempfile.TemporaryDirectory(dir=self.scratch) as own:  # what it saves is no other run's
+            environment = {**(launcher.environment() if processes else os.environ), "MALLOC_PERTURB_": "128",
+                           "OMP_WAIT_POLICY": "passive", "TMPDIR": own, "TSAN_OPTIONS": "halt_on_error=1",
+                           "ASAN_OPTIONS": "max_malloc_fill_size=1000000000"}
+            command = launcher.command(self.mpirun, processes, [binary] + ([only] if only is not None else []))
+            run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   errors="replace", env=environment)
+            try:
+                output = run.communicate(timeout=limit)[0]
+                return run.returncode, output
+            except subprocess.TimeoutExpired:
+                return -1, launcher.end(run)[0] + "\nhangs"
 
     @staticmethod
     def command(backend, name, processes=False):

@@ -359,6 +359,6 @@ def to_cpp(program, name="made", comment=()):
     lines += [f"      {text}," for text in pairs]
     lines += ["  };", f"  return run_pairs<Backend::Master>(entries, {task_cpp(program)}, pairs, argc, argv);", "}", "",
               f"}}  // namespace tandem::fuzz::{name}", "", "#if !defined(TANDEM_FUZZ_CASES)",
-              "int main(int argc, char** argv) {", *(["  tandem::fuzz::join_processes();"] if program.get("processes") else []),
+              "int main(int argc, char** argv) {", "  tandem::fuzz::join_processes();",
               f"  return tandem::fuzz::{name}::run(argc, argv);", "}", "#endif", ""]
     return "\n".join(lines)

@@ -72,10 +72,10 @@ int most_live_halves(ActionRows const& rows, int halves_of_pass) {
 
 /// Always does next, of all devices, the pass that can begin first.
 template <class = void>
-class ListSchedule {
+class ListTable {
  public:
   /// @param most  half microbatches that may be live on a device
-  ListSchedule(ScheduleTask const& task, ListRules const& rules, int most)
+  ListTable(ScheduleTask const& task, ListRules const& rules, int most)
       : task_{task},
         rules_{rules},
         stages_{task.devices * (rules.turns ? 2 : 1)},
@@ -252,7 +252,7 @@ class ScheduleSearch {
           for (int const waiting : {0, 1, task_.devices, 2 * task_.devices, task_.microbatches}) {
             for (bool const forward_first : {false, true}) {
               ListRules const rules{turns, slope, ahead, waiting, forward_first};
-              offer("list", ListSchedule<>{task_, rules, 2 * parts}.run(), turns);
+              offer("list", ListTable<>{task_, rules, 2 * parts}.run(), turns);
             }
           }
         }
