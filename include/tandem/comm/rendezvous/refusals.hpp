@@ -5,10 +5,8 @@
 /// RefusalLog: says who was refused at a rendezvous, while process 0 goes on.
 
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <tandem/core/clock.hpp>
@@ -23,11 +21,12 @@ class RefusalLog {
   using Clock = std::chrono::steady_clock;
 
   /// @param where  what each line begins with
-  /// @param to     null: nothing is said
-  RefusalLog(std::string where, std::FILE* to) : where_{std::move(where)}, to_{to} {}
+  /// @param write  takes a line; null: nothing is said
+  RefusalLog(std::string where, void (*write)(char const*))
+      : where_{std::move(where)}, write_{write} {}
 
-  TANDEM_COLD void say(std::string_view what, Clock::time_point now = Clock::now()) {
-    if (to_ == nullptr) {
+  TANDEM_COLD void say(std::string const& what, Clock::time_point now = Clock::now()) {
+    if (write_ == nullptr) {
       return;
     }
     if (said_ && now - *said_ < std::chrono::seconds{1}) {
@@ -35,15 +34,14 @@ class RefusalLog {
       return;
     }
     std::string const more = unsaid_ == 0 ? "" : " as " + std::to_string(unsaid_) + " before";
-    std::fprintf(to_, "%s%.*s; refused%s, and process 0 goes on waiting\n", where_.c_str(),
-                 static_cast<int>(what.size()), what.data(), more.c_str());
+    write_((where_ + what + "; refused" + more + ", and process 0 goes on waiting\n").c_str());
     said_ = now;
     unsaid_ = 0;
   }
 
  private:
   std::string where_;
-  std::FILE* to_;
+  void (*write_)(char const*);
   std::optional<Clock::time_point> said_{};
   std::int64_t unsaid_ = 0;
 };

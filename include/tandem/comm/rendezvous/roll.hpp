@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/stall.hpp>
 
 namespace tandem::detail {
 
@@ -26,9 +26,9 @@ namespace tandem::detail {
 /// a time-out, and changes nothing else: process 0 goes on until all have come, or time is up.
 class RollCall {
  public:
-  /// @param log  of refusals; null: none
+  /// @param log  takes a line of a refusal; null: none is said
   RollCall(World const& world, RendezvousKey const& key, std::span<std::byte const> data,
-           std::FILE* log = stderr)
+           void (*log)(char const*) = &write_to_stderr<>)
       : world_{world},
         key_{key},
         data_{data},
