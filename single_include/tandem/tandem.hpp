@@ -3702,9 +3702,9 @@ class ThreadsGroup {
   ///                        other groups share the failure
   template <class = void>
   void reset() {
-    auto const lock = wait_.lock();
-    expects(!wait_.failure()->shared(),
+    expects(!wait_.failure()->shared(),  // which has a lock that is taken before a group's
             "ThreadsGroup::reset: other groups have failed with this one; make them anew");
+    auto const lock = wait_.lock();
     for (int rank = 0; rank < ranks_; ++rank) {
       expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
     }
