@@ -21,6 +21,7 @@ OPTIMIZERS = ("Sgd{.learning_rate = 0.05F}", "Sgd{.learning_rate = 0.03F, .momen
               "own_optimizer<Backend>(RMSprop{.epsilon = 1e-2F, .momentum = 0.5F, .centered = true})",
               ADAGRAD,
               "own_optimizer<Backend>(Lamb{.learning_rate = 0.01F, .epsilon = 1e-2F})")
+LAMB = OPTIMIZERS[-1]
 # A step by a sign is as long as any other, so that rounding is not bounded by it: of pairs that agree in bits.
 LION = "own_optimizer<Backend>(Lion{.learning_rate = 0.01F, .weight_decay = 0.1F})"
 
@@ -193,9 +194,10 @@ def with_sharded_state(seed, program):
     r = random.Random(f"{seed} sharded")
     body = program["network"]["body"]
     rows = networks.is_of_tokens(program["network"]) and any(part.get("rows") for part in sequences.parts_in(body))
-    for s in program["strategies"]:
+    takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}  # of whole parameters
+    for index, s in enumerate(program["strategies"]):
         if s["replicas"] and strategies.copies_of(s) == 1 and r.random() < 0.5:
-            if program["backend"] != "emulated" and not rows:
+            if program["backend"] != "emulated" and not rows and index not in takes_norms:
                 s.update(sharded=True, by_world=False)
     return program
 

@@ -78,6 +78,7 @@ def run(programs_checked=160):
             s = program["strategies"][pair["strategy"]]
             groups |= set(pair["settings"]["groups"])
             averaged += pair["settings"]["average"] is not None
+            check(not (s.get("sharded") and "Lamb" in pair["settings"]["optimizer"]), "Lamb's norms are of whole parameters")
             fits = programs.fitting_groups(network["body"])
             check(set(pair["settings"]["groups"]) <= set(fits), "a group matches no parameter")
             if pair["rows"] and s["form"] != "data":
