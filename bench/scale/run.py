@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several processes on Host: what they cost, what they hide, and what a failure costs.
 
-    bench/scale/run.py BUILD_FOLDER RESULTS [--python VENV/bin/python] [--rounds 9] [--batch 32]
+    python3 bench/scale/run.py BUILD_FOLDER RESULTS [--python VENV/bin/python] [--rounds 9] [--batch 32]
                        [--only devices network checkpoint restart start_up sums] [--mpirun mpirun]
 
 Builds nothing: `cmake -B build -G Ninja && cmake --build build --target bench_scale bench_checkpoint bench_all_reduce`
