@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/orders/search_schedule.hpp>
 #include <tandem/schedule/time/timeline.hpp>
 
 #include "../command_line.hpp"
@@ -40,7 +41,7 @@ inline constexpr char const* schedule_usage =
 Prints the action table of a pipeline schedule, a picture of it, or what it costs; or checks a
 table.)";
 
-/// "1,2,3"
+/// "1,2,3" or "1,2,3,1"
 inline tandem::ActionCosts costs_in(std::string_view text) {
   std::vector<int> costs;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -48,11 +49,16 @@ inline tandem::ActionCosts costs_in(std::string_view text) {
     costs.push_back(number_in(text.substr(begin, comma - begin), 0, 1'000'000, "--cost"));
     begin = comma + 1;
   }
-  if (costs.size() != 3) {
-    throw std::runtime_error{"--cost takes three numbers, such as 1,1,1, not '" +
-                             std::string{text} + "'"};
+  if (costs.size() != 3 && costs.size() != 4) {
+    throw std::runtime_error{
+        "--cost takes three numbers, such as 1,1,1, or a fourth of a "
+        "transfer, not '" +
+        std::string{text} + "'"};
   }
-  return {.forward = costs[0], .input_gradient = costs[1], .weight_gradient = costs[2]};
+  return {.forward = costs[0],
+          .input_gradient = costs[1],
+          .weight_gradient = costs[2],
+          .transfer = costs.size() == 4 ? costs[3] : 0};
 }
 
 /// Makes the flags of @p app set @p a.
@@ -72,7 +78,8 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       ->transform(number(1, 1024));
   add("--microbatches", "M", a.microbatches, "of the replica in a step")
       ->transform(number(1, 65'536));
-  add("--chunks", "V", a.chunks, "stages a rank, of interleaved (default 1)")
+  add("--chunks", "V", a.chunks,
+      "stages a rank, of interleaved (default 1); of search the most, up to 4 (default 2)")
       ->transform(number(1, 64));
   add("--steps", "N", a.steps,
       "of an asynchronous schedule, whose table is unrolled (default as many as show how it fills, "
@@ -85,9 +92,10 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       ->check(one_of({"gradients", "weights", "overlapped"}));
   app.add_option_function<std::string>(
          "--cost", [&a](std::string const& text) { a.costs = costs_in(text); },
-         "times of forward, input gradient and weight gradient as whole numbers (default 1,1,1); "
-         "B, both gradients in one pass, takes I + W")
-      ->type_name("F,I,W");
+         "times of forward, input gradient and weight gradient as whole numbers (default 1,1,1), "
+         "and "
+         "of a message (default 0); B, both gradients in one pass, takes I + W")
+      ->type_name("F,I,W[,T]");
   add("--memory", "M", a.memory,
       "of search: microbatches of a rank's part of the model that may be live on it (default any "
       "number)")
@@ -106,7 +114,9 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       ->check(one_of({"text", "csv", "csv-lowered", "csv-pairs", "type", "svg"}));
   add("--check", "FILE.csv", a.check,
       "says whether the table in the file can run, or prints it as --format says");
-  add("--copies", "C", a.copies, "pipelines in the checked table, 1 or 2 (default 1)")
+  add("--copies", "C", a.copies,
+      "pipelines in the checked table, 1 or 2 (default 1); of search the most, each with a copy of "
+      "the model")
       ->transform(number(1, 2));
   app.set_help_flag("--help", "says this");
 }
@@ -115,10 +125,11 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
 inline void check_schedule_arguments(ScheduleArguments const& arguments) {
   std::string const& name = arguments.schedule;
   if (name == "search") {
-    if (!arguments.check.empty() || arguments.chunks != 1 || arguments.steps != 0 ||
+    if (!arguments.check.empty() || arguments.chunks > 4 || arguments.steps != 0 ||
         !arguments.averaging.empty() || arguments.depth != 1) {
       throw std::runtime_error{
-          "--schedule search takes --stages, --microbatches, --cost, --memory and --format only"};
+          "--schedule search takes --stages, --microbatches, --cost, --memory, --chunks up to 4, "
+          "--copies and --format only"};
     }
     if (1LL * arguments.stages * arguments.microbatches > 10'000) {
       throw std::runtime_error{"--schedule search takes --stages times --microbatches up to 10000"};
@@ -162,9 +173,10 @@ inline void check_arguments(ScheduleArguments const& arguments, CLI::App const& 
       throw std::runtime_error{"--stages times --microbatches times --chunks is " +
                                std::to_string(passes) + "; take numbers with 1000000 at most"};
     }
-    if (app.count("--copies") > 0) {
+    if (app.count("--copies") > 0 && arguments.schedule != "search") {
       throw std::runtime_error{
-          "--copies goes with --check only; --schedule chimera and dual_pipe have two copies"};
+          "--copies goes with --check and --schedule search only; chimera and dual_pipe have two "
+          "copies"};
     }
   } else if (arguments.stages != 0 || arguments.microbatches != 0 || arguments.chunks != 1 ||
              arguments.steps != 0 || !arguments.averaging.empty()) {
@@ -184,6 +196,9 @@ inline ScheduleArguments parse_schedule_arguments(std::vector<std::string> words
   add_flags(app, a);
   a.help = parse(app, std::move(words));
   if (a.help.empty()) {
+    if (a.schedule == "search" && app.count("--chunks") == 0) {
+      a.chunks = tandem::ScheduleTask{}.chunks;
+    }
     check_arguments(a, app);
   }
   return a;

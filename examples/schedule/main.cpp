@@ -3,6 +3,7 @@
 //   schedule --check table.csv
 // Flags: schedule --help. Needs no device.
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -68,18 +69,13 @@ td::CheckedTable make_table(ScheduleArguments const& arguments) {
 }
 
 std::string type_of(td::CheckedTable const& table) {
-  std::size_t const stages = table.map.device.size();
-  auto const ranks = static_cast<std::size_t>(table.map.devices);
-  bool const turns = stages == 2 * ranks && table.map.device.back() == 0;
-  for (std::size_t s = 0; s < stages; ++s) {
-    std::size_t const own = s < ranks ? s : 2 * ranks - 1 - s;
-    if (table.asynchrony.on() || table.map.copies > 1 || (stages != ranks && !turns) ||
-        static_cast<std::size_t>(table.map.device[s]) != own)
-      throw std::runtime_error{
-          "--format type takes one copy of a model with a stage a rank, or two that turn back at "
-          "the last rank; take --format csv and TrainerOptions::rows"};
-  }
-  return td::to_type(table.passes, table.microbatches, turns, "TableSchedule");
+  std::optional<td::StageLayout> const layout = td::layout_of(table.map);
+  if (table.asynchrony.on() || !layout)
+    throw std::runtime_error{
+        "--format type takes a chain of stages in turn over the ranks, one that turns back at the "
+        "last rank, or two copies in opposite directions; take --format csv and "
+        "TrainerOptions::rows"};
+  return td::to_type(table.passes, table.microbatches, *layout, "TableSchedule");
 }
 
 std::string print(td::CheckedTable const& table, ScheduleArguments const& arguments) {
@@ -106,27 +102,25 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
                    td::staleness_text(table.asynchrony);
 }
 
-// Prints the fastest table; times are of half of a rank's part, so that all have one unit.
+// Prints the fastest table; times are in twelfths, so that those of all parts are whole numbers.
 std::string search(ScheduleArguments arguments) {
   td::FoundSchedule const found = td::search_schedule({.devices = arguments.stages,
                                                        .microbatches = arguments.microbatches,
                                                        .costs = arguments.costs,
-                                                       .memory = arguments.memory});
+                                                       .memory = arguments.memory,
+                                                       .chunks = arguments.chunks,
+                                                       .copies = arguments.copies});
   td::CheckedTable table;
   table.passes = found.rows;
   table.map = found.map;
   table.lowered = td::lower(table.passes, table.map);
   table.microbatches = arguments.microbatches;
-  if (found.map.device.size() == found.rows.size()) {
-    arguments.costs.forward *= 2;
-    arguments.costs.input_gradient *= 2;
-    arguments.costs.weight_gradient *= 2;
-  }
+  arguments.costs = td::stage_costs(arguments.costs, found.chunks);
   std::string text = print(table, arguments);
   if (arguments.format.empty() || arguments.format == "text")
-    text += "found: " + found.found_by + ", " + std::to_string(found.half_ticks) +
-            " half ticks of --cost; no table takes less than " +
-            std::to_string(found.bound_half_ticks) + "\n";
+    text += "found: " + found.found_by + ", " + counted(found.chunks, "stage") + " a rank; " +
+            std::to_string(found.time) + " twelfths of --cost, no table takes less than " +
+            std::to_string(found.bound) + "\n";
   return text;
 }
 

@@ -95,9 +95,15 @@ class Schedule(program.ProgramTest):
     def test_search(self):
         size = ("--schedule", "search", "--stages", 4, "--microbatches", 8)
         text = self.output(*size, "--memory", 3)
-        self.assertIn("found: list, 55 half ticks of --cost; no table takes less than 51", text)
-        self.assertIn("makespan 55,", text)
-        self.assertIn("found: zero_bubble_v, 51 half ticks", self.output(*size))
+        self.assertIn("found: list, 2 stages a rank; 330 twelfths of --cost, no table takes less than 306", text)
+        self.assertIn("makespan 330,", text)
+        self.assertIn("found: zero_bubble_v, 2 stages a rank; 306 twelfths", self.output(*size))
+        self.assertIn("1 stage a rank; 324 twelfths", self.output(*size, "--chunks", 1))
+        self.assertIn("found: dual_pipe, 1 stage a rank; 300 twelfths", self.output(*size, "--chunks", 1, "--copies", 2))
+        self.assertIn("1 stage a rank", self.output(*size, "--cost", "1,1,1,4"))
+        self.assertIn("copies = 2", self.output(*size, "--chunks", 1, "--copies", 2, "--format", "type"))
+        self.assertIn("chunks = 3", self.output("--schedule", "interleaved", "--chunks", 3, "--stages", 2,
+                                                "--microbatches", 2, "--format", "type"))
         table = self.file(self.output(*size, "--memory", 3, "--format", "csv"))
         self.assertIn("valid: 4 ranks, 8 stages, 8", self.output("--check", table))
         made = self.output("--check", table, "--format", "type")
@@ -105,9 +111,9 @@ class Schedule(program.ProgramTest):
         self.assertEqual(made.count("sink("), 4 * 48)
         self.assertIn("--memory goes with --schedule search", self.sentence(
             "--schedule", "gpipe", "--stages", 2, "--microbatches", 2, "--memory", 2))
-        self.assertIn("--schedule search takes", self.sentence(*size, "--chunks", 2))
-        self.assertIn("--format type takes one copy", self.sentence(
-            "--schedule", "chimera", "--stages", 2, "--microbatches", 2, "--format", "type"))
+        self.assertIn("--schedule search takes", self.sentence(*size, "--chunks", 5))
+        self.assertIn("--format type takes a chain", self.sentence(
+            "--schedule", "pipedream", "--stages", 2, "--microbatches", 1, "--format", "type"))
 
     def test_a_type(self):
         made = self.output("--schedule", "search", "--stages", 2, "--microbatches", 4, "--cost", "4,5,4", "--memory", 4,
@@ -185,7 +191,7 @@ class Schedule(program.ProgramTest):
                 (("--format", "png"), "--format takes text, csv, csv-lowered, csv-pairs, type or svg, not 'png'"),
                 (("--schedule", "foo", *size), "there is no schedule 'foo'; take one of"),
                 (("--schedule", "gpipe", "--chunks", 2, *size), "cannot have 2 chunks"),
-                (("--schedule", "gpipe", "--copies", 2, *size), "--copies goes with --check only"),
+                (("--schedule", "gpipe", "--copies", 2, *size), "--copies goes with --check and --schedule search only"),
                 (("--schedule", "chimera", "--stages", 3, "--microbatches", 8), "an even number"),
                 (("--schedule", "interleaved", "--stages", 4, "--microbatches", 6), "a multiple"),
                 (("--schedule", "gpipe", "--stages", 1000, "--microbatches", 1001), "at most"),

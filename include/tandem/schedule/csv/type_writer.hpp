@@ -4,20 +4,51 @@
 /// @file
 /// to_type(): an action table as the source of a PipelineSchedule, which Pipeline takes.
 
-#include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
 
 namespace tandem {
+
+/// Where the stages of a table are.
+struct StageLayout {
+  int chunks = 1;  ///< stages a device, of one copy
+  int copies = 1;  ///< of the model
+  bool turns_back = false;
+
+  friend constexpr bool operator==(StageLayout const&, StageLayout const&) = default;
+};
+
+/// That of a map of one copy of a chain, which may turn back at the last device, or of two copies
+/// in opposite directions; else nothing.
+template <class = void>  // compiled where it is called, not by every include
+std::optional<StageLayout> layout_of(RuntimeMap const& map) {
+  int const parts = static_cast<int>(map.device.size()) / map.copies;
+  StageLayout const layout{
+      .chunks = parts / map.devices,
+      .copies = map.copies,
+      .turns_back = map.copies == 1 && parts == 2 * map.devices && map.device.back() == 0};
+  for (int s = 0; s < map.copies * parts; ++s) {
+    bool const back = s >= parts || (layout.turns_back && s >= map.devices);
+    int const along = s % parts % map.devices;
+    if (parts % map.devices != 0 || (layout.copies > 1 && layout.chunks > 1) ||
+        map.device[static_cast<std::size_t>(s)] != (back ? map.devices - 1 - along : along)) {
+      return std::nullopt;
+    }
+  }
+  return layout;
+}
 
 /// A header that defines struct @p name: its order is the table, for its own number of devices and
 /// microbatches, and the compiler verifies it as any other where Pipeline<name, microbatches, ...>
 /// is named.
-/// @param table  passes of a chain, or of one that turns back at the last device
+/// @param table  passes
 template <class Table>
-std::string to_type(Table const& table, int microbatches, bool turns_back,
+std::string to_type(Table const& table, int microbatches, StageLayout const& layout,
                     std::string const& name) {
   std::string passes;
   bool splits = false;
@@ -36,12 +67,12 @@ std::string to_type(Table const& table, int microbatches, bool turns_back,
   std::string const count = std::to_string(microbatches);
   std::string text = "#pragma once\n\n#include <tandem/schedules.hpp>\n\nstruct " + name + " {\n";
   text += "  static constexpr char const* name = \"" + name + "\";\n";
-  text += std::string{"  static constexpr int chunks = "} + (turns_back ? "2" : "1") + ";\n";
-  text += "  static constexpr int copies = 1;\n";
+  text += "  static constexpr int chunks = " + std::to_string(layout.chunks) + ";\n";
+  text += "  static constexpr int copies = " + std::to_string(layout.copies) + ";\n";
   text += std::string{"  static constexpr bool splits_backward = "} + (splits ? "true" : "false") +
           ";\n";
-  text += std::string{"  static constexpr bool turns_back = "} + (turns_back ? "true" : "false") +
-          ";\n\n";
+  text += std::string{"  static constexpr bool turns_back = "} +
+          (layout.turns_back ? "true" : "false") + ";\n\n";
   text += "  static constexpr bool fits(int devices, int microbatches) {\n    return devices == " +
           devices + " && microbatches == " + count + ";\n  }\n\n";
   text +=

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// search_schedule(): a table for given times and memory, by list scheduling under many rules, and
-/// the library's own schedules; never worse than the best of these.
+/// search_schedule(): a table for given times, transfers and memory, by list scheduling under many
+/// rules, and the library's own schedules; never worse than the best of these.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,24 +23,44 @@
 
 namespace tandem {
 
-/// What a schedule is sought for. Stages are alike; a device has one, or two of half the size.
+/// What a schedule is sought for. Stages are alike: a device has one, or several of an equal part.
 struct ScheduleTask {
   int devices = 1;
   int microbatches = 1;
-  ActionCosts costs{};  ///< of a whole device's part: of a half one each takes half as long
-  int memory = 0;       ///< microbatches of a device's part that may be live on it; 0: any number
+  /// Of a whole device's part: of a half one each pass takes half as long. A transfer takes as long
+  /// whatever the part, since what crosses a boundary is the same.
+  ActionCosts costs{};
+  int memory = 0;  ///< microbatches of a device's part that may be live on it; 0: any number
+  int chunks = 2;  ///< most stages a device, 1 to 4
+  int copies = 1;  ///< most copies of the model, 1 or 2; of two, a device has twice the parameters
 };
 
-/// A table that was found, and what it takes in half ticks of ScheduleTask::costs.
+/// A table that was found, and what it takes.
 struct FoundSchedule {
+  /// Times are in twelfths of the unit of ScheduleTask::costs, so that those of a half, a third and
+  /// a fourth of a part are whole numbers.
+  static constexpr int twelfths = 12;
+
   std::string found_by{};  ///< the name of the library's schedule that it is, or "list"
+  int chunks = 1;          ///< stages a device
   ActionRows rows{};       ///< passes
   RuntimeMap map{};
-  Ticks half_ticks = 0;  ///< from the first pass to the last one's end
-  /// No table with one copy of the model and one or two parts a device takes less, whatever its
+  Ticks time = 0;  ///< from the first pass to the last one's end
+  /// No table of so many stages a device and copies as were allowed takes less, whatever its
   /// memory.
-  Ticks bound_half_ticks = 0;
+  Ticks bound = 0;
 };
+
+/// @p costs of a whole device's part, in twelfths, of one of @p chunks equal stages of it.
+constexpr ActionCosts stage_costs(ActionCosts costs, int chunks) {
+  Ticks const scale = FoundSchedule::twelfths / chunks;
+  costs.forward *= scale;
+  costs.input_gradient *= scale;
+  costs.weight_gradient *= scale;
+  costs.backward *= costs.backward < 0 ? 1 : scale;
+  costs.transfer *= FoundSchedule::twelfths;
+  return costs;
+}
 
 namespace detail {
 
@@ -53,18 +73,19 @@ struct ListRules {
   bool forward_first = false;
 };
 
-/// What lives on each device: the microbatches of a row, in half parts.
+/// What lives on a device at most, in twelfths of a microbatch of its part.
 template <class = void>
-int most_live_halves(ActionRows const& rows, int halves_of_pass) {
+int most_live_twelfths(ActionRows const& rows, int chunks) {
+  int const of_pass = FoundSchedule::twelfths / chunks;
   int most = 0;
   for (std::vector<Action> const& row : rows) {
     int live = 0;
     for (Action const& action : row) {
-      live += action.kind == ActionKind::forward ? halves_of_pass : 0;
+      live += action.kind == ActionKind::forward ? of_pass : 0;
       most = std::max(most, live);
       bool const ends =
           action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient;
-      live -= ends ? halves_of_pass : 0;
+      live -= ends ? of_pass : 0;
     }
   }
   return most;
@@ -77,6 +98,7 @@ class ListTable {
   /// @param most  half microbatches that may be live on a device
   ListTable(ScheduleTask const& task, ListRules const& rules, int most)
       : task_{task},
+        costs_{stage_costs(task.costs, rules.turns ? 2 : 1)},
         rules_{rules},
         stages_{task.devices * (rules.turns ? 2 : 1)},
         most_{rules.turns ? most : most / 2},
@@ -143,6 +165,12 @@ class ListTable {
     return std::max(1, all - rules_.ahead - rules_.slope * stage / 2);
   }
 
+  // What a message between a stage and the one before it takes; the two at the turn are on one
+  // device.
+  [[nodiscard]] Ticks message(int stage) const {
+    return stage == task_.devices ? 0 : costs_.transfer;
+  }
+
   // When a pass can begin as far as others are concerned; -1: that is not known yet.
   [[nodiscard]] Ticks ready(ActionKind kind, int stage) const {
     Stage const& own = at(stage);
@@ -153,7 +181,7 @@ class ListTable {
         return -1;
       }
       return stage == 0                              ? 0
-             : at(stage - 1).forwards > own.forwards ? at(stage - 1).forward_end[i]
+             : at(stage - 1).forwards > own.forwards ? at(stage - 1).forward_end[i] + message(stage)
                                                      : -1;
     }
     if (kind == ActionKind::input_gradient) {
@@ -162,7 +190,7 @@ class ListTable {
         return -1;
       }
       return stage + 1 == stages_                ? own.forward_end[i]
-             : at(stage + 1).inputs > own.inputs ? at(stage + 1).input_end[i]
+             : at(stage + 1).inputs > own.inputs ? at(stage + 1).input_end[i] + message(stage + 1)
                                                  : -1;
     }
     return own.weights < own.inputs ? own.input_end[static_cast<std::size_t>(own.weights)] : -1;
@@ -205,10 +233,7 @@ class ListTable {
   void take(Pass const& one) {
     Stage& own = stage_[static_cast<std::size_t>(one.stage)];
     int const device = device_of(one.stage);
-    Ticks const cost = one.kind == ActionKind::forward          ? task_.costs.forward
-                       : one.kind == ActionKind::input_gradient ? task_.costs.input_gradient
-                                                                : task_.costs.weight_gradient;
-    Ticks const end = one.start + (rules_.turns ? cost : 2 * cost);
+    Ticks const end = one.start + costs_.of(one.kind);
     now_[static_cast<std::size_t>(device)] = end;
     int& count = one.kind == ActionKind::forward          ? own.forwards
                  : one.kind == ActionKind::input_gradient ? own.inputs
@@ -221,6 +246,7 @@ class ListTable {
   }
 
   ScheduleTask task_;
+  ActionCosts costs_;  // of a stage
   ListRules rules_;
   int stages_;
   int most_;  // microbatches of the device's stages that may be live on it
@@ -237,22 +263,29 @@ class ScheduleSearch {
 
   FoundSchedule run() {
     for (NamedSchedule const& one : all_schedules) {
-      bool const alike = !one.is_asynchronous && one.copies == 1 && !one.takes_chunks;
-      if (alike && one.words.runs_on(task_.devices) &&
-          one.fits(task_.devices, task_.microbatches)) {
-        offer(one.name, make_schedule(one.name, task_.devices, task_.microbatches),
-              one.chunks == 2);
+      bool const may_be = !one.is_asynchronous && one.copies <= task_.copies &&
+                          one.words.runs_on(task_.devices) &&
+                          one.fits(task_.devices, task_.microbatches);
+      int const first = one.takes_chunks ? 2 : one.chunks;
+      int const last = one.takes_chunks ? task_.chunks : std::min(one.chunks, task_.chunks);
+      for (int chunks = first; may_be && chunks <= last; ++chunks) {
+        offer(one.name, make_schedule(one.name, task_.devices, task_.microbatches, chunks),
+              make_map(one.name, task_.devices, chunks), chunks);
       }
     }
     int const parts =
         task_.memory > 0 ? std::min(task_.memory, 2 * task_.devices + 1) : 2 * task_.devices + 1;
     for (bool const turns : {false, true}) {
+      RuntimeMap const map = make_map(turns ? ZeroBubbleV::name : OneFOneB::name, task_.devices);
+      if (turns && task_.chunks < 2) {
+        continue;
+      }
       for (int const slope : {0, 1, 2, 4}) {
         for (int const ahead : {0, 1, 2}) {
           for (int const waiting : {0, 1, task_.devices, 2 * task_.devices, task_.microbatches}) {
             for (bool const forward_first : {false, true}) {
               ListRules const rules{turns, slope, ahead, waiting, forward_first};
-              offer("list", ListTable<>{task_, rules, 2 * parts}.run(), turns);
+              offer("list", ListTable<>{task_, rules, 2 * parts}.run(), map, turns ? 2 : 1);
             }
           }
         }
@@ -262,39 +295,41 @@ class ScheduleSearch {
       throw ContractError{"search_schedule(task): no table has its activations in the memory of " +
                           std::to_string(task_.memory) + " microbatches a device; give more"};
     }
-    best_.bound_half_ticks = bound();
+    best_.bound = bound();
     return std::move(best_);
   }
 
  private:
-  void offer(std::string_view name, ActionRows rows, bool halves) {
-    if (rows.empty() ||
-        (task_.memory > 0 && most_live_halves(rows, halves ? 1 : 2) > 2 * task_.memory)) {
+  void offer(std::string_view name, ActionRows rows, RuntimeMap const& map, int chunks) {
+    int const memory = FoundSchedule::twelfths * task_.memory;
+    if (rows.empty() || (memory > 0 && most_live_twelfths(rows, chunks) > memory)) {
       return;
     }
-    RuntimeMap map = make_map(halves ? ZeroBubbleV::name : OneFOneB::name, task_.devices);
     ActionRows const lowered = lower(rows, map);
     if (!verify(lowered, map, task_.microbatches)) {
       return;
     }
-    ActionCosts costs = task_.costs;
-    for (Ticks* const cost : {&costs.forward, &costs.input_gradient, &costs.weight_gradient}) {
-      *cost *= halves ? 1 : 2;
-    }
-    Ticks const takes = simulate(lowered, map, costs).makespan;
-    if (best_.rows.empty() || takes < best_.half_ticks) {
-      best_ = {std::string{name}, std::move(rows), std::move(map), takes, 0};
+    Ticks const time = simulate(lowered, map, stage_costs(task_.costs, chunks)).makespan;
+    if (best_.rows.empty() || time < best_.time) {
+      best_ = {std::string{name}, chunks, std::move(rows), map, time, 0};
     }
   }
 
-  // A device's passes, of which the first on the last one to begin stands behind a forward of half
-  // a part on each other; and all passes of one microbatch.
+  // All passes of one microbatch; and a device's passes, of which the first on the last one to
+  // begin stands behind a forward of the least part on each of those from the nearer end.
   [[nodiscard]] Ticks bound() const {
-    Ticks const f = task_.costs.forward;
-    Ticks const i = task_.costs.input_gradient;
-    Ticks const w = task_.costs.weight_gradient;
-    Ticks const busy = 2 * (f + i + w) * task_.microbatches + (task_.devices - 1) * f;
-    return std::max(busy, 2 * task_.devices * (f + i));
+    ActionCosts const whole = stage_costs(task_.costs, 1);
+    Ticks const one = whole.forward + whole.input_gradient + whole.weight_gradient;
+    auto const begins = [&](int before, int chunks) {
+      return before * (whole.forward / chunks + whole.transfer);
+    };
+    Ticks first = begins(task_.devices - 1, task_.chunks);
+    if (task_.copies == 2 && task_.devices % 2 == 0) {
+      first = std::min(first, begins(task_.devices / 2 - 1, 1));
+    }
+    return std::max(first + one * task_.microbatches,
+                    task_.devices * (whole.forward + whole.input_gradient) +
+                        2 * (task_.devices - 1) * whole.transfer);
   }
 
   ScheduleTask task_;
@@ -303,17 +338,19 @@ class ScheduleSearch {
 
 }  // namespace detail
 
-/// The table that takes the least time of those of the library with one copy of the model, and of
-/// some hundred list schedules, among all that have their activations in the memory and pass
-/// verify() with one message in flight. Messages take no time.
+/// The table that takes the least time of the library's with so many stages a device and copies of
+/// the model as are allowed, and of some hundred list schedules of one copy, among all that have
+/// their activations in the memory and pass verify() with one message in flight on a link.
 ///
 /// Cost: of a list schedule, the passes times the devices.
-/// @throws ContractError  numbers below 1, or nothing has so little memory
+/// @throws ContractError  numbers out of range, or nothing has so little memory
 template <class = void>  // compiled where it is called, not by every include
 FoundSchedule search_schedule(ScheduleTask const& task) {
   expects(task.devices >= 1 && task.microbatches >= 1 && task.memory >= 0,
           "search_schedule(task): give 1 device or more, 1 microbatch or more, and a memory of 1 "
           "microbatch or more, or 0 for any");
+  expects(task.chunks >= 1 && task.chunks <= 4 && (task.copies == 1 || task.copies == 2),
+          "search_schedule(task): give 1 to 4 stages a device, and 1 or 2 copies of the model");
   return detail::ScheduleSearch<>{task}.run();
 }
 
