@@ -5,6 +5,7 @@
 /// The command line of plan: its flags, each once, and what they need of each other.
 
 #include <cstddef>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,12 +16,14 @@
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/scale/mesh_search.hpp>
 
 #include "../command_line.hpp"
 #include "values.hpp"
 
 /// What plan is asked to do, as sentences and the groups of its flags name it.
 inline constexpr std::string_view searching = "a search";
+inline constexpr std::string_view scaling = "--global-batch";
 inline constexpr std::string_view placing = "--place";
 inline constexpr std::string_view simulating = "--simulate";
 inline constexpr std::string_view partitioning = "--partition";
@@ -35,14 +38,25 @@ struct PlanArguments {
   std::string profile;
   std::string machine;
   std::string all_reduces;
+  std::string products;
   std::string svg;
   std::string trace;
   std::string table;
   std::string schedule;
   tandem::MathPrecision precision = tandem::MathPrecision::fp32;
   int batch = 64;
-  double samples = 0;                      // not given
-  tandem::GptSizes gpt;                    // of --net gpt
+  double samples = 0;    // not given
+  tandem::GptSizes gpt;  // of --net gpt
+  int global_batch = 0;  // not given
+  int key_heads = 0;     // as heads
+  int hidden = 0;        // four times the width
+  bool gated = false;
+  bool dropout = false;
+  bool untied = false;
+  bool separate = false;  // attention
+  bool precision_given = false;
+  double gradient_bytes = 4;
+  tandem::MeshLimits limits;               // with --global-batch
   std::vector<tandem::EpochPoint> epochs;  // none: one epoch whatever the batch
   std::vector<int> counts;                 // of devices, where a strategy is sought
   std::string format = "text";
@@ -67,16 +81,67 @@ inline constexpr char const* plan_usage =
     R"(usage: plan --net NAME --machine MACHINE --devices A..B [OPTION ...]
        plan --graph FILE.txt --machine MACHINE --devices A..B [OPTION ...]
        plan --profile FILE.json --machine MACHINE --devices A..B [OPTION ...]
+       plan --net gpt --machine MACHINE --devices A..B --global-batch B [OPTION ...]
        plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
        plan --place --net NAME --machine MACHINE --devices M [OPTION ...]
        plan --simulate FILE.csv --net NAME --machine MACHINE [OPTION ...]
        plan --partition "3,1,4,1,5" --parts P [--format json]
 
 Searches for the strategy that trains a network to the target accuracy first: how many workers of
-how many devices, how to cut the network, how long it takes and how much memory. Or places a
-dataflow graph on devices, so that a step takes the least time; or simulates the action table of a
-file on a machine; or cuts a chain of loads into consecutive parts of which the heaviest is as light
-as it can be.)";
+how many devices, how to cut the network, how long it takes and how much memory. Or the same for a
+step of a language model on up to 131,072 devices, by data, pipeline and tensor parallelism. Or
+places a dataflow graph on devices, so that a step takes the least time; or simulates the action
+table of a file on a machine; or cuts a chain of loads into consecutive parts of which the heaviest
+is as light as it can be.)";
+
+/// Those of --global-batch alone.
+inline void add_scaling_flags(CLI::App& app, PlanArguments& a) {
+  app.option_defaults()->group("With --global-batch");
+  auto const size = [&app](char const* name, auto& to, char const* help) {
+    app.add_option(name, to, help)->type_name("N")->transform(number(1, 1'000'000));
+  };
+  size("--global-batch", a.global_batch,
+       "samples of a step, of all devices together: a language model's data x pipeline x tensor "
+       "parallelism is sought, by its sizes; what is given below stays as it is");
+  size("--key-heads", a.key_heads, "heads of keys and of values (default --heads)");
+  size("--hidden", a.hidden, "columns between the products of a block (default 4 --width)");
+  app.add_flag("--gated", a.gated, "a block has three products, of which one is a gate");
+  app.add_flag("--dropout", a.dropout, "a block has dropout");
+  app.add_flag("--untied", a.untied, "the logits have a matrix of their own");
+  app.add_flag("--separate-attention", a.separate,
+               "attention is products and a softmax, not one kernel");
+  size("--tensor", a.limits.tensor, "devices that share each product, within a node");
+  size("--pipeline", a.limits.pipeline, "devices of a pipeline, 1F1B");
+  size("--chunks", a.limits.chunks, "stages of each of them, interleaved");
+  size("--microbatch", a.limits.microbatch, "samples of a microbatch");
+  app.add_option_function<std::string>(
+         "--recompute",
+         [&a](std::string const& name) {
+           using enum tandem::Recomputation;
+           a.limits.recomputation = name == "none" ? none : name == "full" ? full : selective;
+         },
+         "in the backward pass: none, selective (separate attention's scores) or full (blocks)")
+      ->type_name("WHAT")
+      ->check(one_of({"none", "selective", "full"}));
+  auto const choice = [&app](char const* name, std::optional<bool>& to, char const* help) {
+    app.add_option_function<std::string>(
+           name, [&to](std::string const& word) { to = word == "yes"; }, help)
+        ->type_name("YES")
+        ->check(one_of({"yes", "no"}));
+  };
+  choice("--sequence-rows", a.limits.sequence_rows,
+         "yes or no: devices that share products have a part of the rows of all else");
+  choice("--shard-state", a.limits.shard_state,
+         "yes or no: replicas have a part of the optimizer's state each");
+  app.add_flag("--overlap-products", a.limits.overlap.products,
+               "collectives of products run beside computation");
+  app.add_flag("--overlap-messages", a.limits.overlap.messages,
+               "the same of messages of a pipeline");
+  app.add_flag("--overlap-sums", a.limits.overlap.sums, "the same of sums of gradients");
+  app.add_option("--gradient-bytes", a.gradient_bytes, "of an element that replicas sum")
+      ->type_name("N")
+      ->transform(number(1.0, 8.0));
+}
 
 /// Makes the flags of @p app set @p a. A group says the modes that its flags go with.
 inline void add_flags(CLI::App& app, PlanArguments& a) {
@@ -88,7 +153,7 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
     return app.add_option_function<std::string>(name, from, help)->type_name(takes);
   };
 
-  app.option_defaults()->group("With a search, --place and --simulate");
+  app.option_defaults()->group("With a search, --global-batch, --place and --simulate");
   add("--net", "NAME", a.net,
       "googlenet, resnet18, resnet50, vgg16, inception_v3, gpt2, gpt2_medium, gpt2_large, gpt2_xl, "
       "gnmt, big_lstm, or gpt with sizes of its own, with computed costs");
@@ -100,19 +165,21 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
   size("--heads", a.gpt.heads, "of --net gpt (default 12)");
   size("--context", a.gpt.context, "of --net gpt: tokens of a sample (default 1024)");
   size("--vocabulary", a.gpt.vocabulary, "of --net gpt: words (default 50257)");
+  app.option_defaults()->group("With a search, --place and --simulate");
   add("--graph", "FILE.txt", a.graph,
       "measured costs of operations, as PipeDream's profiler writes them");
   add("--profile", "FILE.json", a.profile, "times that the example profile has measured");
+  app.option_defaults()->group("With a search, --global-batch, --place and --simulate");
   add("--machine", "MACHINE", a.machine,
-      "dgx-1-v100, dgx-a100, dgx-h100, dgx-h200, pcie-box, two-cpus, or a FILE.json");
+      "dgx-1-v100, dgx-a100, dgx-h100, dgx-h200, gb200-nvl72, pcie-box, two-cpus, or a FILE.json");
   add("--all-reduces", "FILE.csv", a.all_reduces,
       "timed on --machine, a first line devices,bytes,seconds and then one for each: links are "
       "fitted to them");
-  add("--batch-per-worker", "B", a.batch,
-      "samples of a step, of a worker with all its devices (default 64); the costs of --graph are "
-      "of so many")
-      ->transform(number(1, 1'000'000));
-  read("--precision", "P", "of --net: fp32 (default), tf32 (that of Cuda), bf16, fp16 or fp64",
+  add("--products", "FILE.csv", a.products,
+      "products in bf16 or fp16 that were timed on --machine, a first line "
+      "rows,columns,depth,seconds and then one for each: its kernels are fitted to them");
+  read("--precision", "P",
+       "of --net: fp32 (default; of --global-batch bf16), tf32 (that of Cuda), bf16, fp16 or fp64",
        [&a](Text name) {
          using enum tandem::MathPrecision;
          a.precision = name == "fp32"   ? fp32
@@ -122,20 +189,27 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
                                         : fp64;
        })
       ->check(one_of({"fp32", "tf32", "bf16", "fp16", "fp64"}));
+  app.option_defaults()->group("With a search, --place and --simulate");
+  add("--batch-per-worker", "B", a.batch,
+      "samples of a step, of a worker with all its devices (default 64); the costs of --graph are "
+      "of so many")
+      ->transform(number(1, 1'000'000));
   add("--svg", "FILE.svg", a.svg,
       "draws a step: of a worker of the recommended plan, of the placement, or of the table");
   add("--trace", "FILE.json", a.trace, "the same for chrome://tracing and Perfetto");
 
-  app.option_defaults()->group("With a search and --place");
+  app.option_defaults()->group("With a search, --global-batch and --place");
   read("--devices", "M",
-       "2 to 64 equal devices of --place; else up to 1024, or 1..256: powers of two",
+       "2 to 64 equal devices of --place; else up to 1024, with --global-batch 131072, or 1..256: "
+       "powers of two",
        [&a](Text text) { a.counts = devices_in(text); });
   read("--memory", "X",
        "of a device: as 16GB, 512MB or a number of bytes (default the machine's, with --place as "
        "much as needed)",
        [&a](Text text) { a.memory = bytes_in(text); });
   add("--optimizer", "NAME", a.optimizer,
-      "sgd, momentum (default) or adam: what a device holds for each weight")
+      "sgd, momentum (default; of --global-batch adam) or adam: what a device holds for each "
+      "weight")
       ->check(one_of({"sgd", "momentum", "adam"}));
 
   app.option_defaults()->group("With a search");
@@ -160,6 +234,8 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
   app.add_flag("--late-gradients", a.late_gradients,
                "recommend asynchronous pipelines, too: their epochs are not known, those of "
                "synchronous training are taken");
+
+  add_scaling_flags(app, a);
 
   app.option_defaults()->group("With --place");
   app.add_flag("--place", a.place, "places the graph on --devices");
@@ -220,7 +296,9 @@ inline void check_mode(PlanArguments const& a, CLI::App const& app) {
   std::vector<std::string> missing;
   for (auto const& [of, flag] : {std::pair{searching, "--machine"},
                                  {simulating, "--machine"},
+                                 {scaling, "--machine"},
                                  {searching, "--devices"},
+                                 {scaling, "--devices"},
                                  {placing, "--devices"},
                                  {partitioning, "--parts"}}) {
     if (a.mode == of && app.count(flag) == 0) {
@@ -247,6 +325,17 @@ inline void check_placing(PlanArguments const& a) {
   }
 }
 
+inline void check_scaling(PlanArguments const& a) {
+  if (!a.net.starts_with("gpt")) {
+    throw std::runtime_error{
+        "--global-batch goes with --net gpt, gpt2, gpt2_medium, gpt2_large or "
+        "gpt2_xl; other networks have --batch-per-worker"};
+  }
+  if (a.key_heads > 0 && a.gpt.heads % a.key_heads != 0) {
+    throw std::runtime_error{"--key-heads must divide --heads"};
+  }
+}
+
 /// @throws std::runtime_error  a flag has a fault, is missing, or does not go with another
 inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   PlanArguments a;
@@ -256,13 +345,15 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   if (!a.help.empty()) {
     return a;
   }
-  if (a.place + !a.table.empty() + !a.loads.empty() > 1) {
-    throw std::runtime_error{"give one of --place, --simulate and --partition; --help says more"};
+  if (a.place + !a.table.empty() + !a.loads.empty() + (a.global_batch > 0) > 1) {
+    throw std::runtime_error{
+        "give one of --global-batch, --place, --simulate and --partition; --help says more"};
   }
-  a.mode = a.place            ? placing
-           : !a.table.empty() ? simulating
-           : !a.loads.empty() ? partitioning
-                              : searching;
+  a.mode = a.place              ? placing
+           : a.global_batch > 0 ? scaling
+           : !a.table.empty()   ? simulating
+           : !a.loads.empty()   ? partitioning
+                                : searching;
   check_mode(a, app);
   if (app.count("--precision") > 0 && a.net.empty()) {
     throw std::runtime_error{"--precision goes with --net; costs of a file are what was measured"};
@@ -271,6 +362,13 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
     if (app.count(flag) > 0 && a.net != "gpt") {
       throw std::runtime_error{flag + std::string{" goes with --net gpt; others have their sizes"}};
     }
+  }
+  a.precision_given = app.count("--precision") > 0;
+  if (a.mode == scaling) {
+    check_scaling(a);
+    a.optimizer = app.count("--optimizer") > 0 ? a.optimizer : "adam";
+  } else if (!a.counts.empty() && a.counts.back() > 1024) {
+    throw std::runtime_error{"--devices takes up to 1024, and more with --global-batch only"};
   }
   bool const reads_text = a.net.starts_with("gpt") || a.net == "gnmt" || a.net == "big_lstm";
   if (a.mode == searching && reads_text && a.samples == 0) {
@@ -284,6 +382,9 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   }
   if (!a.all_reduces.empty() && a.machine.empty()) {
     throw std::runtime_error{"--all-reduces needs --machine, whose links are fitted to them"};
+  }
+  if (!a.products.empty() && a.machine.empty()) {
+    throw std::runtime_error{"--products needs --machine, whose kernels are fitted to them"};
   }
   if (app.count("--copies") > 0 && !a.schedule.empty()) {
     throw std::runtime_error{"give --copies or --schedule, which says them, too"};

@@ -32,9 +32,11 @@
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/machine/calibrate.hpp>
+#include <tandem/plan/machine/fit_kernels.hpp>
 #include <tandem/plan/machine/json.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/machine/timed_all_reduces.hpp>
+#include <tandem/plan/machine/timed_products.hpp>
 #include <tandem/plan/place/ordered.hpp>
 #include <tandem/plan/place/placement.hpp>
 #include <tandem/plan/place/text.hpp>
@@ -46,7 +48,7 @@
 
 /// One of GPT-2's sizes, or the sizes given.
 /// @throws std::runtime_error  the width is no multiple of the heads
-inline tandem::GraphView gpt_of(PlanArguments const& a) {
+inline tandem::GptSizes gpt_sizes(PlanArguments const& a) {
   using tandem::GptSizes;
   tandem::GptSizes const sizes =
       a.net == "gpt2_medium"  ? GptSizes{.width = 1024, .heads = 16, .layers = 24}
@@ -57,7 +59,10 @@ inline tandem::GraphView gpt_of(PlanArguments const& a) {
     throw std::runtime_error{"--width must be a multiple of --heads, not " +
                              std::to_string(sizes.width) + " of " + std::to_string(sizes.heads)};
   }
-  static tandem::GptGraph<> const graph{sizes};  // there is one --net
+  return sizes;
+}
+inline tandem::GraphView gpt_of(PlanArguments const& a) {
+  static tandem::GptGraph<> const graph{gpt_sizes(a)};  // there is one --net
   return graph.view();
 }
 
@@ -123,6 +128,21 @@ inline tandem::Machine machine_named(std::string const& name) {
                            name + "'"};
 }
 
+/// @p machine with the kernels of --products, if they are given.
+inline tandem::Machine with_products(PlanArguments const& a, tandem::Machine machine) {
+  if (!a.products.empty()) {
+    tandem::KernelFit const fitted =
+        tandem::fit_kernels(machine, read_once(a.products, &tandem::read_products<>));
+    char text[100] = {};
+    std::snprintf(text, sizeof text,
+                  ", kernels fitted to %d products, off by %.2g %% and %.2g %% at most",
+                  fitted.points, 100 * fitted.median_error, 100 * fitted.worst_error);
+    machine = fitted.machine;
+    machine.name += text;
+  }
+  return machine;
+}
+
 /// The machine of --machine, whose links within a node are those that a profile has measured.
 inline tandem::Machine machine_of(PlanArguments const& a) {
   tandem::Machine machine = machine_named(a.machine);
@@ -140,7 +160,7 @@ inline tandem::Machine machine_of(PlanArguments const& a) {
     machine = fitted.machine;
     machine.name += text;
   }
-  return machine;
+  return with_products(a, machine);
 }
 
 /// Weights and gradients, and the optimizer's state.
@@ -162,7 +182,8 @@ inline tandem::CostGraph with_time(tandem::CostGraph graph, std::string const& p
 /// @throws tandem::FileError  the graph's or the machine's file is not valid
 inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
   if (!a.net.empty()) {
-    return tandem::static_costs(network_of(a), machine_named(a.machine), a.precision, samples);
+    return tandem::static_costs(network_of(a), with_products(a, machine_named(a.machine)),
+                                a.precision, samples);
   }
   if (!a.profile.empty()) {
     return with_time(tandem::measured_costs(read_once(a.profile, &tandem::read_profile<>), samples),

@@ -1,6 +1,8 @@
-// Says which strategy trains a network fastest, end to end; places a graph; simulates an action
-// table on a machine; cuts a chain.
+// Says which strategy trains a network fastest, end to end, or a language model on thousands of
+// devices; places a graph; simulates an action table on a machine; cuts a chain.
 //   plan --net inception_v3 --machine dgx-1-v100 --devices 1..256 --epochs "2048:4,16384:23"
+//   plan --net gpt --layers 96 --width 12288 --heads 96 --context 2048 --machine dgx-a100 \
+//        --devices 1024 --global-batch 1536
 //   plan --place --graph resnet50.txt --devices 2 --link-gbps 25
 //   plan --simulate 1f1b.csv --net resnet50 --machine dgx-1-v100 --svg 1f1b.svg
 //   plan --partition "3,1,4,1,5" --parts 2
@@ -17,6 +19,7 @@
 #include "arguments.hpp"
 #include "inputs.hpp"
 #include "pictures.hpp"
+#include "scaling.hpp"
 #include "simulation.hpp"
 
 namespace td = tandem;
@@ -45,6 +48,7 @@ std::string text_of(std::vector<std::string> words) {
   PlanArguments const a = parse_plan_arguments(std::move(words));
   return !a.help.empty()          ? a.help
          : a.mode == placing      ? place(a)
+         : a.mode == scaling      ? scaling_text(a)
          : a.mode == simulating   ? simulation_text(a)
          : a.mode == partitioning ? partition_text(a)
                                   : search(a);

@@ -34,7 +34,7 @@ inline std::vector<double> loads_in(std::string_view text) {
 
 /// "8", or "1..256": 1, 2, 4, …, 256.
 inline std::vector<int> devices_in(std::string_view text) {
-  constexpr int most = 1024;
+  constexpr int most = 131'072;
   std::size_t const dots = text.find("..");
   if (dots == text.npos) {
     return {number_in(text, 1, most, "--devices")};

@@ -20,14 +20,17 @@
 #include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/calibrate.hpp>
 #include <tandem/plan/machine/collectives.hpp>
+#include <tandem/plan/machine/fit_kernels.hpp>
 #include <tandem/plan/machine/json.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/machine/timed_all_reduces.hpp>
+#include <tandem/plan/machine/timed_products.hpp>
 #include <tandem/plan/place/critical_path.hpp>
 #include <tandem/plan/place/lp.hpp>
 #include <tandem/plan/place/ordered.hpp>
 #include <tandem/plan/place/place.hpp>
 #include <tandem/plan/place/report.hpp>
+#include <tandem/plan/scale/mesh_report.hpp>
 #include <tandem/plan/search/profiled_step.hpp>
 #include <tandem/plan/search/report.hpp>
 #include <tandem/plan/search/simulate_worker.hpp>

@@ -10,11 +10,13 @@ import plan_cases
 
 class Flags(plan_cases.PlanTest):
     MODES = {"a search": ("--net", "vgg16", "--machine", "two-cpus", "--devices", 2),
+             "--global-batch": ("--global-batch", 8, "--net", "gpt2", "--machine", "dgx-a100", "--devices", 2),
              "--place": ("--place", "--net", "vgg16", "--machine", "two-cpus", "--devices", 2),
              "--simulate": ("--simulate", "table.csv", "--net", "vgg16", "--machine", "two-cpus"),
              "--partition": ("--partition", "1,2", "--parts", 1)}
     VALUES = {"--precision": "fp32", "--memory": "1GB", "--optimizer": "sgd", "--epochs": "64:2",
-              "--schedule": "gpipe", "--format": "json"}
+              "--schedule": "gpipe", "--format": "json", "--recompute": "full", "--sequence-rows": "yes",
+              "--shard-state": "no"}
 
     def flags(self):
         """[(flag, whether it takes a value, its modes)], as the help has them."""
@@ -31,7 +33,8 @@ class Flags(plan_cases.PlanTest):
         flags = list(self.flags())
         modes_of = {flag: modes for flag, _, modes in flags}
         self.assertEqual(len(flags), len(modes_of))
-        for flag, modes in {"--net": ["a search", "--place", "--simulate"], "--devices": ["a search", "--place"],
+        for flag, modes in {"--net": ["a search", "--global-batch", "--place", "--simulate"],
+                            "--devices": ["a search", "--global-batch", "--place"], "--tensor": ["--global-batch"],
                             "--epochs": ["a search"], "--link-gbps": ["--place"], "--copies": ["--simulate"],
                             "--parts": ["--partition"], "--format": list(self.MODES)}.items():
             self.assertEqual(modes_of[flag], modes, flag)

@@ -18,6 +18,31 @@ class Plan(plan_cases.PlanTest):
         return json.loads(self.output("--place", "--graph", graph, "--devices", 2, "--link-gbps", 25,
                                       "--seconds", 1, "--format", "json", *more))
 
+    def test_language_models_on_thousands_of_devices(self):
+        words = ("--net", "gpt", "--layers", 96, "--width", 12288, "--heads", 96, "--context", 2048,
+                 "--vocabulary", 51200, "--machine", "dgx-a100", "--global-batch", 1536)
+        text = self.output(*words, "--devices", 1024)
+        self.assertIn("1024 devices of dgx-a100, 174.6 G weights, batch 1536; ", text)
+        self.assertIn("a plan only: the library has no tensor parallelism for it yet", text)
+        found = json.loads(self.output(*words, "--devices", 1024, "--format", "json"))
+        seconds = [plan["seconds"] for plan in found["plans"]]
+        self.assertEqual(seconds, sorted(seconds))
+        given = json.loads(self.output(*words, "--devices", 1024, "--tensor", 8, "--pipeline", 8, "--chunks", 3,
+                                       "--microbatch", 1, "--recompute", "full", "--sequence-rows", "yes",
+                                       "--shard-state", "no", "--format", "json"))
+        self.assertEqual(len(given["plans"]), 1)
+        plan = given["plans"][0]
+        self.assertEqual([plan[key] for key in ("data", "pipeline", "tensor", "chunks", "microbatch", "recompute",
+                                                "sequence_rows", "shard_state")], [16, 8, 8, 3, 1, "full", True, False])
+        self.assertGreater(plan["seconds"], seconds[0])
+        small = self.output("--net", "gpt2", "--machine", "dgx-a100", "--devices", 8, "--global-batch", 64,
+                            "--tensor", 1, "--pipeline", 1)
+        self.assertIn("using Strategy = DataParallel<8", small)
+        self.assertIn("--global-batch goes with --net gpt", self.sentence(
+            "--net", "vgg16", "--machine", "dgx-a100", "--devices", 8, "--global-batch", 64))
+        self.assertIn("--devices takes up to 1024, and more with --global-batch only", self.sentence(
+            "--net", "vgg16", "--machine", "dgx-a100", "--devices", 2048))
+
     def test_two_branches_on_two_devices(self):
         result = self.placed(self.graph(2))
         self.assertAlmostEqual(result["speedup"], 210 / 120, places=5)

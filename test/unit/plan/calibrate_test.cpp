@@ -9,8 +9,10 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/plan/machine/calibrate.hpp>
+#include <tandem/plan/machine/fit_kernels.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/machine/timed_all_reduces.hpp>
+#include <tandem/plan/machine/timed_products.hpp>
 
 namespace tandem::test {
 namespace calibrate_test {
@@ -149,6 +151,49 @@ TEST_CASE("links that no machine has are refused") {
   CHECK_THROWS_AS(  // millions of steps, each of which helps next to nothing
       static_cast<void>(calibrate(machine, {{16, 1e3, 1025}, {6, 1e3, 0.1}, {8, 1e6, 0.1}})),
       ContractError);
+}
+
+TEST_CASE("a curve of kernels is found again from its products") {
+  Machine truth = dgx_a100();
+  truth.kernels.share = 0.62;
+  truth.kernels.half_side = 150;
+  truth.kernels.half_depth = 30;
+  std::vector<TimedProduct> points;
+  for (double const side : {128.0, 512.0, 4096.0}) {
+    for (double const depth : {256.0, 2048.0, 8192.0}) {
+      double const seconds = KernelTimes{truth, MathPrecision::bf16}.product(8 * side, side, depth);
+      points.push_back({8 * side, side, depth, seconds});
+    }
+  }
+  for (Machine from : {dgx_a100(), truth}) {
+    from.kernels = from.kernels == truth.kernels ? KernelCurve{} : from.kernels;
+    KernelFit const fit = fit_kernels(from, points);
+    CHECK(fit.machine.kernels.share == doctest::Approx(0.62).epsilon(0.01));
+    CHECK(fit.machine.kernels.half_side == doctest::Approx(150).epsilon(0.05));
+    CHECK(fit.machine.kernels.half_depth == doctest::Approx(30).epsilon(0.2));
+    CHECK(fit.worst_error < 0.01);
+    CHECK(fit.points == 9);
+  }
+  CHECK_THROWS_AS((void)fit_kernels(truth, {}), ContractError);
+  CHECK_THROWS_AS((void)fit_kernels(truth, {{1, 1, 0, 1}}), ContractError);
+}
+
+TEST_CASE("files of products are read, or refused with line and column") {
+  std::string const head = "rows,columns,depth,seconds\n";
+  CHECK(parse_products(head + "8,16,32,1e-3\r\n", "p.csv") ==
+        std::vector<TimedProduct>{{8, 16, 32, 1e-3}});
+  auto const refused = [](std::string const& text, std::string const& sought) {
+    try {
+      (void)parse_products(text, "p.csv");
+      FAIL("not refused: " << text);
+    } catch (FileError const& error) {
+      CHECK(std::string{error.what()}.find(sought) != std::string::npos);
+    }
+  };
+  refused("8,16,32,1e-3\n", "line 1, column 1");
+  refused(head + "8,0,32,1e-3\n", "line 2, column 3");
+  refused(head + "8,16,32\n", "line 2, column 6");
+  refused(head, "there is no product");
 }
 
 TEST_CASE("files of all-reduces are read, or refused with line and column") {

@@ -47,6 +47,22 @@ std::string with(std::string const& from, std::string const& to) {
   return text.replace(at, from.size(), to);
 }
 
+TEST_CASE("kernels and a fabric may be given, with all their keys") {
+  std::string const kernels = R"("kernels": {"share": 0.8, "half_side": 64, "half_depth": 96,
+    "attention_share": 0.5, "memory_share": 0.75},
+    "fabric": {"leaf_nodes": 16, "oversubscription": 2}, "peak")";
+  Machine const machine = parse_machine(with("\"peak\"", kernels), "box.json");
+  CHECK(machine.kernels == KernelCurve{.share = 0.8,
+                                       .half_side = 64,
+                                       .half_depth = 96,
+                                       .attention_share = 0.5,
+                                       .memory_share = 0.75});
+  CHECK(machine.fabric == Fabric{.leaf_nodes = 16, .oversubscription = 2});
+  CHECK_THROWS_AS(
+      (void)parse_machine(with("\"peak\"", R"("fabric": {"leaf_nodes": 4}, "peak")"), "box.json"),
+      FileError);
+}
+
 TEST_CASE("a node has one adapter, or as many as are given") {
   CHECK(parse_machine(good, "").adapters == 1);
   Machine const machine =

@@ -13,19 +13,10 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/cost/kernel_times.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
 namespace tandem {
-
-/// Bytes of an element of an activation.
-constexpr int element_bytes(MathPrecision precision) {
-  bool const half = precision == MathPrecision::bf16 || precision == MathPrecision::fp16;
-  return precision == MathPrecision::fp64 ? 8 : half ? 2 : 4;
-}
-/// Bytes of an element of a parameter as the optimizer keeps it.
-constexpr int master_bytes(MathPrecision precision) {
-  return precision == MathPrecision::fp64 ? 8 : 4;
-}
 
 namespace detail {
 
@@ -34,7 +25,7 @@ class NodeCosts {
  public:
   NodeCosts(GraphView graph, Machine const& machine, MathPrecision precision, int batch, int node)
       : graph_{graph},
-        machine_{machine},
+        times_{machine, precision},
         precision_{precision},
         node_{graph.node[node]},
         batch_{batch},
@@ -55,7 +46,9 @@ class NodeCosts {
       }
       std::string_view const name{parameter.parameter.name};
       if (recurrent && (name.starts_with("weight_hh") || name.starts_with("weight_hr"))) {
-        state_parameters_ += static_cast<double>(parameter.parameter.shape.elements());
+        Shape const& states = parameter.parameter.shape;
+        state_parameters_ += static_cast<double>(states.elements());
+        state_share_ = times_.share(batch, states[0], states[1]);
         directions_ += name.starts_with("weight_hh") ? 1 : 0;
       }
     }
@@ -66,6 +59,7 @@ class NodeCosts {
       double const columns = static_cast<double>(node_.macs) / static_cast<double>(rows.elements());
       read_parameters_ = std::min(parameters_, columns * (rows[1] + 1));
     }
+    share_ = share_of_peak();
     written_bytes_ = static_cast<double>(node_.kept.scalars) * batch * element_bytes(precision);
   }
 
@@ -90,7 +84,7 @@ class NodeCosts {
     double const once = pass(output_bytes_);
     return pairs ? 2.5 * once
                  : once * ((wants_input_gradient_ ? 1 : 0) + (trained_ ? 1 : 0)) +
-                       unread / machine_.memory_bandwidth;
+                       unread / times_.memory();
   }
   // The input is wherever it is read.
   [[nodiscard]] std::int64_t output_bytes() const {
@@ -123,18 +117,26 @@ class NodeCosts {
     double const bytes = input_bytes_ + output_bytes_ + written_bytes_ + more_bytes +
                          read * element_bytes(precision_);
     double const steps = static_cast<double>(directions_) * node_.out[0];
-    double const a_step = 2.0 * state_parameters_ / std::max(directions_, 1) * batch_;
-    return product(operations_ - steps * a_step, bytes) +
-           steps * product(a_step, state_parameters_ / std::max(directions_, 1) *
-                                       element_bytes(precision_));
+    double const states = state_parameters_ / std::max(directions_, 1);
+    return times_.run(operations_ - steps * 2 * states * batch_, share_, bytes) +
+           steps * (states > 0 ? times_.run(2 * states * batch_, state_share_,
+                                            states * element_bytes(precision_))
+                               : 0);
   }
-  [[nodiscard]] double product(double operations, double bytes) const {
-    return machine_.launch_overhead +
-           std::max(operations / machine_.math(precision_), bytes / machine_.memory_bandwidth);
+  // Of the product that a layer is: its first weight's rows are columns, as many rows as there are
+  // operations for.
+  [[nodiscard]] double share_of_peak() const {
+    if (node_.macs == 0 || node_.parameters == 0) {
+      return times_.attention_share();
+    }
+    Shape const& weight = graph_.parameter[node_.first_parameter].parameter.shape;
+    auto const elements = static_cast<double>(weight.elements());
+    auto const columns = static_cast<double>(weight[0]);
+    return times_.share(operations_ / 2 / elements, columns, elements / columns);
   }
 
   GraphView graph_;
-  Machine const& machine_;
+  KernelTimes times_;
   MathPrecision precision_;
   Node const& node_;
   int batch_;
@@ -144,7 +146,9 @@ class NodeCosts {
   double parameters_ = 0;
   double read_parameters_ = 0;   // in a pass: of a table of indices, rows that are looked up
   double state_parameters_ = 0;  // of a recurrent layer: multiplied row by row of the time
+  double state_share_ = 1;
   int directions_ = 0;
+  double share_ = 1;  // of the peak
   RowCosts rows_{};
   double written_bytes_ = 0;  // beside its output, and read again: logits
   bool wants_input_gradient_ = false;

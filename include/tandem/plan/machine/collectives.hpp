@@ -9,7 +9,8 @@
 /// Groups of the same shape share links: N workers of M devices reduce in M groups {0, M, 2M, …},
 /// {1, M + 1, …}, … at once. So a device never has more of its node's adapters than its own share,
 /// Machine::between, whatever their number; k devices of a group in a node have k shares. Within a
-/// node each device has its whole link.
+/// node each device has its whole link. Where the network has leaf switches (Fabric), nodes of a
+/// group that are far apart share the ways up with those between them, which are in other groups.
 ///
 /// Sources: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 /// MPICH", 2005 (ring); Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast,
@@ -37,7 +38,7 @@ struct GroupSpan {
   int least = 1;  ///< the same, of those nodes that have any
 };
 
-/// Cost: O(ranks); O(1) where the stride is 1.
+/// Cost: O(1) where the stride divides a node's devices or has more; else O(ranks).
 /// @throws ContractError  the group is empty or the machine has not so many devices
 constexpr GroupSpan span_of(Machine const& machine, DeviceGroup const& group) {
   expects(group.ranks > 0 && group.stride > 0,
@@ -45,12 +46,16 @@ constexpr GroupSpan span_of(Machine const& machine, DeviceGroup const& group) {
   expects(machine.has((group.ranks - 1) * group.stride + 1),
           "span_of(machine, group): the machine has fewer devices than the group needs; give it "
           "more nodes, or 0 nodes for as many as are asked for");
-  if (group.stride == 1) {
-    int const full = group.ranks / machine.devices_per_node;
-    int const rest = group.ranks % machine.devices_per_node;
+  if (machine.devices_per_node % group.stride == 0) {
+    int const of_node = machine.devices_per_node / group.stride;
+    int const full = group.ranks / of_node;
+    int const rest = group.ranks % of_node;
     return {.nodes = full + (rest > 0 ? 1 : 0),
-            .most = full > 0 ? machine.devices_per_node : rest,
-            .least = rest > 0 ? rest : machine.devices_per_node};
+            .most = full > 0 ? of_node : rest,
+            .least = rest > 0 ? rest : of_node};
+  }
+  if (group.stride > machine.devices_per_node) {
+    return {.nodes = group.ranks};
   }
   GroupSpan span{.nodes = 0, .most = 0, .least = group.ranks};
   int first = 0;
@@ -75,10 +80,14 @@ struct Collective {
   GroupSpan span;
   int ranks;
   double bytes;
+  LinkSpeed between = machine.between;  // as much of it as the group's distances leave
 
   constexpr Collective(Machine const& of, DeviceGroup const& group, double size)
       : machine{of}, span{span_of(of, group)}, ranks{group.ranks}, bytes{size} {
     expects(size >= 0, "collectives: give a number of bytes that is not negative");
+    double const apart = static_cast<double>(group.stride) / of.devices_per_node;
+    bool const one_leaf = (ranks - 1) * apart < of.fabric.leaf_nodes;
+    between.bandwidth /= one_leaf ? 1 : of.fabric.slowdown(apart < 1 ? 1 : apart);
   }
 
   /// ⌈log2 n⌉
@@ -96,28 +105,26 @@ struct Collective {
   [[nodiscard]] constexpr double flat_ring() const {
     double const part = bytes / ranks;
     double const inside = span.most > 1 ? machine.inside.seconds(part) : 0;
-    double const between = span.nodes > 1 ? machine.between.seconds(part / span.least) : 0;
-    return (ranks - 1) * std::max(inside, between);
+    double const outside = span.nodes > 1 ? between.seconds(part / span.least) : 0;
+    return (ranks - 1) * std::max(inside, outside);
   }
 
   /// A ring in each node, then a ring over the nodes for each part that a rank of a node has.
   [[nodiscard]] constexpr double nested_ring() const {
-    return ring(machine.inside, span.most, bytes) +
-           ring(machine.between, span.nodes, bytes / span.least);
+    return ring(machine.inside, span.most, bytes) + ring(between, span.nodes, bytes / span.least);
   }
 
   /// Way from the leaves of a tree to its root, over nodes and in them.
   [[nodiscard]] constexpr double depth() const {
-    return rounds(span.nodes) * machine.between.latency +
-           rounds(span.most) * machine.inside.latency;
+    return rounds(span.nodes) * between.latency + rounds(span.most) * machine.inside.latency;
   }
 
   /// A device passes on all bytes once: in each of two trees of half the bytes it has two children
   /// or none.
   [[nodiscard]] constexpr double pass_once() const {
     double const inside = span.most > 1 ? bytes / machine.inside.bandwidth : 0;
-    double const between = span.nodes > 1 ? bytes / span.least / machine.between.bandwidth : 0;
-    return std::max(inside, between);
+    double const outside = span.nodes > 1 ? bytes / span.least / between.bandwidth : 0;
+    return std::max(inside, outside);
   }
 
   /// Up two trees and down again, over all ranks.
@@ -180,6 +187,17 @@ constexpr double send_seconds(Machine const& machine, int from, int to, double b
   expects(bytes >= 0, "send_seconds(…): give a number of bytes that is not negative");
   bool const near = from / machine.devices_per_node == to / machine.devices_per_node;
   return from == to ? 0 : (near ? machine.inside : machine.between).seconds(bytes);
+}
+
+/// Seconds in which every device sends @p bytes to the one @p stride devices on, all at once.
+/// @throws ContractError  @p bytes is negative, or @p stride not positive
+constexpr double neighbour_seconds(Machine const& machine, int stride, double bytes) {
+  expects(stride > 0 && bytes >= 0,
+          "neighbour_seconds(machine, stride, bytes): give a positive stride, and bytes that are "
+          "not negative");
+  LinkSpeed const& link = stride < machine.devices_per_node ? machine.inside : machine.between;
+  double const apart = static_cast<double>(stride) / machine.devices_per_node;
+  return link.seconds(bytes * (apart < 1 ? 1 : machine.fabric.slowdown(apart)));
 }
 
 /// Seconds in which pairs of ranks swap @p bytes, both ways at once. If the group lies in several

@@ -11,6 +11,13 @@
 ///      "inside": {"bandwidth": 240e9, "latency": 3e-6},
 ///      "between": {"bandwidth": 20e9, "latency": 14e-6}}
 ///
+/// Two more may be there, with all their keys: "kernels" is the KernelCurve of products in bf16 and
+/// fp16, "fabric" the switches between nodes:
+///
+///     "kernels": {"share": 0.8, "half_side": 64, "half_depth": 96, "attention_share": 0.5,
+///                 "memory_share": 0.8},
+///     "fabric": {"leaf_nodes": 16, "oversubscription": 2}
+///
 /// Units and meaning are those of the members of Machine.
 
 #include <cstddef>
@@ -22,6 +29,7 @@
 #include <tandem/io/file.hpp>
 #include <tandem/io/json/fields.hpp>
 #include <tandem/io/json/value.hpp>
+#include <tandem/plan/machine/kernel_curve.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
 namespace tandem {
@@ -41,6 +49,24 @@ LinkSpeed link_of_json(JsonValue const& object, std::string const& path) {
           .latency = fields.not_negative("latency", most_seconds)};
 }
 
+template <class = void>
+KernelCurve kernels_of_json(JsonValue const& object, std::string const& path) {
+  JsonFields<> const fields{
+      object, {"share", "half_side", "half_depth", "attention_share", "memory_share"}, path};
+  return {.share = fields.share("share"),
+          .half_side = fields.not_negative("half_side", 1e6),
+          .half_depth = fields.not_negative("half_depth", 1e6),
+          .attention_share = fields.share("attention_share"),
+          .memory_share = fields.share("memory_share")};
+}
+
+template <class = void>
+Fabric fabric_of_json(JsonValue const& object, std::string const& path) {
+  JsonFields<> const fields{object, {"leaf_nodes", "oversubscription"}, path};
+  return {.leaf_nodes = static_cast<int>(fields.whole("leaf_nodes", 1, 1'000'000)),
+          .oversubscription = fields.positive("oversubscription", 1, 1e6)};
+}
+
 }  // namespace detail
 
 /// Reads the text of a machine file; @p path names it in errors.
@@ -56,7 +82,7 @@ template <class = void>
       {"name", "devices_per_node", "nodes", "peak", "efficiency", "memory_bandwidth", "memory",
        "launch_overhead", "inside", "between"},
       path,
-      {"adapters"}};
+      {"adapters", "kernels", "fabric"}};
   detail::JsonFields<> const peak{fields.object("peak"), {"fp64", "fp32", "tf32", "bf16"}, path};
   std::int64_t const devices = fields.whole("devices_per_node", 1, many);
   return {.name = fields.string("name"),
@@ -72,8 +98,12 @@ template <class = void>
           .memory_bandwidth = fields.positive("memory_bandwidth", 1, detail::most_rate),
           .memory = fields.whole("memory", 1, largest),
           .launch_overhead = fields.not_negative("launch_overhead", detail::most_seconds),
+          .kernels = fields.has("kernels") ? detail::kernels_of_json(fields.object("kernels"), path)
+                                           : KernelCurve{},
           .inside = detail::link_of_json(fields.object("inside"), path),
-          .between = detail::link_of_json(fields.object("between"), path)};
+          .between = detail::link_of_json(fields.object("between"), path),
+          .fabric = fields.has("fabric") ? detail::fabric_of_json(fields.object("fabric"), path)
+                                         : Fabric{}};
 }
 
 /// Reads a machine file.

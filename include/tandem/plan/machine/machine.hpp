@@ -12,6 +12,7 @@
 #include <string>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/plan/machine/kernel_curve.hpp>
 
 namespace tandem {
 
@@ -53,6 +54,30 @@ struct LinkSpeed {
   friend constexpr bool operator==(LinkSpeed const&, LinkSpeed const&) = default;
 };
 
+/// The network between nodes: leaf switches of nodes that are neighbours, and a tree above them.
+struct Fabric {
+  int leaf_nodes = 0;           ///< nodes at a leaf switch; 0: all
+  double oversubscription = 1;  ///< a leaf's bandwidth to its nodes, over that upwards
+
+  /// How much longer a transfer takes where all nodes send to the one @p distance nodes on: those
+  /// at the end of a leaf send upwards.
+  [[nodiscard]] constexpr double slowdown(double distance) const {
+    double const share = leaf_nodes == 0 || distance <= 0 ? 0
+                         : distance < leaf_nodes          ? distance / leaf_nodes
+                                                          : 1;
+    return share * oversubscription > 1 ? share * oversubscription : 1;
+  }
+
+  friend constexpr bool operator==(Fabric const&, Fabric const&) = default;
+};
+
+/// Nodes at a leaf switch of so many ports to nodes: with rails each adapter of a node has a switch
+/// of its own, which it shares with the same adapter of other nodes, and devices that are not on
+/// one rail meet within a node; without, all adapters of a node are at one switch.
+constexpr int leaf_nodes(int ports, int adapters, bool rails) {
+  return rails ? ports : ports / adapters;
+}
+
 /// The share of its peak at which a device multiplies in large convolutions and products, unless a
 /// measurement says another. Eight V100 train ResNet-50 v1.5 in fp32 at 2,858 images a second, 24.6
 /// Gop each: 8.8 Top/s a device, 0.56 of 15.7, and that counts its layers that are bound by memory.
@@ -71,12 +96,14 @@ struct Machine {
   double memory_bandwidth = 0;             ///< of a device, bytes a second
   std::int64_t memory = 0;                 ///< of a device, bytes
   double launch_overhead = 0;              ///< of an operation on a device, seconds
+  KernelCurve kernels{};  ///< of products in bf16 and fp16, by size; not known of most machines
 
   LinkSpeed inside{};  ///< of a device, to the others of its node together
   /// Of a device, to other nodes, when all devices of its node send at once: its share of the
   /// adapters, whatever their number. Alone it has a whole adapter, devices_per_node / adapters
   /// times as much.
   LinkSpeed between{};
+  Fabric fabric{};  ///< of the adapters
 
   /// Operations a second in work that is bound by math.
   [[nodiscard]] constexpr double math(MathPrecision precision) const {
@@ -122,6 +149,9 @@ void check_machine(Machine const& machine) {
   expects(
       machine.launch_overhead >= 0 && machine.inside.latency >= 0 && machine.between.latency >= 0,
       "Machine: give latencies and a launch_overhead that are not negative");
+  expects(machine.fabric.leaf_nodes >= 0 && machine.fabric.oversubscription >= 1,
+          "Machine: give a fabric leaf_nodes that are not negative and an oversubscription of 1 or "
+          "more");
   expects(machine.inside.bandwidth > 0 && machine.between.bandwidth > 0,
           "Machine: give the links inside and between nodes a positive bandwidth");
 }

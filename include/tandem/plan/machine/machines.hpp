@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/plan/machine/kernel_curve.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
 namespace tandem {
@@ -29,11 +30,23 @@ inline constexpr double network_latency = 14e-6;
 /// About; from one kernel to the next in a stream that never runs dry it is 2 to 5 µs.
 inline constexpr double gpu_launch = 4e-6;
 
+/// Derived: of tiles of 128 × 128 the last of a side is half empty, 64; the sum's loop loads three
+/// parts of 32 before it multiplies, 96. Fitted to ResNet-50 of MLPerf v0.7 on one node of V100 and
+/// one of A100: passes over large tensors achieve 0.9 of the memory's peak.
+constexpr KernelCurve tensor_cores(double share, double attention) {
+  return {.share = share,
+          .half_side = 64,
+          .half_depth = 96,
+          .attention_share = attention,
+          .memory_share = 0.9};
+}
+
 }  // namespace detail
 
 /// Eight V100 SXM2 of 16 GB. Sources: NVIDIA V100 data sheet (7.8 / 15.7 / 125 Top/s, bf16 being
 /// fp16; 900 GB/s; six NVLinks of 25 GB/s each way), DGX-1 data sheet (four EDR InfiniBand adapters
-/// of 100 Gb/s: 6.25 GB/s a device, 12.5 if only one of two sends).
+/// of 100 Gb/s: 6.25 GB/s a device, 12.5 if only one of two sends). Kernels: 0.74 is fitted to
+/// ResNet-50 and GNMT of MLPerf v0.7 on one node; fused attention's 0.4 is about.
 template <class = void>  // compiled where it is called, not by every include
 Machine dgx1_v100() {
   return {.name = "dgx-1-v100",
@@ -43,13 +56,17 @@ Machine dgx1_v100() {
           .memory_bandwidth = 900e9,
           .memory = 16'000'000'000,
           .launch_overhead = detail::gpu_launch,
+          .kernels = detail::tensor_cores(0.74, 0.4),
           .inside = {.bandwidth = link_share * 150e9, .latency = detail::nvlink_latency},
           .between = {.bandwidth = link_share * 6.25e9, .latency = detail::network_latency}};
 }
 
 /// Eight A100 SXM4 of 80 GB. Sources: NVIDIA A100 data sheet (19.5 / 19.5 / 156 / 312 Top/s, fp64
 /// on tensor cores; 2,039 GB/s; NVLink 600 GB/s, both ways together), DGX A100 data sheet (eight
-/// InfiniBand adapters of 200 Gb/s: 25 GB/s a device).
+/// InfiniBand adapters of 200 Gb/s: 25 GB/s a device). Kernels: 0.72 is fitted to steps of one
+/// node, two of Korthikanti et al., arXiv:2205.05198, table 5, with 22 G weights, and ResNet-50 and
+/// GNMT of MLPerf v0.7; fused attention's 0.55 is
+/// of the 50 to 73 % that FlashAttention-2 achieves (Dao, arXiv:2307.08691, abstract).
 template <class = void>
 Machine dgx_a100() {
   return {.name = "dgx-a100",
@@ -59,6 +76,7 @@ Machine dgx_a100() {
           .memory_bandwidth = 2039e9,
           .memory = 80'000'000'000,
           .launch_overhead = detail::gpu_launch,
+          .kernels = detail::tensor_cores(0.72, 0.55),
           .inside = {.bandwidth = link_share * 300e9, .latency = detail::nvlink_latency},
           .between = {.bandwidth = link_share * 25e9, .latency = detail::network_latency}};
 }
@@ -66,6 +84,9 @@ Machine dgx_a100() {
 /// Eight H100 SXM5 of 80 GB. Sources: NVIDIA H100 data sheet (67 / 67 / 495 / 989 Top/s, fp64 on
 /// tensor cores, the last two half of what it prints for sparse matrices; 3.35 TB/s; NVLink 900
 /// GB/s, both ways together), DGX H100 data sheet (eight adapters of 400 Gb/s: 50 GB/s a device).
+/// Kernels, not fitted: large products at about 710 Top/s; fused attention's 0.4 is
+/// between FlashAttention-2's 35 % and the 75 % of FlashAttention-3 (Shah et al., arXiv:2407.08608,
+/// abstract).
 template <class = void>
 Machine dgx_h100() {
   return {.name = "dgx-h100",
@@ -75,6 +96,7 @@ Machine dgx_h100() {
           .memory_bandwidth = 3.35e12,
           .memory = 80'000'000'000,
           .launch_overhead = detail::gpu_launch,
+          .kernels = detail::tensor_cores(0.72, 0.4),
           .inside = {.bandwidth = link_share * 450e9, .latency = detail::nvlink_latency},
           .between = {.bandwidth = link_share * 50e9, .latency = detail::network_latency}};
 }
@@ -88,6 +110,24 @@ Machine dgx_h200() {
   machine.memory_bandwidth = 4.8e12;
   machine.memory = 141'000'000'000;
   return machine;
+}
+
+/// 72 Blackwell devices in one NVLink domain, which is a node here. Source: NVIDIA GB200 NVL72 data
+/// sheet, a 72nd of its figures (40 / 80 / 1,250 / 2,500 Top/s, the last two half of what it prints
+/// for sparse matrices; 186 GB, 8 TB/s; NVLink 1.8 TB/s, both ways together); an adapter of 400
+/// Gb/s a device. Its kernels are taken to be an H100's.
+template <class = void>
+Machine gb200_nvl72() {
+  return {.name = "gb200-nvl72",
+          .devices_per_node = 72,
+          .adapters = 72,
+          .peak = {.fp64 = 40e12, .fp32 = 80e12, .tf32 = 1250e12, .bf16 = 2500e12},
+          .memory_bandwidth = 8e12,
+          .memory = 186'000'000'000,
+          .launch_overhead = detail::gpu_launch,
+          .kernels = dgx_h100().kernels,
+          .inside = {.bandwidth = link_share * 900e9, .latency = detail::nvlink_latency},
+          .between = {.bandwidth = link_share * 50e9, .latency = detail::network_latency}};
 }
 
 /// Eight A100 cards of 80 GB on PCIe 4.0 x16, without NVLink bridges; one 100 Gb/s Ethernet adapter
@@ -124,14 +164,14 @@ Machine two_cpus() {
 }
 
 /// The names that find_machine() knows, for messages.
-inline constexpr std::string_view machine_names[] = {"dgx-1-v100", "dgx-a100", "dgx-h100",
-                                                     "dgx-h200",   "pcie-box", "two-cpus"};
+inline constexpr std::string_view machine_names[] = {
+    "dgx-1-v100", "dgx-a100", "dgx-h100", "dgx-h200", "gb200-nvl72", "pcie-box", "two-cpus"};
 
 /// The machine of that name, or null. It lives as long as the program.
 template <class = void>
 [[nodiscard]] Machine const* find_machine(std::string_view name) {
-  static Machine const machines[] = {dgx1_v100(), dgx_a100(), dgx_h100(),
-                                     dgx_h200(),  pcie_box(), two_cpus()};
+  static Machine const machines[] = {dgx1_v100(),   dgx_a100(), dgx_h100(), dgx_h200(),
+                                     gb200_nvl72(), pcie_box(), two_cpus()};
   for (Machine const& machine : machines) {
     if (machine.name == name) {
       return &machine;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tandem/io/report_text.hpp>
+#include <tandem/plan/cost/kernel_times.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/workers.hpp>
@@ -34,10 +35,13 @@ template <class = void>  // compiled where it is called, not by every include
                            : precision == MathPrecision::bf16 ? "bf16"
                            : precision == MathPrecision::fp16 ? "fp16"
                                                               : "fp32";
-  return "computed, not measured: of each pass the longer of its operations at " +
-         detail::digits(100 * machine.efficiency, 3) + " % of " +
-         detail::digits(machine.peak.of(precision) / 1e12, 4) + " Top/s (" + name +
-         ") and its bytes at " + detail::digits(machine.memory_bandwidth / 1e9, 4) + " GB/s";
+  KernelTimes const times{machine, precision};
+  std::string const share = times.curved()
+                                ? "up to " + detail::digits(100 * machine.kernels.share, 3)
+                                : detail::digits(100 * machine.efficiency, 3);
+  return "computed, not measured: of each pass the longer of its operations at " + share +
+         " % of " + detail::digits(machine.peak.of(precision) / 1e12, 4) + " Top/s (" + name +
+         ") and its bytes at " + detail::digits(times.memory() / 1e9, 4) + " GB/s";
 }
 
 /// @param nodes   computed_nodes_source(), or which file has measured costs

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reads timed products: a line "rows,columns,depth,seconds", as it is, then one for each, such as
+///
+///     8192,6144,6144,2.9e-3
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tandem/core/error.hpp>
+#include <tandem/io/file.hpp>
+#include <tandem/plan/machine/fit_kernels.hpp>
+#include <tandem/plan/machine/timed_all_reduces.hpp>
+
+namespace tandem {
+
+/// @param path  names the text in errors
+/// @throws FileError  one sentence with line and column: the first line is another, a line has
+///                    other than four positive numbers or one out of range, or there is none
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::vector<TimedProduct> parse_products(std::string_view text,
+                                                       std::string const& path) {
+  constexpr std::string_view head = "rows,columns,depth,seconds";
+  constexpr char const* size = "a size from 1 to 1e9, and a comma";
+  std::vector<TimedProduct> points;
+  for (int number = 1; !text.empty(); ++number) {
+    std::size_t const length = std::min(text.find('\n'), text.size());
+    detail::TimedLine line{path, number, text.substr(0, length)};
+    text.remove_prefix(std::min(length + 1, text.size()));
+    line.left.remove_suffix(line.left.ends_with('\r') ? 1 : 0);
+    if (number == 1 && line.left != head) {
+      line.fail("'" + std::string{head} + "'");
+    }
+    if (number == 1 || line.left.empty()) {
+      continue;
+    }
+    double const rows = line.take(1, 1e9, true, size);
+    double const columns = line.take(1, 1e9, true, size);
+    double const depth = line.take(1, 1e9, true, size);
+    double const seconds = line.take(
+        1e-9, 1e6, false, "a positive number of seconds from 1e-9 to 1e6, and the end of the line");
+    points.push_back({rows, columns, depth, seconds});
+  }
+  if (points.empty()) {
+    throw FileError{path, "there is no product; write '" + std::string{head} +
+                              "' and a line such as '8192,6144,6144,2.9e-3' for each"};
+  }
+  return points;
+}
+
+/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_products()
+template <class = void>
+[[nodiscard]] std::vector<TimedProduct> read_products(std::string const& path) {
+  std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
+  return parse_products({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+}
+
+}  // namespace tandem

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// MeshLayout: how data × pipeline × tensor parallelism lies on devices, and MeshTask: what is
+/// trained there.
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/scale/transformer_sizes.hpp>
+
+namespace tandem {
+
+/// What of a block is computed again in the backward pass: nothing, a separate attention's scores,
+/// or all but what enters the block.
+enum class Recomputation { none, selective, full };
+
+/// What runs beside computation; the rest of a step's communication stands between its passes.
+struct MeshOverlap {
+  bool products = false;  ///< collectives of devices that share products
+  bool messages = false;  ///< from stage to stage
+  bool sums = false;      ///< of gradients, and new weights
+
+  friend bool operator==(MeshOverlap const&, MeshOverlap const&) = default;
+};
+
+/// Device d has place d % tensor among those that share products, d / tensor % data among replicas,
+/// and stage d / (tensor · data). So products are shared within nodes, and stages are far apart.
+struct MeshLayout {
+  int data = 1;
+  int pipeline = 1;    ///< devices of a pipeline, 1F1B
+  int tensor = 1;      ///< devices that share each product
+  int chunks = 1;      ///< of the pipeline's devices: stages each, interleaved
+  int microbatch = 1;  ///< samples
+  Recomputation recomputation = Recomputation::none;
+  bool sequence_rows = false;  ///< devices of a product have a part of the rows of all else
+  bool shard_state = false;    ///< replicas have a part of the optimizer's state each (ZeRO-1)
+  MeshOverlap overlap{};
+
+  [[nodiscard]] int devices() const { return data * pipeline * tensor; }
+
+  friend bool operator==(MeshLayout const&, MeshLayout const&) = default;
+};
+
+/// What is trained, and on what.
+struct MeshTask {
+  TransformerSizes sizes{};
+  Machine machine{};
+  MathPrecision precision = MathPrecision::bf16;
+  int batch = 512;            ///< samples of a step, of all devices together
+  int states = 2;             ///< of the optimizer for each weight: Adam has 2
+  double gradient_bytes = 4;  ///< of an element as replicas sum it
+  /// Relative standard deviation of a sample's work: of sequences that are not of one length. A
+  /// step takes as long as its heaviest replica.
+  double spread = 0;
+};
+
+namespace detail {
+
+/// Blocks of the stages of a pipeline. Where devices do not divide them, the first and the last
+/// have one less, for the words and the logits beside it.
+struct StageBlocks {
+  std::int64_t most = 1;
+  std::int64_t first = 1;
+  std::int64_t last = 1;
+};
+
+constexpr StageBlocks stage_blocks(std::int64_t layers, int pipeline) {
+  if (layers % pipeline == 0 || pipeline == 1) {
+    std::int64_t const each = layers / pipeline;
+    return {each, each, each};
+  }
+  std::int64_t const each = (layers + 2 + pipeline - 1) / pipeline;
+  std::int64_t const ends = std::max<std::int64_t>(1, each - 1);
+  return {each, ends, ends};
+}
+
+}  // namespace detail
+
+/// Why @p layout cannot train @p task, a sentence; empty where it can. Memory is asked elsewhere.
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::string mesh_problem(MeshTask const& task, MeshLayout const& layout) {
+  TransformerSizes const& sizes = task.sizes;
+  if (layout.data < 1 || layout.pipeline < 1 || layout.tensor < 1 || layout.chunks < 1 ||
+      layout.microbatch < 1) {
+    return "every axis has a device or more";
+  }
+  if (layout.tensor > 1 &&
+      (sizes.heads % layout.tensor != 0 || sizes.inner() % layout.tensor != 0 ||
+       sizes.key_heads % layout.tensor != 0)) {
+    return "devices that share products must divide the heads and the columns between products";
+  }
+  std::int64_t const samples = std::int64_t{layout.data} * layout.microbatch;
+  if (task.batch % samples != 0) {
+    return "the batch is no multiple of the replicas' microbatches";
+  }
+  if (layout.pipeline > sizes.layers) {
+    return "the pipeline has more devices than the network has blocks";
+  }
+  if (layout.chunks > 1) {
+    std::int64_t const most = detail::stage_blocks(sizes.layers, layout.pipeline).most;
+    if (layout.pipeline == 1 || most % layout.chunks != 0 ||
+        task.batch / samples % layout.pipeline != 0) {
+      return "interleaved stages must divide a device's blocks, and its devices the microbatches";
+    }
+  }
+  if (layout.sequence_rows && (layout.tensor == 1 || sizes.context % layout.tensor != 0)) {
+    return "only devices that share products can have rows of a sequence each, which they divide";
+  }
+  if (!task.machine.has(layout.devices())) {
+    return "the machine has fewer devices";
+  }
+  return "";
+}
+
+}  // namespace tandem

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// mesh_step: seconds of a training step of a transformer on a MeshLayout, in closed form.
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <tandem/core/contract.hpp>
+#include <tandem/plan/machine/collectives.hpp>
+#include <tandem/plan/scale/block_costs.hpp>
+#include <tandem/plan/scale/heaviest.hpp>
+#include <tandem/plan/scale/mesh_layout.hpp>
+#include <tandem/plan/scale/mesh_memory.hpp>
+
+namespace tandem {
+
+/// Where the seconds of a step go; seconds() is their sum.
+struct MeshStep {
+  double computing = 0;  ///< of the busiest stage, all microbatches, what is computed again too
+  double products = 0;   ///< collectives of tensor parallelism, as far as they show
+  double messages = 0;   ///< from stage to stage, as far as they show
+  double filling = 0;    ///< the pipeline's idle time
+  double waiting = 0;    ///< for the replica whose samples are the heaviest
+  double sums = 0;       ///< of gradients among replicas, and new weights back; as far as they show
+  double update = 0;
+
+  [[nodiscard]] double seconds() const {
+    return computing + products + messages + filling + waiting + sums + update;
+  }
+};
+
+namespace detail {
+
+/// Seconds of one microbatch on a device of the busiest stage.
+struct MeshPasses {
+  double computing = 0;
+  double products = 0;
+};
+
+template <class = void>  // compiled where it is called, not by every include
+MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
+  KernelTimes const times{task.machine, task.precision};
+  MeshPasses passes;
+  double forward = 0;
+  for (CostNode const& node :
+       block_costs(task.sizes, times, {layout.tensor, layout.sequence_rows}, layout.microbatch)) {
+    passes.computing += node.time();
+    forward += node.forward;
+    bool const scores = task.sizes.attention == AttentionKernels::separate;
+    if (layout.recomputation == Recomputation::selective && scores && node.name == "Attention") {
+      passes.computing += node.forward;
+    }
+  }
+  bool const again = layout.recomputation == Recomputation::full;
+  passes.computing += again ? forward : 0;
+  if (layout.tensor > 1) {
+    double const bytes = static_cast<double>(layout.microbatch) *
+                         static_cast<double>(task.sizes.context * task.sizes.width) *
+                         element_bytes(task.precision);
+    DeviceGroup const group{layout.tensor, 1};
+    double const gathered = all_gather_seconds(task.machine, group, bytes);
+    // Two of a pass; rows are gathered a second time where the weights' gradients read them.
+    double const one = layout.sequence_rows
+                           ? reduce_scatter_seconds(task.machine, group, bytes) + gathered
+                           : all_reduce_seconds(task.machine, group, bytes);
+    passes.products = 2 * one * (again ? 3 : 2) + (layout.sequence_rows ? 2 * gathered : 0);
+  }
+  return passes;
+}
+
+/// Of a microbatch: a stage receives and sends, in both passes, for each of its chunks, what its
+/// devices that share products have a part of each; these gather it unless they have rows.
+template <class = void>
+double message_seconds(MeshTask const& task, MeshLayout const& layout) {
+  if (layout.pipeline == 1) {
+    return 0;
+  }
+  double const bytes = static_cast<double>(layout.microbatch) *
+                       static_cast<double>(task.sizes.context * task.sizes.width) *
+                       element_bytes(task.precision);
+  int const next = layout.tensor * layout.data;
+  double const send = neighbour_seconds(task.machine, next, bytes / layout.tensor);
+  double const gather = layout.tensor > 1 && !layout.sequence_rows
+                            ? all_gather_seconds(task.machine, {layout.tensor, 1}, bytes)
+                            : 0;
+  return 2 * layout.chunks * (send + gather);
+}
+
+}  // namespace detail
+
+/// A step of @p layout. The busiest stage's microbatches one after another; a pipeline idles for
+/// (pipeline - 1) / chunks of them. Four all-reduces of a block and microbatch, of B T C elements,
+/// among the devices that share products, two more where the block is computed again in full; with
+/// sequence_rows each is a reduce-scatter and an all-gather, and rows are gathered twice more. What
+/// stages send does not run beside computation, nor do sums, unless the layout overlaps them: then
+/// only what is longer than the computation shows, and of the sums those of one chunk of blocks.
+/// The update reads and writes gradient, weights and states once, and reads the gradient for its
+/// norm.
+/// @throws ContractError  mesh_problem() has something to say
+/// Source: Narayanan et al., arXiv:2104.04473, sections 2 and 3.
+template <class = void>
+[[nodiscard]] MeshStep mesh_step(MeshTask const& task, MeshLayout const& layout) {
+  std::string const problem = mesh_problem(task, layout);
+  expects(problem.empty(), "mesh_step(task, layout): ask mesh_problem() first, it says why not");
+  TransformerSizes const& sizes = task.sizes;
+  Machine const& machine = task.machine;
+  KernelTimes const times{machine, task.precision};
+  TensorShare const share{layout.tensor, layout.sequence_rows};
+  detail::MeshPasses const block = detail::block_passes(task, layout);
+  detail::StageBlocks const blocks = detail::stage_blocks(sizes.layers, layout.pipeline);
+
+  double const words = words_costs(sizes, times, layout.microbatch).time();
+  double const logits = logits_costs(sizes, times, share, layout.microbatch).time();
+  auto const all = static_cast<double>(blocks.most);
+  auto const last = static_cast<double>(blocks.last);
+  double const stage = layout.pipeline == 1
+                           ? all * block.computing + words + logits
+                           : std::max(all * block.computing, last * block.computing + logits);
+  double products = all * block.products;
+  double const sent = detail::message_seconds(task, layout);
+  double messages = sent;
+  products = layout.overlap.products ? std::max(0.0, products - stage) : products;
+  messages = layout.overlap.messages ? std::max(0.0, messages - stage) : messages;
+  double const count = static_cast<double>(task.batch) / layout.data / layout.microbatch;
+
+  MeshStep step{
+      .computing = count * stage, .products = count * products, .messages = count * messages};
+  step.filling = (layout.pipeline - 1) * (stage + products + messages) / layout.chunks;
+  step.waiting =
+      task.spread * heaviest_of(layout.data) / std::sqrt(count * layout.microbatch) * count * stage;
+
+  double const parameters = detail::stage_parameters(sizes, layout);
+  if (layout.data > 1) {
+    DeviceGroup const replicas{layout.data, layout.tensor};
+    double const gradient = parameters * task.gradient_bytes;
+    double const weight = parameters * element_bytes(task.precision);
+    step.sums = layout.shard_state ? reduce_scatter_seconds(machine, replicas, gradient) +
+                                         all_gather_seconds(machine, replicas, weight)
+                                   : all_reduce_seconds(machine, replicas, gradient);
+    if (layout.overlap.sums) {
+      double const chunk = step.sums / (layout.pipeline > 1 ? layout.chunks : all);
+      bool const shared = machine.devices_per_node <= layout.tensor * layout.data;
+      double const room = stage - (shared ? sent : 0);  // messages have the adapters meanwhile
+      step.sums = std::max(chunk, step.sums - std::max(0.0, room));
+    }
+  }
+  double const parts = layout.shard_state ? layout.data : 1;
+  double const master = master_bytes(task.precision);
+  step.update = times.pass(parameters * task.gradient_bytes) +
+                times.pass(parameters / parts *
+                           (task.gradient_bytes + 2 * master * (1 + task.states) +
+                            element_bytes(task.precision)));
+  return step;
+}
+
+}  // namespace tandem

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// What plans of transformers on thousands of devices are made of: a block's costs are those of the
+// graph, memory is the published formula, steps are their parts, and the search finds the fastest.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/plan/cost/gpt_graph.hpp>
+#include <tandem/plan/cost/static_costs.hpp>
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/scale/mesh_report.hpp>
+#include <tandem/plan/search/workers.hpp>
+
+namespace mesh_test {
+
+using namespace tandem;
+
+bool close(double value, double expected, double bound = 1e-9) {
+  return std::fabs(value - expected) <= bound * std::fabs(expected);
+}
+
+// Of so many operations, or bytes, a second, so that one of them alone counts.
+Machine counting(double math, double bandwidth) {
+  Machine machine = dgx_a100();
+  machine.peak = {.fp64 = math, .fp32 = math, .tf32 = math, .bf16 = math};
+  machine.efficiency = 1;
+  machine.kernels = {};
+  machine.memory_bandwidth = bandwidth;
+  machine.launch_overhead = 0;
+  return machine;
+}
+
+TransformerSizes sizes_of(GptSizes const& gpt) {
+  return {.layers = gpt.layers,
+          .width = gpt.width,
+          .heads = gpt.heads,
+          .context = gpt.context,
+          .vocabulary = gpt.vocabulary};
+}
+
+TEST_CASE("a block's nodes are those of the graph that models::Gpt lowers to") {
+  GptSizes const gpt{.vocabulary = 65, .context = 32, .width = 48, .heads = 4, .layers = 2};
+  GptGraph<> const graph{gpt};  // gpt_test: node by node that of the type
+  TransformerSizes const sizes = sizes_of(gpt);
+  constexpr MathPrecision fp32 = MathPrecision::fp32;
+  Machine const math = counting(1, 1e18);
+  Machine const memory = counting(1e18, 1);
+  CostGraph const operations = static_costs(graph.view(), math, fp32, 3);
+  CostGraph const bytes = static_costs(graph.view(), memory, fp32, 3);
+  std::vector<CostNode> const by_math = block_costs(sizes, {math, fp32}, {}, 3);
+  std::vector<CostNode> const by_memory = block_costs(sizes, {memory, fp32}, {}, 3);
+  REQUIRE(by_math.size() == 10);
+  double parameters = 0;
+  for (std::size_t n = 0; n < by_math.size(); ++n) {
+    CostNode const& own = by_math[n];
+    CostNode const& other = operations.node[3 + n];  // behind input, words and positions
+    CAPTURE(other.name);
+    CHECK(other.name.ends_with(own.name));
+    CHECK(own.parameter_bytes == other.parameter_bytes);
+    CHECK(own.output_bytes == other.output_bytes);
+    if (own.name == "Linear" || own.name == "Attention") {
+      CHECK(close(own.forward, other.forward));
+      CHECK(close(own.backward, other.backward));
+    } else {  // but for the weights themselves, which the graph reads, too
+      CHECK(close(by_memory[n].forward, bytes.node[3 + n].forward, 0.03));
+      CHECK(close(by_memory[n].backward, bytes.node[3 + n].backward, 0.03));
+    }
+    parameters += static_cast<double>(own.parameter_bytes) / 4;
+  }
+  CHECK(parameters == sizes.block_parameters());
+  double all = 0;  // the graph has the words twice, tied
+  for (CostNode const& node : operations.node) {
+    all += static_cast<double>(node.parameter_bytes) / 4;
+  }
+  CHECK(all - 65 * 48 == sizes.parameters());
+}
+
+TEST_CASE("devices that share products have their parts") {
+  TransformerSizes const sizes{.layers = 2, .width = 512, .heads = 8, .context = 128};
+  Machine const math = counting(1, 1e18);
+  auto const seconds = [&](TensorShare share, std::size_t n) {
+    return block_costs(sizes, {math, MathPrecision::bf16}, share, 2)[n].time();
+  };
+  for (std::size_t const product : {1U, 2U, 3U, 6U, 8U}) {
+    CHECK(close(seconds({.tensor = 4}, product), seconds({}, product) / 4));
+  }
+  CHECK_THROWS_AS((void)block_costs(sizes, {math, MathPrecision::bf16}, {.tensor = 3}, 2),
+                  ContractError);
+}
+
+TEST_CASE("a curve's small products achieve less") {
+  KernelCurve const curve{.share = 0.8, .half_side = 100, .half_depth = 50};
+  CHECK(close(curve.product_share(100, 1e12, 1e12), 0.4, 1e-6));
+  CHECK(close(curve.product_share(1e12, 100, 1e12), 0.4, 1e-6));
+  CHECK(close(curve.product_share(1e12, 1e12, 50), 0.4, 1e-6));
+  CHECK_FALSE(KernelCurve{}.known());
+}
+
+// Of 22 G weights, one of eight devices; Korthikanti et al., arXiv:2205.05198.
+MeshTask large() {
+  return {.sizes = {.layers = 48,
+                    .width = 6144,
+                    .heads = 64,
+                    .context = 2048,
+                    .vocabulary = 51200,
+                    .dropout = true,
+                    .attention = AttentionKernels::separate},
+          .machine = dgx_a100(),
+          .batch = 64};
+}
+
+TEST_CASE("memory of activations is the published formula") {
+  MeshTask const task = large();
+  double const sbh = 2048.0 * 4 * 6144;
+  double const scores = 5.0 * 64 * 2048 / 6144;
+  auto const kept = [&](MeshLayout layout) {
+    layout.microbatch = 4;
+    return detail::kept_bytes(task, layout);
+  };
+  using enum Recomputation;
+  CHECK(close(kept({}), sbh * (34 + scores)));
+  CHECK(close(kept({.tensor = 8}), sbh * (10 + 24.0 / 8 + scores / 8)));
+  CHECK(close(kept({.tensor = 8, .sequence_rows = true}), sbh / 8 * (34 + scores)));
+  CHECK(
+      close(kept({.tensor = 8, .recomputation = selective, .sequence_rows = true}), sbh / 8 * 34));
+  // 18 bytes a weight with Adam, of which the replicas share 12.
+  MeshLayout layout{.data = 1, .tensor = 8, .microbatch = 4};
+  double const weights = task.sizes.parameters() / 8;
+  MeshMemory const all = mesh_memory(task, layout);
+  CHECK(close(all.weights + all.gradients + all.state, 18 * weights, 1e-3));
+  layout.data = 4;
+  layout.shard_state = true;
+  MeshMemory const part = mesh_memory(task, layout);
+  CHECK(close(part.weights + part.gradients + part.state, (6 + 12.0 / 4) * weights, 1e-3));
+}
+
+// Of a device with the whole network, in fp32, where fits<> has it.
+TEST_CASE("memory is that of fits<> where the library has the strategy") {
+  GptSizes const gpt{.vocabulary = 1000, .context = 256, .width = 256, .heads = 8, .layers = 6};
+  GptGraph<> const graph{gpt};
+  SearchTask const search{.machine = dgx_a100(),
+                          .batch_per_worker = 8,
+                          .samples = 8,
+                          .bytes_of_parameter = 4,
+                          .network = graph.view(),
+                          .precision = MathPrecision::fp32};
+  WorkerSteps const steps{search, [&](int samples) {
+                            return static_costs(graph.view(), search.machine, search.precision,
+                                                samples);
+                          }};
+  MeshTask const task{
+      .sizes = sizes_of(gpt), .machine = dgx_a100(), .precision = MathPrecision::fp32, .batch = 8};
+  double const exact = steps.memory(steps.all().front(), 1);
+  double const formula = mesh_memory(task, {.microbatch = 8}).total();
+  CHECK(exact / formula > 0.9);
+  CHECK(exact / formula < 1.1);
+}
+
+TEST_CASE("a step's parts go as their axes") {
+  MeshTask task = large();
+  MeshLayout layout{.data = 1, .pipeline = 8, .tensor = 8, .recomputation = Recomputation::full};
+  MeshStep const step = mesh_step(task, layout);
+  double const one = (step.computing + step.products + step.messages) / 64;
+  CHECK(close(step.filling, 7 * one));
+  CHECK(step.sums == 0);
+  layout.chunks = 3;  // shorter filling, more messages
+  MeshStep const interleaved = mesh_step(task, layout);
+  CHECK(close(interleaved.messages, 3 * step.messages));
+  CHECK(close(interleaved.filling * 3,
+              7 * (interleaved.computing + interleaved.products + interleaved.messages) / 64));
+  layout.recomputation = Recomputation::selective;  // less again, fewer all-reduces
+  MeshStep const selective = mesh_step(task, layout);
+  CHECK(close(selective.products * 3, interleaved.products * 2));
+  CHECK(selective.computing < interleaved.computing);
+  layout.overlap.products = true;
+  CHECK(mesh_step(task, layout).products == 0);
+  // The all-reduces of Megatron-LM: four of a block, of B T C elements in 2 bytes.
+  MeshLayout const two{.tensor = 2, .microbatch = 1};
+  double const bytes = 2048.0 * 6144 * 2;
+  CHECK(close(mesh_step(task, two).products,
+              64 * 48 * 4 * all_reduce_seconds(task.machine, {2, 1}, bytes)));
+  task.spread = 0.5;
+  MeshLayout const replicas{.data = 8, .microbatch = 1};
+  CHECK(close(mesh_step(task, replicas).waiting,
+              0.5 * heaviest_of(8) / std::sqrt(8.0) * mesh_step(task, replicas).computing));
+}
+
+TEST_CASE("the heaviest of some") {
+  CHECK(heaviest_of(1) == 0);
+  CHECK(close(heaviest_of(2), 0.5642, 0.05));   // 1 / sqrt(pi)
+  CHECK(close(heaviest_of(10), 1.5388, 0.02));  // Harter 1961
+  CHECK(close(heaviest_of(100), 2.5076, 0.01));
+}
+
+TEST_CASE("layouts that cannot be say why") {
+  MeshTask const task = large();
+  CHECK(mesh_problem(task, {}).empty());
+  CHECK(mesh_problem(task, {.tensor = 3}).find("heads") != std::string::npos);
+  CHECK(mesh_problem(task, {.data = 3}).find("batch") != std::string::npos);
+  CHECK(mesh_problem(task, {.pipeline = 64}).find("blocks") != std::string::npos);
+  CHECK(mesh_problem(task, {.pipeline = 8, .chunks = 4}).find("interleaved") != std::string::npos);
+  CHECK(mesh_problem(task, {.sequence_rows = true}).find("rows") != std::string::npos);
+}
+
+// The fastest of all layouts by brute force, without a branch that is cut.
+double fastest(MeshTask const& task, int devices) {
+  double best = 1e300;
+  for (int t = 1; t <= 8; ++t) {
+    for (int p = 1; p <= 48; ++p) {
+      for (int c = 1; c <= 48; ++c) {
+        for (int m = 1; m <= 64; ++m) {
+          for (int bits = 0; bits < 12; ++bits) {
+            MeshLayout const layout{.data = std::max(1, devices / t / p),
+                                    .pipeline = p,
+                                    .tensor = t,
+                                    .chunks = c,
+                                    .microbatch = m,
+                                    .recomputation = static_cast<Recomputation>(bits / 4),
+                                    .sequence_rows = bits % 2 == 1,
+                                    .shard_state = bits / 2 % 2 == 1};
+            if (layout.devices() == devices && mesh_problem(task, layout).empty() &&
+                mesh_memory(task, layout).total() <= static_cast<double>(task.machine.memory)) {
+              best = std::min(best, mesh_step(task, layout).seconds());
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+TEST_CASE("the search finds what trying everything finds") {
+  for (int const devices : {8, 16, 32}) {
+    MeshSearch const found = search_meshes(large(), devices);
+    REQUIRE_FALSE(found.plans.empty());
+    CHECK(close(found.plans.front().step.seconds(), fastest(large(), devices)));
+    for (MeshPlan const& plan : found.plans) {
+      CHECK(plan.layout.devices() == devices);
+      CHECK(plan.memory.total() <= 80e9);
+    }
+  }
+  MeshLimits const limits{.pipeline = 2, .tensor = 4, .recomputation = Recomputation::full};
+  for (MeshPlan const& plan : search_meshes(large(), 32, limits).plans) {
+    CHECK(plan.layout.pipeline == 2);
+    CHECK(plan.layout.tensor == 4);
+    CHECK(plan.layout.recomputation == Recomputation::full);
+  }
+  CHECK(search_meshes(large(), 1).plans.empty());
+  CHECK(search_meshes(large(), 1).least_memory > 80e9);
+}
+
+TEST_CASE("65,536 devices are searched") {
+  MeshTask task = large();
+  task.sizes.layers = 128;
+  task.sizes.width = 25600;
+  task.sizes.heads = 160;
+  task.batch = 16384;
+  MeshSearch const found = search_meshes(task, 65'536);
+  REQUIRE_FALSE(found.plans.empty());
+  CHECK(found.plans.front().layout.devices() == 65'536);
+}
+
+TEST_CASE("types are what the library runs, or a plan only") {
+  MeshLayout layout{.data = 8, .pipeline = 4, .microbatch = 1, .shard_state = true};
+  CHECK(mesh_type(layout, 16) ==
+        "Hybrid<DataParallel<8, ShardedState>, Pipeline<OneFOneB, 16, Auto<4>>>");
+  CHECK(plan_only(layout).empty());
+  layout.chunks = 2;
+  layout.recomputation = Recomputation::full;
+  CHECK(mesh_type(layout, 16) ==
+        "Hybrid<DataParallel<8, ShardedState>, Pipeline<Interleaved<2>, 16, Auto<8>, "
+        "Checkpoint<Every<1>>>>");
+  layout.tensor = 2;
+  CHECK(plan_only(layout) == "tensor parallelism");
+  CHECK(mesh_type({}, 1) == "SingleDevice<>");
+  CHECK(mesh_type({.data = 2}, 4) == "DataParallel<2, Microbatches<4>>");
+  MeshTask const task = large();
+  std::string const text = mesh_text(task, 64, search_meshes(task, 64));
+  CHECK(text.find("a plan only: the library has no tensor parallelism for it yet") !=
+        std::string::npos);
+  CHECK(mesh_text(task, 1, search_meshes(task, 1)).find("nothing fits") != std::string::npos);
+}
+
+}  // namespace mesh_test
