@@ -6,7 +6,8 @@
 ///
 ///   mpirun -n 2 bench_scale_restart FOLDER [BATCH]
 ///
-/// Process 0 prints "step N" after each step, until it is ended.
+/// Each process prints "loaded READ RECEIVED", in bytes, where it goes on from a checkpoint, and
+/// process 0 "step N" after each step, until it is ended.
 
 #include <cstdint>
 #include <cstdio>
@@ -41,6 +42,11 @@ int main(int argc, char** argv) {
             trainer.input,
             std::vector<float>(samples * static_cast<std::size_t>(trainer.input.elements()), 0.5F),
             std::vector<std::int32_t>(samples, 3)};
+        if (td::LoadedBytes const loaded = trainer.loaded_bytes(); loaded.read > 0) {
+          std::printf("loaded %lld %lld\n", static_cast<long long>(loaded.read),
+                      static_cast<long long>(loaded.received));
+          std::fflush(stdout);
+        }
         for (auto epoch : td::epochs(1000)) {
           trainer.train(data, epoch, [&](td::StepReport const& report) {
             if (trainer.options().world.process == 0) {

@@ -20,8 +20,8 @@ Hidden is 1 - (step - step for itself) / sum: what of the transfer the step is n
 
 checkpoint: bench_checkpoint, what one beside training keeps the ranks waiting. restart: two processes that write a
 checkpoint after each step; one is killed behind --steps (4); seconds until mpirun has ended, and until the command
-started again has done its first step. start_up: bench_start_up, counts for 1,024 and 65,536 ranks, which wants
-the target emulated_bench_start_up. sums:
+started again has done its first step, and the bytes that each has read then. start_up: bench_start_up, counts for 1,024
+and 65,536 ranks, which wants the target emulated_bench_start_up. sums:
 reduce_in_tree() of two ranks against a plain loop and memcpy, bench_all_reduce.
 
 Figures go to RESULTS/results.json, logs beside it. Exits with 1 if a bar is missed, or something failed.
@@ -164,13 +164,13 @@ class Bench:
         with tempfile.TemporaryDirectory(dir=self.options.results) as folder:
             command = list(map(str, self.mpirun("--mca", "btl", "vader,self", program, folder, self.options.batch)))
             with (self.options.results / "restart.log").open("w", encoding="utf-8") as log:
-                first, steps = start_and_await(command, self.options.steps, log)
+                first, steps, _ = start_and_await(command, self.options.steps, log)
                 begin = time.monotonic()
                 os.kill(children_of(first.pid)[-1], signal.SIGKILL)
                 first.communicate(timeout=LIMIT)
                 ended = time.monotonic() - begin
                 begin = time.monotonic()
-                second, again = start_and_await(command, 1, log)
+                second, again, loaded = start_and_await(command, 1, log)
                 seconds = time.monotonic() - begin
                 second.terminate()
                 second.communicate(timeout=LIMIT)
@@ -178,8 +178,10 @@ class Bench:
             self.fail("restart: see restart.log")
             return
         self.figures["restart"] = {"ended_s": ended, "first_step_s": seconds, "killed_after": steps[-1],
-                                   "first": again[0]}
+                                   "first": again[0], "loaded": loaded}
         print(f"killed behind step {steps[-1]}; all had ended after {ended:.1f} s; the first step of the next start is {again[0]}")
+        for read, received in loaded:
+            print(f"a process has read {read} bytes of tensors and received {received}")
         if again[0] == 1:
             self.fail("restart: it has begun from nothing")
         self.bar("seconds to the first step of a restart", seconds, 30.0, True)
@@ -274,16 +276,18 @@ def children_of(pid):
 
 
 def start_and_await(command, count, log):
-    """The process, and the numbers of the steps that it has said, as many as asked for unless it ended."""
+    """The process, the numbers of the steps that it has said, as many as asked for unless it ended, and what it has loaded."""
     run = subprocess.Popen(command, env=ENVIRONMENT, text=True, stdout=subprocess.PIPE, stderr=log)
-    steps = []
+    steps, loaded = [], []
     while len(steps) < count:
         line = run.stdout.readline()
         if not line:
             break
         if line.startswith("step "):
             steps.append(int(line.split()[1]))
-    return run, steps
+        elif line.startswith("loaded "):
+            loaded.append([int(number) for number in line.split()[1:]])
+    return run, steps, loaded
 
 
 def main():

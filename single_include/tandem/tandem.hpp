@@ -4832,7 +4832,8 @@ inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDI
 
 enum class Pipes { read, refuse };
 
-/// A file that is read once, from front to back: a regular one, or a pipe that has a writer.
+/// A file that is read once, from front to back: a regular one, of which parts can be read, too, or
+/// a pipe that has a writer.
 template <class = void>  // compiled where it is called, not by every include
 class InputFile {
  public:
@@ -4881,6 +4882,26 @@ class InputFile {
       throw failure("the file cannot be read: ");
     }
     return static_cast<std::size_t>(got);
+  }
+
+  /// @p size bytes from @p begin on, of a regular file.
+  /// @throws FileError  it ends before, or cannot be read
+  void read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size) {
+    constexpr std::size_t most = std::size_t{1} << 30;
+    while (size > 0) {
+      ::ssize_t const got =
+          ::pread(file_.get(), to, std::min(size, most), static_cast<::off_t>(begin));
+      if (got == 0) {
+        throw FileError{path_, "the file became shorter while it was read"};
+      }
+      if (got < 0 && errno != EINTR) {
+        throw failure("the file cannot be read: ");
+      }
+      std::size_t const some = got > 0 ? static_cast<std::size_t>(got) : 0;
+      to += some;
+      begin += some;
+      size -= some;
+    }
   }
 
  private:
@@ -14924,6 +14945,19 @@ class GradientReduction {
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
+  /// Likewise to be awaited: receives @p data from rank @p from, unless that is -1, and sends it
+  /// on.
+  void pass_on(Device& device, std::span<double> data, int from, std::span<int const> to) {
+    Label const label{"tensors"};
+    detail::queue_collective(device, *tracer_, label, summed_, [&] {
+      if (from >= 0) {
+        communicator_.receive(data, from, device.communication, label);
+      }
+      for (int const peer : to) {
+        communicator_.send(std::span<double const>{data}, peer, device.communication, label);
+      }
+    });
+  }
   void await_sums(Device& device) { device.await_on(device.communication, summed_); }
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
@@ -21929,6 +21963,9 @@ class SteppedRank : public RankInterface<BatchType> {
   /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
   /// the sums are exact.
   virtual void add_up(std::span<double> numbers) = 0;
+  /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
+  /// which call it likewise. Does nothing where the communicator sends no doubles.
+  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;
@@ -23133,6 +23170,20 @@ class Rank final
     slot_.feed.end(parts_.device);
     collect();  // waits as a step does
     sums.get(parts_.device, numbers);
+  }
+  TANDEM_COLD void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
+    if constexpr (Whole::several_ranks && SendsAndReceives<Communicator, double>) {
+      StepSums<typename Parts::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
+      begin({}, {}, false);
+      bytes.put(parts_.device, numbers);
+      parts_.gradients.pass_on(parts_.device, bytes.all(), from, to);
+      parts_.gradients.await_sums(parts_.device);
+      parts_.sums.clear(parts_.device);
+      parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
+      slot_.feed.end(parts_.device);
+      collect();
+      bytes.get(parts_.device, numbers);
+    }
   }
   void reset_states() override {
     if constexpr (Whole::stateful) {
@@ -44300,28 +44351,43 @@ SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
   return metadata;
 }
 
-/// Checks those checksums that the metadata has.
-/// @param find  find(name): the tensor, or null
-/// @param path  names the file in errors
-/// Cost: reads the data of tensors with a checksum once.
-/// @throws FileError  names the first tensor whose checksum is another, or says that it is missing
-template <class Find>
-void check_checksums(SafetensorsMetadata const& metadata, Find const& find,
-                     std::string const& path) {
-  auto const damaged = [&](std::string const& what, std::string const& now,
-                           std::string const& noted) {
+namespace detail {
+
+template <class = void>
+void check_checksum(std::string const& what, std::string const& now, std::string const& noted,
+                    std::string const& path) {
+  if (now != noted) {
     throw FileError{path, what + " is damaged: its checksum is " + now +
-                              ", but the file was written with " + detail::json_quoted(noted) +
+                              ", but the file was written with " + json_quoted(noted) +
                               "; take another copy of the file"};
-  };
+  }
+}
+
+}  // namespace detail
+
+/// Checks the checksum of a tensor.
+/// @param noted  what it must be
+/// @throws FileError  it is another
+template <class = void>
+void check_tensor(TensorView const& tensor, std::string const& noted, std::string const& path) {
+  detail::check_checksum("tensor " + detail::json_quoted(tensor.name),
+                         detail::tensor_checksum(tensor), noted, path);
+}
+
+/// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
+/// @param find   find(name): the tensor, or null
+/// @param check  check(tensor, noted checksum), which check_tensor() does
+/// @param path   names the file in errors
+/// @throws FileError  the metadata's checksum is another, or a tensor with one is missing
+template <class Find, class Check>
+void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Check const& check,
+                     std::string const& path) {
   for (auto const& [key, value] : metadata) {
     if (!detail::is_checksum_key(key)) {
       continue;
     }
     if (key == detail::checksum_key) {
-      if (std::string const now = detail::metadata_checksum(metadata); now != value) {
-        damaged("the metadata", now, value);
-      }
+      detail::check_checksum("the metadata", detail::metadata_checksum(metadata), value, path);
       continue;
     }
     std::string const name = key.substr(detail::checksum_key.size() + 1);
@@ -44331,9 +44397,7 @@ void check_checksums(SafetensorsMetadata const& metadata, Find const& find,
                                 ", but no such tensor; the file is damaged, or a program has "
                                 "removed tensors and kept the metadata of them all"};
     }
-    if (std::string const now = detail::tensor_checksum(*tensor); now != value) {
-      damaged("tensor " + detail::json_quoted(name), now, value);
-    }
+    check(*tensor, value);
   }
 }
 
@@ -44741,7 +44805,11 @@ class Safetensors {
                                                  std::string const& path) {
     Safetensors parsed = parse(bytes, path);
     check_checksums(
-        parsed.metadata_, [&](std::string const& name) { return parsed.find(name); }, path);
+        parsed.metadata_, [&](std::string const& name) { return parsed.find(name); },
+        [&](TensorView const& tensor, std::string const& noted) {
+          check_tensor(tensor, noted, path);
+        },
+        path);
     return parsed;
   }
 
@@ -44786,27 +44854,51 @@ class Safetensors {
   template <class = void>
   [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
                                          std::string const& path) {
-    std::uint64_t const length = header_length(bytes, path);
-    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
-    std::span<std::byte const> const data = bytes.subspan(8 + header.size());
-    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
-        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
-    check_cover(parsed.entries, static_cast<std::int64_t>(data.size()), path);
+    std::uint64_t const length = header_length(bytes, bytes.size(), path);
+    std::span<std::byte const> const data = bytes.subspan(8 + static_cast<std::size_t>(length));
+    return parse_header(bytes, length, bytes.size(), path, [&](auto const& entry) {
+      return data.subspan(static_cast<std::size_t>(entry.begin),
+                          static_cast<std::size_t>(entry.end - entry.begin));
+    });
+  }
 
-    Safetensors result{path, std::move(parsed.metadata)};
-    result.tensors_.reserve(parsed.entries.size());
-    for (detail::SafetensorsEntry& entry : parsed.entries) {
-      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
-                                 std::move(entry.spec.shape),
-                                 data.subspan(static_cast<std::size_t>(entry.begin),
-                                              static_cast<std::size_t>(entry.end - entry.begin))});
+  /// Parses the beginning of a file of @p size bytes, with its whole header; tensors have no data,
+  /// see make_room(). Sets @p begins to where in the file that of each begins.
+  /// @throws FileError  as parse() does
+  template <class = void>
+  [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes, std::uint64_t size,
+                                               std::string const& path,
+                                               std::vector<std::uint64_t>& begins) {
+    begins.clear();
+    std::uint64_t const length = header_length(bytes, size, path);
+    return parse_header(bytes, length, size, path, [&](auto const& entry) {
+      begins.push_back(8 + length + static_cast<std::uint64_t>(entry.begin));
+      return std::span<std::byte const>{};
+    });
+  }
+
+  /// Memory for the data of tensor number @p i, which this owns; what it has is not yet set.
+  /// @throws FileError  there is no memory
+  template <class = void>
+  std::span<std::byte> make_room(std::size_t i) {
+    TensorView& tensor = tensors_[i];
+    auto const bytes = static_cast<std::size_t>(*tensor_bytes(tensor.dtype, tensor.shape));
+    owned_.emplace_back(new (std::nothrow) std::byte[bytes]);
+    if (owned_.back() == nullptr) {
+      throw FileError{path_, "there is no memory for the " + std::to_string(bytes) +
+                                 " bytes of tensor " + detail::json_quoted(tensor.name)};
     }
-    result.sort_names();
-    return result;
+    tensor.data = {owned_.back().get(), bytes};
+    return {owned_.back().get(), bytes};
   }
 
   /// In the order of the header.
   [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
+
+  /// Which of tensors() it is.
+  [[nodiscard]] std::size_t index_of(TensorView const& own) const noexcept {
+    return static_cast<std::size_t>(&own - tensors_.data());
+  }
 
   /// The tensor of this name, or null. O(log n).
   template <class = void>
@@ -44848,9 +44940,10 @@ class Safetensors {
       : path_{std::move(path)}, metadata_{std::move(metadata)} {}
 
   template <class = void>
-  static std::uint64_t header_length(std::span<std::byte const> bytes, std::string const& path) {
-    if (bytes.size() < 8) {
-      throw FileError{path, "the file has " + std::to_string(bytes.size()) +
+  static std::uint64_t header_length(std::span<std::byte const> bytes, std::uint64_t size,
+                                     std::string const& path) {
+    if (size < 8) {
+      throw FileError{path, "the file has " + std::to_string(size) +
                                 " bytes; a safetensors file begins with an 8-byte length"};
     }
     std::uint64_t length = 0;
@@ -44863,11 +44956,31 @@ class Safetensors {
                           " bytes, more than the 100,000,000 that are allowed; it is probably "
                           "not a safetensors file"};
     }
-    if (length > bytes.size() - 8) {
+    if (length > size - 8) {
       throw FileError{path, "the header claims " + std::to_string(length) + " bytes, but only " +
-                                std::to_string(bytes.size() - 8) + " follow; the file is cut off"};
+                                std::to_string(size - 8) + " follow; the file is cut off"};
     }
     return length;
+  }
+
+  /// @param data  data(entry): that of a tensor
+  template <class Data>
+  static Safetensors parse_header(std::span<std::byte const> bytes, std::uint64_t length,
+                                  std::uint64_t size, std::string const& path, Data const& data) {
+    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
+    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
+        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
+    check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
+
+    Safetensors result{path, std::move(parsed.metadata)};
+    result.tensors_.reserve(parsed.entries.size());
+    for (detail::SafetensorsEntry& entry : parsed.entries) {
+      std::span<std::byte const> const own = data(entry);
+      result.tensors_.push_back(
+          {std::move(entry.spec.name), entry.spec.dtype, std::move(entry.spec.shape), own});
+    }
+    result.sort_names();
+    return result;
   }
 
   /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
@@ -46693,25 +46806,55 @@ std::string read_small_text(std::string const& path) {
   return {reinterpret_cast<char const*>(file.bytes.get()), file.size};
 }
 
+/// @throws FileError  a file of a checkpoint has other than the noted bytes
+template <class = void>
+void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted) {
+  if (bytes != noted) {
+    throw FileError{path, "it has " + std::to_string(bytes) + " bytes, but " +
+                              std::to_string(noted) +
+                              " were written; take another copy of "
+                              "the checkpoint, or an earlier one"};
+  }
+}
+
+template <class = void>
+[[noreturn]] void fail_of_sum(std::string const& path, std::uint32_t now, std::uint32_t noted) {
+  throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
+                            ", but it was written with " + hex_of_sum(noted) +
+                            "; take another copy of the checkpoint, or an earlier one"};
+}
+
 /// A file of a checkpoint, which must be what tandem.json says.
 template <class = void>
 FileBytes read_summed(std::string const& folder, FileSum const& noted) {
   std::string const path = in_folder(folder, noted.name);
   FileBytes file = read_whole_file(path);
-  if (file.size != noted.bytes) {
-    throw FileError{path, "it has " + std::to_string(file.size) + " bytes, but " +
-                              std::to_string(noted.bytes) +
-                              " were written; take another copy of "
-                              "the checkpoint, or an earlier one"};
-  }
+  check_size(path, file.size, noted.bytes);
   if (std::uint32_t const now = crc32c(file.span()); now != noted.crc32c) {
     static_cast<void>(
         Safetensors::parse_checked(file.span(), path));  // names the tensor, if it can
-    throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
-                              ", but it was written with " + hex_of_sum(noted.crc32c) +
-                              "; take another copy of the checkpoint, or an earlier one"};
+    fail_of_sum(path, now, noted.crc32c);
   }
   return file;
+}
+
+/// The tensors are of the step of tandem.json, and those of the index are there.
+template <class = void>
+void check_parts(Safetensors const& all, std::string const& folder,
+                 CheckpointManifest const& manifest, std::vector<IndexEntry> const& index) {
+  TensorView const* const step = all.find("tandem.step");
+  if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
+    std::int64_t value;
+    std::memcpy(&value, step->data.data(), sizeof value);
+    if (value != manifest.step) {
+      throw FileError{folder, "the tensors are of step " + std::to_string(value) +
+                                  ", but tandem.json of step " + std::to_string(manifest.step) +
+                                  "; files of two checkpoints were mixed"};
+    }
+  }
+  for (IndexEntry const& entry : index) {
+    static_cast<void>(all.at(entry.tensor));
+  }
 }
 
 /// A folder that was written by tandem.
@@ -46731,19 +46874,7 @@ Safetensors read_checkpoint_folder(std::string const& folder) {
     }
   }
   Safetensors all = Safetensors::join(std::move(parts), folder);
-  TensorView const* const step = all.find("tandem.step");
-  if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
-    std::int64_t value;
-    std::memcpy(&value, step->data.data(), sizeof value);
-    if (value != manifest.step) {
-      throw FileError{folder, "the tensors are of step " + std::to_string(value) +
-                                  ", but tandem.json of step " + std::to_string(manifest.step) +
-                                  "; files of two checkpoints were mixed"};
-    }
-  }
-  for (IndexEntry const& entry : index) {
-    static_cast<void>(all.at(entry.tensor));
-  }
+  check_parts(all, folder, manifest, index);
   return all;
 }
 
@@ -46763,6 +46894,17 @@ Safetensors read_indexed_folder(std::string const& folder) {
   return all;
 }
 
+/// Of a folder that has neither tandem.json nor an index.
+template <class = void>
+[[noreturn]] void fail_of_folder(std::string const& path) {
+  std::vector<std::int64_t> const steps = complete_checkpoints(path);
+  throw FileError{path, steps.empty() ? std::string{"this is a folder without tandem.json or "} +
+                                            index_name + ", so it is no complete checkpoint"
+                                      : "this is a folder of checkpoints; give one of them, of "
+                                        "which the newest is '" +
+                                            in_folder(path, checkpoint_name(steps.back())) + "'"};
+}
+
 /// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
 /// model's with an index.
 /// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
@@ -46778,12 +46920,7 @@ Safetensors read_tensors(std::string const& path) {
   if (is_file(in_folder(path, index_name))) {
     return read_indexed_folder(path);
   }
-  std::vector<std::int64_t> const steps = complete_checkpoints(path);
-  throw FileError{path, steps.empty() ? std::string{"this is a folder without tandem.json or "} +
-                                            index_name + ", so it is no complete checkpoint"
-                                      : "this is a folder of checkpoints; give one of them, of "
-                                        "which the newest is '" +
-                                            in_folder(path, checkpoint_name(steps.back())) + "'"};
+  fail_of_folder(path);
 }
 
 }  // namespace tandem::detail
@@ -47909,6 +48046,11 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
 
 }  // namespace tandem
 
+// ---- tandem/train/checkpoint/load_weights.hpp
+
+/// @file
+/// Parameters and statistics out of a safetensors file of whatever floats and names.
+
 // ---- tandem/train/checkpoint/load.hpp
 
 /// @file
@@ -48056,12 +48198,13 @@ namespace detail {
 
 inline constexpr char const* state_prefix = "state.";
 
-/// Those of a file, as @p wanted of no samples names them; none where it has none of them.
+/// Room for those of a file, as @p wanted of no samples names them; none where it has none of them.
 /// @param most  samples
+/// @returns samples
 /// @throws FileError  one is missing, is of another shape, or of more samples than @p most
 template <class P>
-TANDEM_COLD int read_states(Safetensors const& file, std::string const& path,
-                            std::vector<NamedState<P>>& wanted, int most) {
+TANDEM_COLD int make_room_for_states(Safetensors const& file, std::string const& path,
+                                     std::vector<NamedState<P>>& wanted, int most) {
   std::int64_t samples = 0;
   for (NamedState<P> const& own : wanted) {
     TensorView const* const found = file.find(own.name);
@@ -48083,8 +48226,7 @@ TANDEM_COLD int read_states(Safetensors const& file, std::string const& path,
                                 " samples a step, but TrainerOptions::batch is " +
                                 std::to_string(most) + "; train with that batch"};
     }
-    auto const* const data = reinterpret_cast<P const*>(found->data.data());
-    own.value.assign(data, data + samples * own.numbers);
+    own.value.resize(static_cast<std::size_t>(samples * own.numbers));
   }
   return static_cast<int>(samples);
 }
@@ -48233,14 +48375,114 @@ void check_all_known(Safetensors const& file, std::string const& path,
 
 /// Averages begin where their weights do, whose copies are planned.
 template <class T>
-void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
+void begin_averages(std::vector<CheckpointCopy>& copies,
+                    std::vector<NamedParameter<T>> const& rank) {
   for (NamedParameter<T> const& p : rank) {
     if (!p.average.empty()) {
       auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
-      CheckpointCopy copy = *std::ranges::find(loaded.copies, weight, &CheckpointCopy::to);
+      CheckpointCopy copy = *std::ranges::find(copies, weight, &CheckpointCopy::to);
       copy.to = reinterpret_cast<std::byte*>(p.average.data());
-      loaded.copies.push_back(copy);
+      copies.push_back(copy);
     }
+  }
+}
+
+/// Of a network and its trainer, for which a checkpoint is to be.
+template <class T>
+struct CheckpointWanted {
+  /// All parameters of the network, of both models if they may differ.
+  std::vector<NamedParameter<T>> whole{};
+  std::vector<std::string> state_names{};
+  std::string optimizer{};
+  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of no samples
+  int most = 0;                         ///< samples whose states are taken
+};
+
+/// What is to be copied where.
+template <class T>
+struct CheckpointPlan {
+  TrainingPosition position{};
+  std::vector<NamedState<T>> states{};
+  std::vector<CheckpointCopy> of_states{};
+  std::vector<std::vector<CheckpointCopy>> of_ranks{};
+};
+
+/// Checks a checkpoint, of whose tensors only those of the position need to have data yet, and
+/// plans it for @p ranks, each the parameters of one.
+/// @param path  names it in errors
+/// @throws FileError  as read_checkpoint(), but for tensors' data
+template <class T>
+CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& path,
+                                  CheckpointWanted<T> const& by,
+                                  std::vector<std::vector<NamedParameter<T>>> const& ranks) {
+  CheckpointPlan<T> plan;
+  std::string const* const writer = file.find_metadata("optimizer");
+  if (writer != nullptr && *writer != by.optimizer) {  // Adam and AdamW: states of the same names
+    throw FileError{path, "the optimizer was " + printable(*writer) + ", but this trainer has " +
+                              by.optimizer + "; load_weights() reads the parameters alone"};
+  }
+  bool const two =
+      file.find(std::string{second_model} + without_prefix(by.whole)[0].name) != nullptr;
+  std::vector<TensorView> wanted =
+      checkpoint_tensors(two ? by.whole : without_prefix(by.whole), by.state_names);
+  bool const mean = two && by.whole.back().copy == 0;
+  if (mean) {
+    for (TensorView const& tensor : checkpoint_tensors(as_second(by.whole), by.state_names)) {
+      wanted.push_back(tensor);
+    }
+  }
+  bool const averages = has_averages(file);
+  std::vector<TensorView> const averaged = average_tensors(by.whole);
+  if (averages && averaged.empty()) {
+    throw FileError{path,
+                    "it has averages of weights, but this trainer keeps none; give "
+                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
+  }
+  if (averages) {
+    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
+  }
+  for (TensorView const& tensor : wanted) {
+    static_cast<void>(matching(file, path, tensor));
+  }
+  plan.position = read_position(file, path);
+  plan.states = by.states;
+  check_all_known(file, path, wanted, plan.states);
+  plan.position.streams = make_room_for_states(file, path, plan.states, by.most);
+  for (NamedState<T>& state : plan.states) {
+    if (!state.value.empty()) {
+      plan.of_states.push_back(
+          {reinterpret_cast<std::byte*>(state.value.data()), file.find(state.name)});
+    }
+  }
+  for (auto const& rank : ranks) {
+    std::vector<CheckpointCopy>& copies = plan.of_ranks.emplace_back();
+    std::vector<TensorView> const own =
+        checkpoint_tensors(two ? rank : without_prefix(rank), by.state_names);
+    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
+        mean ? checkpoint_tensors(as_second(rank), by.state_names) : std::vector<TensorView>{};
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      copies.push_back(
+          {memory_of(own[i]), file.find(own[i].name), mean ? file.find(second[i].name) : nullptr});
+    }
+    if (averages) {
+      for (TensorView const& tensor : average_tensors(rank)) {
+        copies.push_back({memory_of(tensor), file.find(tensor.name)});
+      }
+    } else {
+      begin_averages(copies, rank);
+    }
+  }
+  return plan;
+}
+
+/// The plan's states and position, and copies of the first @p ranks of its ranks.
+template <class T>
+void take_plan(LoadedCheckpoint<T>& loaded, CheckpointPlan<T> plan, std::size_t ranks) {
+  loaded.position = plan.position;
+  loaded.states = std::move(plan.states);  // the memory of each stays where it is
+  loaded.copies = std::move(plan.of_states);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    loaded.copies.insert(loaded.copies.end(), plan.of_ranks[r].begin(), plan.of_ranks[r].end());
   }
 }
 
@@ -48261,65 +48503,19 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
                                     std::string const& optimizer,
                                     std::vector<NamedState<T>> states = {}, int most = 0) {
   LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
-  Safetensors const& file = loaded.file;
-  std::string const* const writer = file.find_metadata("optimizer");
-  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
-    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
-                              ", but this trainer has " + optimizer +
-                              "; load_weights() reads the parameters alone"};
-  }
-  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
-  std::vector<TensorView> wanted =
-      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
-  bool const mean = two && whole.back().copy == 0;
-  if (mean) {
-    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
-      wanted.push_back(tensor);
-    }
-  }
-  bool const averages = detail::has_averages(file);
-  std::vector<TensorView> const averaged = detail::average_tensors(whole);
-  if (averages && averaged.empty()) {
-    throw FileError{path,
-                    "it has averages of weights, but this trainer keeps none; give "
-                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
-  }
-  if (averages) {
-    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
-  }
-  for (TensorView const& tensor : wanted) {
-    static_cast<void>(detail::matching(file, path, tensor));
-  }
-  loaded.position = detail::read_position(file, path);
-  detail::check_all_known(file, path, wanted, states);
-  loaded.position.streams = detail::read_states(file, path, states, most);
-  loaded.states = std::move(states);
-  for (auto const& rank : ranks) {
-    std::vector<TensorView> const own =
-        detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
-    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
-        mean ? detail::checkpoint_tensors(as_second(rank), state_names) : std::vector<TensorView>{};
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
-                               mean ? file.find(second[i].name) : nullptr});
-    }
-    if (averages) {
-      for (TensorView const& tensor : detail::average_tensors(rank)) {
-        loaded.copies.push_back({detail::memory_of(tensor), file.find(tensor.name)});
-      }
-    } else {
-      detail::begin_averages(loaded, rank);
-    }
-  }
+  detail::take_plan(loaded,
+                    detail::plan_checkpoint(loaded.file, path,
+                                            {.whole = whole,
+                                             .state_names = state_names,
+                                             .optimizer = optimizer,
+                                             .states = std::move(states),
+                                             .most = most},
+                                            ranks),
+                    ranks.size());
   return loaded;
 }
 
 }  // namespace tandem
-
-// ---- tandem/train/checkpoint/load_weights.hpp
-
-/// @file
-/// Parameters and statistics out of a safetensors file of whatever floats and names.
 
 namespace tandem {
 
@@ -48441,9 +48637,851 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
     for (NamedParameter<T> const& own : rank) {
       loaded.copies.push_back(detail::copy_into(own, found[static_cast<std::size_t>(own.index)]));
     }
-    detail::begin_averages(loaded, rank);
+    detail::begin_averages(loaded.copies, rank);
   }
   loaded.unused = file.unused();
+  return loaded;
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/checkpoint/processes/load.hpp
+
+/// @file
+/// load_checkpoint: of several processes one reads what all are to know of a checkpoint, and each
+/// tensor is read by one of those that need it, which passes it on to the others.
+
+// ---- tandem/train/checkpoint/processes/group.hpp
+
+/// @file
+/// ProcessGroup: what the processes that load one checkpoint do together: they add numbers up, hand
+/// bytes on, and fail with one sentence.
+
+namespace tandem::detail {
+
+/// Behind an interface, so that what is done with it is compiled once, not for each strategy.
+class ProcessGroup {
+ public:
+  explicit ProcessGroup(World const& world)
+      : process_{world.process}, processes_{world.processes} {}
+  ProcessGroup(ProcessGroup const&) = delete;
+  ProcessGroup& operator=(ProcessGroup const&) = delete;
+  virtual ~ProcessGroup() = default;
+
+  [[nodiscard]] int process() const { return process_; }
+  [[nodiscard]] int processes() const { return processes_; }
+
+  /// Each number becomes its sum over the processes, which all call it with as many.
+  virtual void add_up(std::span<double> numbers) = 0;
+
+  /// Whether pass_on() is there.
+  [[nodiscard]] virtual bool passes_on() const = 0;
+  /// The bits of @p numbers become those of process @p from, -1: stay, and go to each of @p to. The
+  /// others call it, too, with as many numbers.
+  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
+
+ private:
+  int process_;
+  int processes_;
+};
+
+/// The processes of a trainer, whose first ranks carry what they hand on.
+/// @tparam Workers  a WorkerGroup, which outlives this
+template <class Workers>
+class WorkersAsProcesses final : public ProcessGroup {
+ public:
+  WorkersAsProcesses(Workers& workers, World const& world)
+      : ProcessGroup{world}, workers_{workers} {}
+
+  void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
+  [[nodiscard]] bool passes_on() const override {
+    return SendsAndReceives<typename Workers::Communicator, double>;
+  }
+  void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
+    using RankType = typename Workers::RankType;
+    std::vector<int> ranks;
+    for (int const process : to) {
+      ranks.push_back(process * workers_.size());
+    }
+    workers_.run_on(
+        0,
+        [&](RankType& rank) {
+          rank.pass_on(numbers, from < 0 ? -1 : from * workers_.size(), ranks);
+        },
+        WorkKind::writes);
+  }
+
+ private:
+  Workers& workers_;
+};
+
+/// The text of the one process that gives one, in all of them.
+/// Cost: a third more than its bytes, all-reduced.
+template <class = void>  // compiled where it is called, not by every include
+std::string text_of_one(ProcessGroup& group, std::string text) {
+  auto size = static_cast<double>(text.size());
+  group.add_up(std::span{&size, 1});
+  text.resize(static_cast<std::size_t>(size));  // of zeros, where there was none
+  constexpr std::size_t each = 6;               // bytes: a whole number that a double holds
+  constexpr std::size_t piece = each << 16;
+  for (std::size_t begin = 0; begin < text.size(); begin += piece) {
+    std::size_t const count = std::min(piece, text.size() - begin);
+    std::vector<double> numbers((count + each - 1) / each);
+    auto const word = [&](std::size_t i) {
+      return std::span{text.data() + begin + i * each, std::min(each, count - i * each)};
+    };
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, word(i).data(), word(i).size());
+      numbers[i] = static_cast<double>(bytes);
+    }
+    group.add_up(numbers);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      auto const bytes = static_cast<std::uint64_t>(numbers[i]);
+      std::memcpy(word(i).data(), &bytes, word(i).size());
+    }
+  }
+  return text;
+}
+
+/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
+template <class = void>
+std::string told(std::exception_ptr const& failure, std::string const& path, int process) {
+  std::string const who = "process " + std::to_string(process) + " could not load it: ";
+  try {
+    std::rethrow_exception(failure);
+  } catch (FileError const& error) {
+    return error.path() + '\0' + std::string{error.what()}.substr(error.path().size() + 4);
+  } catch (std::exception const& error) {
+    return path + '\0' + who + error.what();
+  } catch (...) {
+    return path + '\0' + who + "an error without words";
+  }
+}
+
+/// Where processes have failed all throw what the first of them did, in the others a FileError of
+/// its words; where none has, nothing happens. All processes call it.
+template <class = void>
+void fail_together(ProcessGroup& group, std::string const& path,
+                   std::exception_ptr const& failure) {
+  std::vector<double> failed(static_cast<std::size_t>(group.processes()));
+  failed[static_cast<std::size_t>(group.process())] = failure ? 1.0 : 0.0;
+  group.add_up(failed);
+  auto const first = std::find_if(failed.begin(), failed.end(), [](double f) { return f > 0.0; });
+  if (first == failed.end()) {
+    return;
+  }
+  bool const own = first - failed.begin() == group.process();
+  std::string const text =
+      text_of_one(group, own ? told(failure, path, group.process()) : std::string{});
+  try {
+    double nothing = 0.0;
+    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the text
+  } catch (Error const&) {                 // one that knew it has left already
+  }
+  if (own) {
+    std::rethrow_exception(failure);
+  }
+  std::size_t const cut = text.find('\0');
+  throw FileError{text.substr(0, cut), text.substr(cut + 1)};
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/checkpoint/processes/outline.hpp
+
+/// @file
+/// CheckpointOutline: all of a checkpoint but its tensors, and where in its files those are.
+///
+/// One process reads it, a CheckpointStart, and sends it to the others; each then reads the tensors
+/// that it is to read.
+
+namespace tandem {
+
+/// Bytes of a checkpoint's tensors that a process has read from files, and got from others.
+struct LoadedBytes {
+  std::int64_t read = 0;
+  std::int64_t received = 0;
+
+  bool operator==(LoadedBytes const&) const = default;
+};
+
+namespace detail {
+
+/// A file of a checkpoint and its first bytes, to the end of its header.
+struct FileStart {
+  std::string name{};  ///< in the folder; "" of a checkpoint of one file
+  std::uint64_t bytes = 0;
+  std::optional<std::uint32_t> crc32c{};
+  std::string header{};
+};
+
+/// What one process reads for all.
+struct CheckpointStart {
+  std::string identity{};  ///< what a copy of the checkpoint is known by
+  std::vector<FileStart> files{};
+  std::string position{};  ///< the data of tandem.step and its like, in the order of the tensors
+};
+
+struct TensorPlace {
+  std::size_t file = 0;
+  std::uint64_t begin = 0;
+  std::string checksum{};  ///< "" where the file has none
+};
+
+struct CheckpointOutline {
+  Safetensors tensors;  ///< those of the position have data, the others get it by read_tensor()
+  std::vector<TensorPlace> places{};  ///< of each
+  std::vector<std::string> paths{};   ///< of each file
+};
+
+/// A tensor of training's position.
+template <class = void>  // compiled where it is called, not by every include
+bool is_of_position(TensorView const& tensor) {
+  return tensor.name.starts_with("tandem.") && *tensor_bytes(tensor.dtype, tensor.shape) <= 8;
+}
+
+template <class = void>
+FileStart read_file_start(std::string const& path, std::string name) {
+  InputFile<> file{path, Pipes::refuse};
+  FileStart start{.name = std::move(name), .bytes = file.size()};
+  auto const read = [&](std::uint64_t bytes) {
+    start.header.resize(static_cast<std::size_t>(std::min(bytes, start.bytes)));
+    file.read_at(0, reinterpret_cast<std::uint8_t*>(start.header.data()), start.header.size());
+  };
+  read(8);
+  std::uint64_t length = 0;
+  std::memcpy(&length, start.header.data(), start.header.size());
+  if (length <= longest_header) {  // else the parser says so
+    read(8 + length);
+  }
+  return start;
+}
+
+template <class = void>
+std::string known_by(FileStart const& only) {
+  return only.header + std::to_string(only.bytes);
+}
+
+/// Of a checkpoint at @p path: what two copies of it have alike, and other checkpoints not.
+template <class = void>
+std::string known_by(std::string const& path) {
+  if (!is_folder(path)) {
+    return known_by(read_file_start(path, ""));
+  }
+  bool const is_own = is_file(in_folder(path, manifest_name));
+  return read_small_text(in_folder(path, is_own ? manifest_name : index_name));
+}
+
+/// Strings, each behind its size: in this process's words, which only another of its kind reads.
+template <class = void>
+std::string to_text(CheckpointStart const& start) {
+  std::string text;
+  auto const add = [&](std::string_view part) {
+    (text += std::to_string(part.size()) += ':').append(part);
+  };
+  add(start.identity);
+  add(start.position);
+  for (FileStart const& file : start.files) {
+    add(file.name);
+    add(std::to_string(file.bytes));
+    add(file.crc32c ? std::to_string(*file.crc32c) : "");
+    add(file.header);
+  }
+  return text;
+}
+
+/// What to_text() was made of.
+template <class = void>
+CheckpointStart start_of(std::string_view text) {
+  auto const next = [&] {
+    std::size_t const size = std::stoul(std::string{text.substr(0, text.find(':'))});
+    std::string part{text.substr(text.find(':') + 1, size)};
+    text.remove_prefix(text.find(':') + 1 + size);
+    return part;
+  };
+  CheckpointStart start;
+  start.identity = next();
+  start.position = next();
+  while (!text.empty()) {
+    FileStart& file = start.files.emplace_back();
+    file.name = next();
+    file.bytes = std::stoull(next());
+    std::string const sum = next();
+    if (!sum.empty()) {
+      file.crc32c = static_cast<std::uint32_t>(std::stoul(sum));
+    }
+    file.header = next();
+  }
+  return start;
+}
+
+/// @param start  the position may be missing yet
+template <class = void>
+CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start) {
+  std::vector<Safetensors> parts;
+  std::vector<TensorPlace> places;
+  std::vector<std::string> paths;
+  for (FileStart const& file : start.files) {
+    paths.push_back(file.name.empty() ? path : in_folder(path, file.name));
+    std::vector<std::uint64_t> begins;
+    Safetensors const& part = parts.emplace_back(Safetensors::parse_start(
+        std::as_bytes(std::span{file.header}), file.bytes, paths.back(), begins));
+    std::size_t const first = places.size();
+    for (std::uint64_t const begin : begins) {
+      places.push_back({.file = paths.size() - 1, .begin = begin});
+    }
+    check_checksums(
+        part.metadata(), [&](std::string const& name) { return part.find(name); },
+        [&](TensorView const& tensor, std::string const& noted) {
+          places[first + part.index_of(tensor)].checksum = noted;
+        },
+        paths.back());
+  }
+  CheckpointOutline outline{.tensors = Safetensors::join(std::move(parts), path),
+                            .places = std::move(places),
+                            .paths = std::move(paths)};
+  std::size_t used = 0;
+  auto const& tensors = outline.tensors.tensors();
+  for (std::size_t i = 0; i < tensors.size() && used < start.position.size(); ++i) {
+    if (is_of_position(tensors[i])) {
+      std::span<std::byte> const room = outline.tensors.make_room(i);
+      std::memcpy(room.data(), start.position.data() + used, room.size());
+      used += room.size();
+    }
+  }
+  return outline;
+}
+
+/// Holds a whole file against its CRC-32C. @returns its bytes
+template <class = void>
+std::int64_t check_sum(std::string const& path, InputFile<>& file, FileStart const& noted) {
+  constexpr std::uint64_t piece = std::uint64_t{1} << 20;
+  std::vector<std::uint8_t> some(static_cast<std::size_t>(std::min(piece, noted.bytes)));
+  Crc32c crc;
+  for (std::uint64_t begin = 0; begin < noted.bytes; begin += some.size()) {
+    some.resize(static_cast<std::size_t>(std::min(piece, noted.bytes - begin)));
+    file.read_at(begin, some.data(), some.size());
+    crc.add(std::as_bytes(std::span{some}));
+  }
+  if (crc.digest() != *noted.crc32c) {
+    fail_of_sum(path, crc.digest(), *noted.crc32c);
+  }
+  return static_cast<std::int64_t>(noted.bytes);
+}
+
+/// Reads the tensors @p which, in the order of their places, and holds them against their
+/// checksums; of those that have none the whole file.
+/// @throws FileError  one cannot be read, or is damaged
+template <class = void>
+void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
+                 Safetensors& tensors, std::vector<std::size_t> which, LoadedBytes& bytes) {
+  auto const place = [&](std::size_t i) -> TensorPlace const& { return outline.places[i]; };
+  std::sort(which.begin(), which.end(), [&](std::size_t a, std::size_t b) {
+    return place(a).file != place(b).file ? place(a).file < place(b).file
+                                          : place(a).begin < place(b).begin;
+  });
+  std::optional<InputFile<>> file;
+  bool summed = false;
+  for (std::size_t at = 0; at < which.size(); ++at) {
+    TensorPlace const& own = place(which[at]);
+    std::string const& path = outline.paths[own.file];
+    FileStart const& noted = start.files[own.file];
+    if (at == 0 || place(which[at - 1]).file != own.file) {
+      file.emplace(path, Pipes::refuse);
+      check_size(path, file->size(), noted.bytes);
+      summed = false;
+    }
+    std::span<std::byte> const room = tensors.make_room(which[at]);
+    file->read_at(own.begin, reinterpret_cast<std::uint8_t*>(room.data()), room.size());
+    bytes.read += static_cast<std::int64_t>(room.size());
+    if (!own.checksum.empty()) {
+      check_tensor(tensors.tensors()[which[at]], own.checksum, path);
+    } else if (noted.crc32c && !summed) {
+      summed = true;
+      bytes.read += check_sum(path, *file, noted);
+    }
+  }
+}
+
+/// Reads and checks what all are to know of the checkpoint at @p path.
+/// @throws FileError  as read_tensors(), but for tensors' data
+template <class = void>
+CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
+  CheckpointStart start;
+  CheckpointManifest manifest;
+  std::vector<IndexEntry> index;
+  bool const is_own = is_file(in_folder(path, manifest_name));
+  if (!is_folder(path)) {
+    start.identity = known_by(start.files.emplace_back(read_file_start(path, "")));
+  } else if (is_own) {
+    start.identity = known_by(path);
+    manifest = read_manifest(start.identity, in_folder(path, manifest_name));
+    for (FileSum const& noted : manifest.files) {
+      std::string const own = in_folder(path, noted.name);
+      if (noted.name == index_name) {
+        FileBytes const file = read_summed(path, noted);
+        index = read_index({reinterpret_cast<char const*>(file.bytes.get()), file.size}, own);
+        continue;
+      }
+      FileStart& file = start.files.emplace_back(read_file_start(own, noted.name));
+      check_size(own, file.bytes, noted.bytes);
+      file.crc32c = noted.crc32c;
+    }
+  } else if (!is_file(in_folder(path, index_name))) {
+    fail_of_folder(path);
+  } else {
+    start.identity = known_by(path);
+    index = read_index(start.identity, in_folder(path, index_name));
+    for (std::string const& name : files_of(index)) {
+      start.files.push_back(read_file_start(in_folder(path, name), name));
+    }
+  }
+  CheckpointOutline outline = outline_of(path, start);
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < outline.places.size(); ++i) {
+    if (is_of_position(outline.tensors.tensors()[i])) {
+      numbers.push_back(i);
+    }
+  }
+  read_places(start, outline, outline.tensors, numbers, bytes);
+  for (std::size_t const i : numbers) {
+    std::span<std::byte const> const data = outline.tensors.tensors()[i].data;
+    start.position.append(reinterpret_cast<char const*>(data.data()), data.size());
+  }
+  if (is_own) {
+    check_parts(outline.tensors, path, manifest, index);
+  }
+  return start;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/train/checkpoint/processes/sharing.hpp
+
+/// @file
+/// Which process reads which tensor of a checkpoint, and how it comes to the others that need it.
+/// All processes work it out alike.
+
+namespace tandem::detail {
+
+/// Who needs the tensors of a checkpoint.
+struct CheckpointNeeds {
+  static constexpr int none = -1;
+  std::vector<std::vector<int>> sets{};  ///< of processes, sorted
+  std::vector<int> set{};                ///< of each tensor: which, or none
+
+  [[nodiscard]] bool has(std::size_t tensor, int process) const {
+    return set[tensor] != none &&
+           std::ranges::binary_search(sets[static_cast<std::size_t>(set[tensor])], process);
+  }
+};
+
+/// The reader of each tensor; -1 of what nobody needs. The largest first, each goes to that of its
+/// needers who see the checkpoint which has least to read, of equals to the first; where none does,
+/// to process 0.
+/// @param bytes  of each tensor
+/// @param sees   which processes see the checkpoint
+template <class = void>  // compiled where it is called, not by every include
+std::vector<int> deal_readers(std::span<std::int64_t const> bytes, CheckpointNeeds const& needs,
+                              std::vector<bool> const& sees) {
+  std::vector<std::size_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
+  std::vector<std::int64_t> load(sees.size());
+  std::vector<int> reader(bytes.size(), CheckpointNeeds::none);
+  for (std::size_t const i : order) {
+    if (needs.set[i] == CheckpointNeeds::none) {
+      continue;
+    }
+    std::size_t least = sees.size();
+    for (int const p : needs.sets[static_cast<std::size_t>(needs.set[i])]) {
+      auto const process = static_cast<std::size_t>(p);
+      if (sees[process] && (least == sees.size() || load[process] < load[least])) {
+        least = process;
+      }
+    }
+    least = least == sees.size() ? 0 : least;
+    load[least] += bytes[i];
+    reader[i] = static_cast<int>(least);
+  }
+  return reader;
+}
+
+/// Tensors that one process has read and the same others need.
+struct CheckpointParcel {
+  int reader = 0;
+  std::vector<int> others{};
+  std::vector<std::size_t> tensors{};
+};
+
+/// In the order in which all processes pass them on.
+template <class = void>
+std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
+                                         std::vector<int> const& reader) {
+  std::vector<std::size_t> order(reader.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::erase_if(order, [&](std::size_t i) { return needs.set[i] == CheckpointNeeds::none; });
+  auto const same = [&](std::size_t a, std::size_t b) {
+    return needs.set[a] == needs.set[b] && reader[a] == reader[b];
+  };
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return needs.set[a] != needs.set[b] ? needs.set[a] < needs.set[b] : reader[a] < reader[b];
+  });
+  std::vector<CheckpointParcel> parcels;
+  for (std::size_t at = 0; at < order.size(); ++at) {
+    if (at == 0 || !same(order[at - 1], order[at])) {
+      CheckpointParcel& parcel = parcels.emplace_back();
+      parcel.reader = reader[order[at]];
+      parcel.others = needs.sets[static_cast<std::size_t>(needs.set[order[at]])];
+      std::erase(parcel.others, parcel.reader);
+    }
+    parcels.back().tensors.push_back(order[at]);
+  }
+  std::erase_if(parcels, [](CheckpointParcel const& parcel) { return parcel.others.empty(); });
+  return parcels;
+}
+
+/// From whom a process gets a parcel, and to whom it passes it on.
+struct ParcelPlace {
+  bool takes_part = false;
+  int from = -1;  ///< -1: it has read it
+  std::vector<int> to{};
+};
+
+/// Down a binary tree of processes, whose root is the reader.
+template <class = void>
+ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
+  auto const at = std::ranges::find(parcel.others, process);
+  if (process != parcel.reader && at == parcel.others.end()) {
+    return {};
+  }
+  auto const member = [&](std::size_t i) { return i == 0 ? parcel.reader : parcel.others[i - 1]; };
+  std::size_t const own =
+      process == parcel.reader ? 0 : static_cast<std::size_t>(at - parcel.others.begin()) + 1;
+  std::size_t const members = parcel.others.size() + 1;
+  ParcelPlace place{.takes_part = true};
+  std::size_t step = 1;
+  for (; step < members && (own & step) == 0; step *= 2) {
+  }
+  place.from = own == 0 ? -1 : member(own - step);
+  for (step /= 2; step > 0; step /= 2) {
+    if (own + step < members) {
+      place.to.push_back(member(own + step));
+    }
+  }
+  return place;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/checkpoint/processes/transfer.hpp
+
+/// @file
+/// CheckpointTransfer: a process's share of a checkpoint is read, and then goes to the others.
+
+namespace tandem::detail {
+
+/// The tensors of one load on their way into this process's memory.
+class CheckpointTransfer {
+ public:
+  /// Reads this process's share, and makes room for what is still needed beside its place.
+  /// @param file  of the outline
+  /// @param sees  which processes see the checkpoint
+  /// @throws FileError  a tensor cannot be read, or is damaged; or this process does not see the
+  ///                    checkpoint, and nobody can send it
+  template <class = void>
+  void prepare(ProcessGroup const& group, std::string const& path, CheckpointStart const& start,
+               CheckpointOutline const& outline, Safetensors& file, CheckpointNeeds const& needs,
+               std::vector<CheckpointCopy> const& copies, std::vector<bool> const& sees,
+               LoadedBytes& bytes) {
+    std::vector<TensorView> const& tensors = file.tensors();
+    for (TensorView const& tensor : tensors) {
+      sizes_.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
+    }
+    std::vector<int> const reader = deal_readers<>(sizes_, needs, sees);
+    bool const alone = !group.passes_on();
+    if (alone && !sees[static_cast<std::size_t>(group.process())]) {
+      throw FileError{path, "process " + std::to_string(group.process()) +
+                                " does not see the checkpoint that process 0 sees, and this "
+                                "transport cannot send it; put it where all see it"};
+    }
+    std::vector<std::size_t> own;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (alone ? needs.has(i, group.process()) : reader[i] == group.process()) {
+        own.push_back(i);
+      }
+    }
+    read_places(start, outline, file, std::move(own), bytes);
+    if (alone) {
+      return;
+    }
+    parcels_ = parcels_of(needs, reader);
+    targets_.resize(tensors.size());
+    for (CheckpointCopy const& copy : copies) {  // a mean needs both tensors at once
+      for (TensorView const* const tensor : {copy.from, copy.second}) {
+        if (copy.second != nullptr && tensor->data.empty()) {
+          std::size_t const i = file.index_of(*tensor);
+          targets_[i] = {file.make_room(i).data()};
+        }
+      }
+    }
+    for (CheckpointCopy const& copy : copies) {
+      if (copy.from->data.empty()) {
+        targets_[file.index_of(*copy.from)].push_back(copy.to);
+      }
+    }
+    numbers_.resize(piece / sizeof(double));
+  }
+
+  /// Passes on what was read, and takes what comes. All processes call it.
+  template <class = void>
+  void pass_on(ProcessGroup& group, Safetensors const& file, LoadedBytes& bytes) {
+    for (CheckpointParcel const& parcel : parcels_) {
+      ParcelPlace const place = place_in(parcel, group.process());
+      if (place.takes_part) {
+        pass_on(group, parcel, place, file, bytes);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t piece = std::size_t{1} << 20;
+
+  template <class = void>
+  void pass_on(ProcessGroup& group, CheckpointParcel const& parcel, ParcelPlace const& place,
+               Safetensors const& file, LoadedBytes& bytes) {
+    std::size_t left = 0;
+    for (std::size_t const tensor : parcel.tensors) {
+      left += static_cast<std::size_t>(sizes_[tensor]);
+    }
+    auto* const buffer = reinterpret_cast<std::byte*>(numbers_.data());
+    Cursor sent;
+    Cursor taken;
+    for (; left > 0; left -= std::min(left, piece)) {
+      std::size_t const count = std::min(left, piece);
+      std::span<std::byte> const some{buffer, count};
+      if (place.from < 0) {
+        each_part(sent, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
+          std::memcpy(part.data(), file.tensors()[tensor].data.data() + at, part.size());
+        });
+      }
+      group.pass_on(std::span{numbers_}.first((count + sizeof(double) - 1) / sizeof(double)),
+                    place.from, place.to);
+      if (place.from >= 0) {
+        bytes.received += static_cast<std::int64_t>(count);
+        each_part(taken, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
+          for (std::byte* const to : targets_[tensor]) {
+            std::memcpy(to + at, part.data(), part.size());
+          }
+        });
+      }
+    }
+  }
+
+  /// How far a parcel has come.
+  struct Cursor {
+    std::size_t tensor = 0;  // of the parcel
+    std::size_t at = 0;      // in it
+  };
+
+  /// f(tensor, where in it, part of @p some) of what comes next.
+  template <class F>
+  void each_part(Cursor& cursor, CheckpointParcel const& parcel, std::span<std::byte> some,
+                 F const& f) const {
+    while (!some.empty()) {
+      std::size_t const tensor = parcel.tensors[cursor.tensor];
+      std::size_t const rest = static_cast<std::size_t>(sizes_[tensor]) - cursor.at;
+      std::size_t const count = std::min(rest, some.size());
+      if (count > 0) {
+        f(tensor, cursor.at, some.first(count));
+      }
+      some = some.subspan(count);
+      cursor =
+          count == rest ? Cursor{cursor.tensor + 1, 0} : Cursor{cursor.tensor, cursor.at + count};
+    }
+  }
+
+  std::vector<std::int64_t> sizes_;  // of the tensors
+  std::vector<CheckpointParcel> parcels_;
+  std::vector<std::vector<std::byte*>> targets_;  // of each tensor that comes: where it is to be
+  std::vector<double> numbers_;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+/// What process 0 has read of the checkpoint, in all. All call it.
+/// @throws FileError  process 0 could not, in all of them
+template <class = void>  // compiled where it is called, not by every include
+CheckpointStart start_in_all(ProcessGroup& group, std::string const& path, LoadedBytes& bytes) {
+  std::string text;
+  std::exception_ptr failure;
+  if (group.process() == 0) {
+    try {
+      text = to_text(read_start(path, bytes));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  fail_together(group, path, failure);
+  return start_of(text_of_one(group, std::move(text)));
+}
+
+/// Which processes see at @p path the checkpoint that process 0 sees. All call it.
+template <class = void>
+std::vector<bool> who_sees(ProcessGroup& group, std::string const& path,
+                           CheckpointStart const& start) {
+  auto const same = [&] {
+    try {
+      return group.process() == 0 || known_by(path) == start.identity;
+    } catch (FileError const&) {
+      return false;
+    }
+  };
+  std::vector<double> seen(static_cast<std::size_t>(group.processes()));
+  seen[static_cast<std::size_t>(group.process())] = same() ? 1.0 : 0.0;
+  group.add_up(seen);
+  std::vector<bool> sees;
+  for (double const one : seen) {
+    sees.push_back(one > 0.0);
+  }
+  return sees;
+}
+
+/// @param all     tensors that all processes need
+/// @param device  of each device of a replica: tensors that it needs; none where each process has
+///                all of them
+/// @param mesh    of all ranks
+template <class = void>
+CheckpointNeeds needs_of(Safetensors const& file, int processes,
+                         std::vector<CheckpointCopy> const& all,
+                         std::span<std::vector<CheckpointCopy> const> device, Mesh const& mesh) {
+  std::vector<std::vector<int>> devices(file.tensors().size());  // that need a tensor, sorted
+  auto const each = [&](std::vector<CheckpointCopy> const& copies, auto const& f) {
+    for (CheckpointCopy const& copy : copies) {
+      for (TensorView const* const tensor : {copy.from, copy.second}) {
+        if (tensor != nullptr) {
+          f(file.index_of(*tensor));
+        }
+      }
+    }
+  };
+  for (std::size_t d = 0; d < device.size(); ++d) {
+    each(device[d], [&](std::size_t tensor) {
+      if (devices[tensor].empty() || devices[tensor].back() != static_cast<int>(d)) {
+        devices[tensor].push_back(static_cast<int>(d));
+      }
+    });
+  }
+  CheckpointNeeds needs;
+  std::vector<int>& everybody = needs.sets.emplace_back();
+  for (int p = 0; p < processes; ++p) {
+    everybody.push_back(p);
+  }
+  std::vector<std::vector<int>> known(1);  // devices of each set
+  int const ranks = mesh.size() / processes;
+  for (std::vector<int> const& own : devices) {
+    auto const at = std::ranges::find(known, own) - known.begin();
+    if (at == std::ssize(known)) {
+      known.push_back(own);
+      std::vector<int>& set = needs.sets.emplace_back();
+      for (int rank = 0; rank < mesh.size(); ++rank) {
+        bool const has = std::ranges::binary_search(own, mesh.coordinate(rank, Axis::model));
+        if (has && (set.empty() || set.back() != rank / ranks)) {
+          set.push_back(rank / ranks);
+        }
+      }
+    }
+    needs.set.push_back(own.empty() ? CheckpointNeeds::none : static_cast<int>(at));
+  }
+  each(all, [&](std::size_t tensor) { needs.set[tensor] = 0; });
+  return needs;
+}
+
+/// load_checkpoint() of several processes.
+template <class Program, class Workers>
+LoadedCheckpoint<typename Workers::P> load_over_processes(Workers& workers, World const& world,
+                                                          std::string const& path,
+                                                          CheckpointWanted<typename Workers::P> by,
+                                                          LoadedBytes& bytes) {
+  using T = typename Workers::P;
+  workers.check_can(WorkKind::writes);
+  WorkersAsProcesses<Workers> group{workers, world};
+  CheckpointStart const start = start_in_all(group, path, bytes);
+  std::vector<bool> const sees = who_sees(group, path, start);
+  std::optional<LoadedCheckpoint<T>> loaded;
+  CheckpointTransfer transfer;
+  std::exception_ptr failure;
+  try {
+    CheckpointOutline outline = outline_of(path, start);
+    loaded.emplace(LoadedCheckpoint<T>{.file = std::move(outline.tensors), .copies = {}});
+    Replicas<Program, Workers> const replicas{workers};
+    by.whole = replicas.whole();
+    std::vector<std::vector<NamedParameter<T>>> ranks = replicas.of_ranks();
+    std::size_t const here = ranks.size();
+    for (int d = 0; d < Program::devices; ++d) {  // of one replica
+      if (workers.elsewhere().needed()) {
+        auto list = workers.elsewhere().of(d);
+        ranks.push_back(replicas.has_two ? with_prefix(std::move(list)) : std::move(list));
+      }
+    }
+    CheckpointPlan<T> plan = plan_checkpoint(loaded->file, path, by, ranks);
+    std::span<std::vector<CheckpointCopy> const> const devices =
+        std::span{plan.of_ranks}.subspan(here);
+    std::vector<CheckpointCopy> all = plan.of_states;
+    for (std::size_t r = 0; devices.empty() && r < here; ++r) {  // each process has whole replicas
+      all.insert(all.end(), plan.of_ranks[r].begin(), plan.of_ranks[r].end());
+    }
+    CheckpointNeeds const needs =
+        needs_of(loaded->file, world.processes, all, devices, workers.mesh());
+    take_plan(*loaded, std::move(plan), here);
+    transfer.prepare(group, path, start, outline, loaded->file, needs, loaded->copies, sees, bytes);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  fail_together(group, path, failure);
+  transfer.pass_on(group, loaded->file, bytes);
+  loaded->take();
+  return *std::move(loaded);
+}
+
+}  // namespace detail
+
+/// Loads a checkpoint, a file or a folder, into the parameters of all ranks, when it has been read
+/// and checked in every process: else replicas would go on from different ones. All processes call
+/// it. Of several, process 0 must see the checkpoint; each of the others that sees the same one
+/// reads its share of what it needs, and what nobody who needs it sees process 0 reads.
+/// @param by     but for the whole
+/// @param bytes  gets what this process has read and received of tensors
+/// Cost: of one process memory for the file; of several memory for what this process reads, and a
+///       message of 1 MiB. Each tensor is read once, and sent to each other process that needs it.
+/// @throws FileError  it is damaged, or of another network or optimizer, in all processes with the
+///                    words of the first that has found it: nothing has changed then
+template <class Program, class Workers>
+LoadedCheckpoint<typename Workers::P> load_checkpoint(
+    Workers& workers, World const& world, std::string const& path,
+    detail::CheckpointWanted<typename Workers::P> by, LoadedBytes& bytes) {
+  bytes = {};
+  if constexpr (requires(typename Workers::RankType & rank) { rank.pass_on({}, 0, {}); }) {
+    if (world.processes > 1) {
+      return detail::load_over_processes<Program>(workers, world, path, std::move(by), bytes);
+    }
+  }
+  Replicas<Program, Workers> const replicas{workers};
+  auto loaded = replicas.load(path, [&] {
+    return read_checkpoint(path, replicas.whole(), replicas.of_ranks(), by.state_names,
+                           by.optimizer, std::move(by.states), by.most);
+  });
+  for (TensorView const& tensor : loaded.file.tensors()) {
+    bytes.read += static_cast<std::int64_t>(tensor.data.size());
+  }
   return loaded;
 }
 
@@ -52322,7 +53360,7 @@ class ParametersElsewhere {
     return rank >= first_ && rank < first_ + local_;
   }
 
-  /// The last copy of a device's parameters. @pre fetch()
+  /// The last copy of a device's parameters; before fetch() their numbers are not set.
   [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<P>> of(int device) {
     std::vector<NamedParameter<P>> list;
     at_device(device, [&]<int D>(std::integral_constant<int, D>) { list = view<D>(); });
@@ -52374,16 +53412,18 @@ class ParametersElsewhere {
     int const states = states_of(options_.optimizer);
     auto const elements = static_cast<std::size_t>(Device::layout.elements);
     auto& memory = memory_[D];
-    memory.resize(elements * static_cast<std::size_t>(2 + arrays_of(options_)));
+    if (memory == nullptr) {  // not set to 0: what nobody writes there takes no memory
+      memory.reset(new P[elements * static_cast<std::size_t>(2 + arrays_of(options_))]);
+    }
     std::vector<P*> of_states;
     for (int s = 0; s <= states; ++s) {  // behind them the average
-      of_states.push_back(memory.data() + elements * static_cast<std::size_t>(2 + s));
+      of_states.push_back(memory.get() + elements * static_cast<std::size_t>(2 + s));
     }
     P* const averages = of_states.back();
     of_states.pop_back();
     auto list =
         detail::named_parameters<P>(Device::graph, Device::layout.offset, Program::map.parts(),
-                                    memory.data(), memory.data() + elements, of_states);
+                                    memory.get(), memory.get() + elements, of_states);
     std::vector<bool> const averaged =
         averaged_parameters(Device::graph, options_.groups, options_.average);
     for (std::size_t p = 0; p < list.size(); ++p) {
@@ -52424,7 +53464,7 @@ class ParametersElsewhere {
   int first_;
   int local_;
   bool needed_ = false;
-  std::array<std::vector<P>, static_cast<std::size_t>(Program::devices)> memory_{};
+  std::array<std::unique_ptr<P[]>, static_cast<std::size_t>(Program::devices)> memory_{};
 };
 
 }  // namespace tandem
@@ -54513,14 +55553,16 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Continues where a checkpoint, a file or a folder, stopped, whatever strategy wrote it; resumes
-  /// exactly if the options are the same. On an error, of whichever process, nothing has changed.
+  /// exactly if the options are the same. On an error, of whichever process, nothing has changed,
+  /// and all throw the same. Of several processes each reads a share; process 0 must see it.
   void load(std::string const& path) {
     auto const call = one_call_.begin("load()", OneCall::trains);
-    auto loaded = replicas().load(path, [&] {
-      return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
-                             state_names(options_.optimizer), optimizer_name(options_.optimizer),
-                             named_states<T>(graph, 0), options_.batch);
-    });
+    auto loaded = load_checkpoint<ProgramType>(workers_, options_.world, path,
+                                               {.state_names = state_names(options_.optimizer),
+                                                .optimizer = optimizer_name(options_.optimizer),
+                                                .states = named_states<T>(graph, 0),
+                                                .most = options_.batch},
+                                               loaded_bytes_);
     position_ = loaded.position;
     take_states<ProgramType>(workers_, loaded.states, position_.streams);
     options_.seed = static_cast<std::uint64_t>(position_.seed);
@@ -54553,6 +55595,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     saver_.loaded(step);
     return path;
   }
+
+  /// What this process has read of tensors in the last load() or resume(), and got from others.
+  [[nodiscard]] LoadedBytes const& loaded_bytes() const { return loaded_bytes_; }
 
   /// Waits for the checkpoint of TrainerOptions::checkpoints that is being written, if one is.
   /// @throws FileError  the last one was not written, and why
@@ -54729,6 +55774,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   TrainerOptions options_;
   ImportedTable table_;
   TrainingPosition position_;
+  LoadedBytes loaded_bytes_;
   EpochCursor cursor_;
   WorldLine world_line_;
   mutable Workers workers_;

@@ -53,6 +53,15 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       sink = sink + sum(tensor.data);
       require(file.find(tensor.name) == &tensor);
     }
+    std::vector<std::uint64_t> begins;  // of the header alone the same is known
+    auto const start = tandem::Safetensors::parse_start(std::as_bytes(std::span{data, size}), size,
+                                                        "the start", begins);
+    require(begins.size() == file.tensors().size());
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+      require(start.tensors()[i].name == file.tensors()[i].name && start.tensors()[i].data.empty());
+      std::byte const* const begin = reinterpret_cast<std::byte const*>(data) + begins[i];
+      require(file.tensors()[i].data.data() == begin);
+    }
     std::vector<std::byte> const bytes = written(file);
     auto const again = tandem::Safetensors::parse(bytes, "written again");
     require(again.metadata() == file.metadata());

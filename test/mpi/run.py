@@ -83,8 +83,32 @@ def results(mpirun, processes, *command):
         ranks = processes if "world" in command else 4
         said = f"{ranks} ranks in {processes} processes on 1 machine\n"
         check(errors.count(said) == (processes > 0), f"{name} does not say once where it trains\n{errors}")
+    if "load" in command:
+        check_read(name, command[1], out, command[-1], processes)
     print(f"{name}: {found[0]}", flush=True)
     return found[0]
+
+
+def tensor_bytes(folder):
+    """Of all tensors in a folder's files."""
+    total = 0
+    for path in pathlib.Path(folder).glob("*.safetensors"):
+        with path.open("rb") as file:
+            total += path.stat().st_size - 8 - int.from_bytes(file.read(8), "little")
+    return total
+
+
+def check_read(name, strategy, out, path, processes):
+    """Each tensor is read once; the four numbers of the position process 0 tells to the others."""
+    loaded = [(int(r), int(g)) for r, g in re.findall(r"^loaded: read (\d+), received (\d+)$", out, re.MULTILINE)]
+    total, position = tensor_bytes(f"{path}.folder/step-000003"), 32
+    check(sum(read for read, _ in loaded) == total, f"{name}: of {total} bytes of tensors the processes have read {loaded}")
+    whole = [read + got for read, got in loaded]
+    if strategy in ("data", "world"):
+        check(sorted(whole) == [total - position] * (len(whole) - 1) + [total], f"{name}: of {total} bytes they have {loaded}")
+    if strategy == "pipeline" and processes > 1:
+        check(all(got == 0 for _, got in loaded), f"{name}: each reads its own stages, but {loaded}")
+    print(f"{name}: of {total} bytes the processes have read and received {loaded}", flush=True)
 
 
 def communicator(mpirun, program, _):
@@ -103,8 +127,8 @@ def layouts(mpirun, _, program):
 def resume(mpirun, _, program):
     """Saved by one layout, resumed by another: the state of the run that was not interrupted."""
     with tempfile.TemporaryDirectory() as folder:
-        for strategy, saves, loads in (("data", 4, 2), ("hybrid", 4, 0), ("pipeline", 2, 4), ("pipeline", 0, 2), ("world", 4, 2),
-                                         ("world", 2, 0)):
+        for strategy, saves, loads in (("data", 4, 2), ("hybrid", 4, 0), ("hybrid", 2, 4), ("pipeline", 2, 4), ("pipeline", 0, 2),
+                                       ("world", 4, 2), ("world", 2, 0), ("world", 0, 4), ("world", 4, 0)):
             path = pathlib.Path(folder, f"{strategy}-{saves}.safetensors")
             whole = results(mpirun, 0, program, strategy)
             results(mpirun, saves, program, strategy, "save", path)

@@ -90,6 +90,9 @@ int train(td::World const& world, std::string const& what, std::string const& ar
   if (what == "load") {
     trainer.load(argument);
     trainer.load(std::string{argument} + ".folder/step-000003");
+    std::printf("loaded: read %lld, received %lld\n",
+                static_cast<long long>(trainer.loaded_bytes().read),
+                static_cast<long long>(trainer.loaded_bytes().received));
   }
   int const epochs = what == "slow" || what == "throw" || what == "exception" ? 1000
                      : what == "save"                                         ? 1

@@ -57,7 +57,8 @@ inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDI
 
 enum class Pipes { read, refuse };
 
-/// A file that is read once, from front to back: a regular one, or a pipe that has a writer.
+/// A file that is read once, from front to back: a regular one, of which parts can be read, too, or
+/// a pipe that has a writer.
 template <class = void>  // compiled where it is called, not by every include
 class InputFile {
  public:
@@ -106,6 +107,26 @@ class InputFile {
       throw failure("the file cannot be read: ");
     }
     return static_cast<std::size_t>(got);
+  }
+
+  /// @p size bytes from @p begin on, of a regular file.
+  /// @throws FileError  it ends before, or cannot be read
+  void read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size) {
+    constexpr std::size_t most = std::size_t{1} << 30;
+    while (size > 0) {
+      ::ssize_t const got =
+          ::pread(file_.get(), to, std::min(size, most), static_cast<::off_t>(begin));
+      if (got == 0) {
+        throw FileError{path_, "the file became shorter while it was read"};
+      }
+      if (got < 0 && errno != EINTR) {
+        throw failure("the file cannot be read: ");
+      }
+      std::size_t const some = got > 0 ? static_cast<std::size_t>(got) : 0;
+      to += some;
+      begin += some;
+      size -= some;
+    }
   }
 
  private:

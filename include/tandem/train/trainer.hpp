@@ -20,8 +20,9 @@
 #include <tandem/strategy/program.hpp>
 #include <tandem/train/bad_sample.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
-#include <tandem/train/checkpoint/load.hpp>
 #include <tandem/train/checkpoint/load_weights.hpp>
+#include <tandem/train/checkpoint/processes/load.hpp>
+#include <tandem/train/checkpoint/processes/outline.hpp>
 #include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/saver.hpp>
 #include <tandem/train/checkpoint/states.hpp>
@@ -394,14 +395,16 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// Continues where a checkpoint, a file or a folder, stopped, whatever strategy wrote it; resumes
-  /// exactly if the options are the same. On an error, of whichever process, nothing has changed.
+  /// exactly if the options are the same. On an error, of whichever process, nothing has changed,
+  /// and all throw the same. Of several processes each reads a share; process 0 must see it.
   void load(std::string const& path) {
     auto const call = one_call_.begin("load()", OneCall::trains);
-    auto loaded = replicas().load(path, [&] {
-      return read_checkpoint(path, replicas().whole(), replicas().of_ranks(),
-                             state_names(options_.optimizer), optimizer_name(options_.optimizer),
-                             named_states<T>(graph, 0), options_.batch);
-    });
+    auto loaded = load_checkpoint<ProgramType>(workers_, options_.world, path,
+                                               {.state_names = state_names(options_.optimizer),
+                                                .optimizer = optimizer_name(options_.optimizer),
+                                                .states = named_states<T>(graph, 0),
+                                                .most = options_.batch},
+                                               loaded_bytes_);
     position_ = loaded.position;
     take_states<ProgramType>(workers_, loaded.states, position_.streams);
     options_.seed = static_cast<std::uint64_t>(position_.seed);
@@ -434,6 +437,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     saver_.loaded(step);
     return path;
   }
+
+  /// What this process has read of tensors in the last load() or resume(), and got from others.
+  [[nodiscard]] LoadedBytes const& loaded_bytes() const { return loaded_bytes_; }
 
   /// Waits for the checkpoint of TrainerOptions::checkpoints that is being written, if one is.
   /// @throws FileError  the last one was not written, and why
@@ -610,6 +616,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   TrainerOptions options_;
   ImportedTable table_;
   TrainingPosition position_;
+  LoadedBytes loaded_bytes_;
   EpochCursor cursor_;
   WorldLine world_line_;
   mutable Workers workers_;

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -104,17 +105,16 @@ TEST_CASE("a batch of fewer samples than replicas, and a world of less than no d
         "World: devices must be 0 (one of each process) or more");
 }
 
-TEST_CASE("processes have a replica each, and go on from the checkpoint of another number") {
-  test::Watchdog const watchdog{"by_world_test"};
-  test::TemporaryFolder const folder;
+/// Of each process in turn: trains by run() until an epoch, from the newest checkpoint on.
+void train_in_turn(std::string const& folder, std::vector<Weights>& all, int every_steps,
+                   std::vector<std::array<int, 2>> const& processes_and_devices) {
   auto const data = test::dataset(image_shape(3, 8, 8), 5, 20);
   std::mutex mutex;
-  std::vector<Weights> all;
   auto const run_from = [&](World const& world, int devices, int until) {
     TrainerOptions with = options();
     with.world = world;
     with.world.devices = devices;
-    with.checkpoints = {.folder = folder.file("run"), .every_steps = 3};
+    with.checkpoints = {.folder = folder, .every_steps = every_steps};
     int const code = run<test::TinyNet, Ordered, Host, SoftmaxCrossEntropy<>, Accuracy,
                          test::ThreadsAsProcesses>(with, [&](auto& trainer) {
       for (auto epoch : epochs(until)) {
@@ -129,18 +129,43 @@ TEST_CASE("processes have a replica each, and go on from the checkpoint of anoth
     std::lock_guard const lock{mutex};
     CHECK(code == 0);
   };
-  test::as_processes(4, [&](World const& world) { run_from(world, 1, 1); });
-  test::as_processes(2, [&](World const& world) { run_from(world, 2, 2); });
-  all.clear();
-  test::as_processes(2, [&](World const& world) { run_from(world, 1, 3); });
-  REQUIRE(all.size() == 2);
+  int until = 0;
+  for (auto const& each : processes_and_devices) {
+    all.clear();
+    ++until;
+    test::as_processes(each[0], [&](World const& world) { run_from(world, each[1], until); });
+  }
+}
 
+Weights whole_run(int count) {
+  auto const data = test::dataset(image_shape(3, 8, 8), 5, 20);
   Trainer<test::TinyNet, Ordered, Host> whole{options()};
-  for (auto epoch : epochs(3)) {
+  for (auto epoch : epochs(count)) {
     whole.train(data, epoch);
   }
-  CHECK(all[0] == test::values_of(whole.parameters()));
+  return test::values_of(whole.parameters());
+}
+
+TEST_CASE("processes have a replica each, and go on from the checkpoint of another number") {
+  test::Watchdog const watchdog{"by_world_test"};
+  test::TemporaryFolder const folder;
+  std::vector<Weights> all;
+  train_in_turn(folder.file("run"), all, 3, {{4, 1}, {2, 2}, {2, 1}});
+  REQUIRE(all.size() == 2);
+  CHECK(all[0] == whole_run(3));
   CHECK(all[1] == all[0]);
+}
+
+TEST_CASE("from one process to four and back, in the middle of epochs") {
+  test::Watchdog const watchdog{"by_world_test"};
+  test::TemporaryFolder const folder;
+  std::vector<Weights> all;
+  train_in_turn(folder.file("run"), all, 2, {{1, 1}, {4, 1}, {1, 1}, {4, 1}});
+  Weights const whole = whole_run(4);
+  REQUIRE(all.size() == 4);
+  for (Weights const& own : all) {
+    CHECK(own == whole);
+  }
 }
 
 }  // namespace by_world_test

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Processes save behind the same steps, whichever of them sees the signal or has the clock, and
-// each writes its share.
+// each writes its share, and reads its share.
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -147,6 +151,138 @@ TEST_CASE("process 0's clock decides for all") {
     CHECK(test::values_of(trainer.parameters()) == test::values_of(whole.parameters()));
   });
   CHECK(detail::complete_checkpoints(folder.name()).size() >= 2);
+}
+
+using All = std::vector<std::vector<float>>;
+
+/// What two processes, each with a path of its own, have loaded.
+std::vector<LoadedBytes> load_by_two(std::vector<std::string> const& paths, All const& expected) {
+  std::mutex mutex;
+  std::vector<LoadedBytes> loaded(2);
+  test::as_processes(2, [&](World const& world) {
+    auto const own = static_cast<std::size_t>(world.process);
+    OfTwo trainer{options({}, world)};
+    trainer.load(paths[own]);
+    std::lock_guard const lock{mutex};
+    CHECK(test::values_of(trainer.parameters()) == expected);
+    loaded[own] = trainer.loaded_bytes();
+  });
+  return loaded;
+}
+
+constexpr std::int64_t position_bytes = 4 * sizeof(std::int64_t);  // which process 0 tells
+
+TEST_CASE("a file or a folder is read once, half by each of two processes with all of it") {
+  test::Watchdog const watchdog{"reading of processes"};
+  test::TemporaryFolder const folder;
+  T trainer{options({})};
+  trainer.train(data, 0);
+  trainer.save(folder.file("one"));
+  for (std::string const& path : {folder.file("one"), trainer.save_in(folder.name())}) {
+    CAPTURE(path);
+    auto const loaded = load_by_two({path, path}, test::values_of(trainer.parameters()));
+    T alone{options({})};
+    alone.load(path);
+    std::int64_t const whole = alone.loaded_bytes().read;
+    CHECK(alone.loaded_bytes().received == 0);
+    CHECK(loaded[0].read + loaded[1].read == whole);
+    CHECK(loaded[0].received == loaded[1].read);
+    CHECK(loaded[1].received == loaded[0].read - position_bytes);
+    CHECK(std::min(loaded[0].read, loaded[1].read) > whole / 3);
+  }
+}
+
+TEST_CASE("only process 0 must see the checkpoint, and what others see in its place is left") {
+  test::Watchdog const watchdog{"who sees a checkpoint"};
+  test::TemporaryFolder const folder;
+  T trainer{options({})};
+  trainer.train(data, 0);
+  trainer.save(folder.file("old"));
+  std::string const old = trainer.save_in(folder.name());
+  trainer.train(data, 1);
+  trainer.save(folder.file("new"));
+  std::string const newer = trainer.save_in(folder.name());
+  for (std::string const& seen : {folder.file("nothing"), folder.file("old"), old}) {
+    for (std::string const& path : {folder.file("new"), newer}) {
+      auto const loaded = load_by_two({path, seen}, test::values_of(trainer.parameters()));
+      CHECK(loaded[0].received == 0);
+      CHECK(loaded[1] == LoadedBytes{.read = 0, .received = loaded[0].read - position_bytes});
+    }
+  }
+}
+
+TEST_CASE("what one process cannot read is one sentence in all, and nothing has changed") {
+  test::Watchdog const watchdog{"damage of processes"};
+  test::TemporaryFolder const folder;
+  T trainer{options({})};
+  trainer.train(data, 0);
+  std::string const good = folder.file("good");
+  trainer.save(good);
+  std::string const path = trainer.save_in(folder.name());
+  std::vector<std::string> files{folder.file("nothing"), folder.file("damaged")};
+  std::string bytes = test::content(good);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  test::put(files[1], bytes);
+  for (std::string const& name : detail::names_in(path)) {  // one damaged file each
+    std::string const damaged = folder.file("damaged-" + name);
+    std::filesystem::copy(path, damaged);
+    bytes = test::content(damaged + "/" + name);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    test::put(damaged + "/" + name, bytes);
+    files.push_back(damaged);
+  }
+  std::vector<std::vector<std::string>> said(2);
+  std::mutex mutex;
+  test::as_processes(2, [&](World const& world) {
+    OfTwo own{options({}, world)};
+    auto const before = test::values_of(own.parameters());
+    std::vector<std::string> sentences;
+    for (std::string const& file : files) {
+      sentences.push_back(test::message<FileError>([&] { own.load(file); }));
+    }
+    bool const untouched = test::values_of(own.parameters()) == before;
+    own.load(good);
+    bool const as_saved =
+        test::values_of(own.parameters()) == test::values_of(trainer.parameters());
+    std::lock_guard const lock{mutex};
+    CHECK(untouched);
+    CHECK(as_saved);
+    said[static_cast<std::size_t>(world.process)] = sentences;
+  });
+  CHECK(said[0] == said[1]);
+  REQUIRE(said[0].size() == files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    CHECK(said[0][i].starts_with("'" + files[i]));
+  }
+}
+
+TEST_CASE("processes take the mean of a checkpoint of two models") {
+  test::Watchdog const watchdog{"two models of processes"};
+  test::TemporaryFolder const folder;
+  T trainer{options({})};
+  trainer.train(data, 0);
+  trainer.save(folder.file("one"));
+  Safetensors const one = Safetensors::read(folder.file("one"));
+  std::vector<TensorView> tensors = one.tensors();
+  std::vector<std::byte> const zeros(1 << 16);
+  std::string const state = "optimizer.momentum_buffer.";
+  for (TensorView const& tensor : one.tensors()) {
+    if (!tensor.name.starts_with("tandem.")) {
+      bool const is_state = tensor.name.starts_with(state);
+      tensors.push_back(tensor);
+      tensors.back().name =
+          is_state ? state + "second." + tensor.name.substr(state.size()) : "second." + tensor.name;
+      tensors.back().data = std::span{zeros}.first(tensor.data.size());
+    }
+  }
+  std::string const two = folder.file("two");
+  write_safetensors(two, tensors, with_checksums(tensors, {}));
+  T mean{options({})};
+  mean.load(two);
+  auto const expected = test::values_of(mean.parameters());
+  REQUIRE(expected != test::values_of(trainer.parameters()));
+  load_by_two({two, two}, expected);
+  load_by_two({two, folder.file("nothing")}, expected);
 }
 
 }  // namespace checkpoint_processes_test

@@ -31,6 +31,7 @@ struct Seen {
   std::vector<std::vector<float>> weights;
   std::vector<float> outputs;
   std::int64_t right = 0;
+  LoadedBytes loaded{};
   bool operator==(Seen const&) const = default;
 };
 
@@ -48,6 +49,7 @@ Seen train(World const& world, std::string const& file) {
   trainer.save(file);
   trainer.step(batch.x, batch.y);
   trainer.load(file);
+  seen.loaded = trainer.loaded_bytes();
   seen.losses.push_back(trainer.step(batch.x, batch.y).loss);
   seen.losses.push_back(trainer.evaluate(data).loss);
   seen.weights = test::values_of(trainer.parameters());
@@ -59,31 +61,44 @@ Seen train(World const& world, std::string const& file) {
   return seen;
 }
 
+/// A number of processes, and how many of them have each parameter.
+struct Count {
+  int processes;
+  int holders;
+};
+
 template <class S>
-void check(std::vector<int> const& counts) {
+void check(std::vector<Count> const& counts) {
   test::TemporaryFolder const folder;
   Seen const one = train<Trainer<test::TinyNet, S, Host>>({}, folder.file("one"));
   REQUIRE(one.outputs.size() == 5 * samples);
-  for (int const processes : counts) {
+  for (Count const& count : counts) {
+    int const processes = count.processes;
     CAPTURE(processes);
     std::mutex mutex;
+    LoadedBytes all;
     test::as_processes(processes, [&](World const& world) {
       using Many = Trainer<test::TinyNet, S, Host, SoftmaxCrossEntropy<>, Accuracy,
                            test::ThreadsAsProcesses>;
       Seen const seen = train<Many>(world, folder.file("many" + std::to_string(processes)));
       std::lock_guard const lock{mutex};
+      all.read += seen.loaded.read;
+      all.received += seen.loaded.received;
       CHECK(seen.losses == one.losses);
       CHECK(seen.weights == one.weights);
       CHECK(seen.outputs == one.outputs);
       CHECK(seen.right == one.right);
     });
+    constexpr std::int64_t position = 4 * sizeof(std::int64_t);  // which process 0 tells
+    CHECK(all.read == one.loaded.read);
+    CHECK(all.received == (count.holders - 1) * (one.loaded.read - position));
   }
 }
 
 TEST_CASE("ranks of several processes train, evaluate and predict as those of one do") {
   test::Watchdog const watchdog{"processes"};
-  check<DataParallel<4>>({2, 4});
-  check<Hybrid<DataParallel<2>, Pipeline<OneFOneB, 2, Split<4>, Split<5>>>>({2});
+  check<DataParallel<4>>({{2, 2}, {4, 4}});
+  check<Hybrid<DataParallel<2>, Pipeline<OneFOneB, 2, Split<4>, Split<5>>>>({{2, 2}, {4, 2}});
 }
 
 struct Words

@@ -114,6 +114,19 @@ class GradientReduction {
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
+  /// Likewise to be awaited: receives @p data from rank @p from, unless that is -1, and sends it
+  /// on.
+  void pass_on(Device& device, std::span<double> data, int from, std::span<int const> to) {
+    Label const label{"tensors"};
+    detail::queue_collective(device, *tracer_, label, summed_, [&] {
+      if (from >= 0) {
+        communicator_.receive(data, from, device.communication, label);
+      }
+      for (int const peer : to) {
+        communicator_.send(std::span<double const>{data}, peer, device.communication, label);
+      }
+    });
+  }
   void await_sums(Device& device) { device.await_on(device.communication, summed_); }
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.

@@ -140,6 +140,20 @@ class Rank final
     collect();  // waits as a step does
     sums.get(parts_.device, numbers);
   }
+  TANDEM_COLD void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
+    if constexpr (Whole::several_ranks && SendsAndReceives<Communicator, double>) {
+      StepSums<typename Parts::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
+      begin({}, {}, false);
+      bytes.put(parts_.device, numbers);
+      parts_.gradients.pass_on(parts_.device, bytes.all(), from, to);
+      parts_.gradients.await_sums(parts_.device);
+      parts_.sums.clear(parts_.device);
+      parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
+      slot_.feed.end(parts_.device);
+      collect();
+      bytes.get(parts_.device, numbers);
+    }
+  }
   void reset_states() override {
     if constexpr (Whole::stateful) {
       parts_.states.clear(parts_.device);

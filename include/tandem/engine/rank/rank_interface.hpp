@@ -94,6 +94,9 @@ class SteppedRank : public RankInterface<BatchType> {
   /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
   /// the sums are exact.
   virtual void add_up(std::span<double> numbers) = 0;
+  /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
+  /// which call it likewise. Does nothing where the communicator sends no doubles.
+  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;

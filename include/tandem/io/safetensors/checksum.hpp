@@ -94,28 +94,43 @@ SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
   return metadata;
 }
 
-/// Checks those checksums that the metadata has.
-/// @param find  find(name): the tensor, or null
-/// @param path  names the file in errors
-/// Cost: reads the data of tensors with a checksum once.
-/// @throws FileError  names the first tensor whose checksum is another, or says that it is missing
-template <class Find>
-void check_checksums(SafetensorsMetadata const& metadata, Find const& find,
-                     std::string const& path) {
-  auto const damaged = [&](std::string const& what, std::string const& now,
-                           std::string const& noted) {
+namespace detail {
+
+template <class = void>
+void check_checksum(std::string const& what, std::string const& now, std::string const& noted,
+                    std::string const& path) {
+  if (now != noted) {
     throw FileError{path, what + " is damaged: its checksum is " + now +
-                              ", but the file was written with " + detail::json_quoted(noted) +
+                              ", but the file was written with " + json_quoted(noted) +
                               "; take another copy of the file"};
-  };
+  }
+}
+
+}  // namespace detail
+
+/// Checks the checksum of a tensor.
+/// @param noted  what it must be
+/// @throws FileError  it is another
+template <class = void>
+void check_tensor(TensorView const& tensor, std::string const& noted, std::string const& path) {
+  detail::check_checksum("tensor " + detail::json_quoted(tensor.name),
+                         detail::tensor_checksum(tensor), noted, path);
+}
+
+/// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
+/// @param find   find(name): the tensor, or null
+/// @param check  check(tensor, noted checksum), which check_tensor() does
+/// @param path   names the file in errors
+/// @throws FileError  the metadata's checksum is another, or a tensor with one is missing
+template <class Find, class Check>
+void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Check const& check,
+                     std::string const& path) {
   for (auto const& [key, value] : metadata) {
     if (!detail::is_checksum_key(key)) {
       continue;
     }
     if (key == detail::checksum_key) {
-      if (std::string const now = detail::metadata_checksum(metadata); now != value) {
-        damaged("the metadata", now, value);
-      }
+      detail::check_checksum("the metadata", detail::metadata_checksum(metadata), value, path);
       continue;
     }
     std::string const name = key.substr(detail::checksum_key.size() + 1);
@@ -125,9 +140,7 @@ void check_checksums(SafetensorsMetadata const& metadata, Find const& find,
                                 ", but no such tensor; the file is damaged, or a program has "
                                 "removed tensors and kept the metadata of them all"};
     }
-    if (std::string const now = detail::tensor_checksum(*tensor); now != value) {
-      damaged("tensor " + detail::json_quoted(name), now, value);
-    }
+    check(*tensor, value);
   }
 }
 

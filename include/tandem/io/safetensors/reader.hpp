@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,7 +52,11 @@ class Safetensors {
                                                  std::string const& path) {
     Safetensors parsed = parse(bytes, path);
     check_checksums(
-        parsed.metadata_, [&](std::string const& name) { return parsed.find(name); }, path);
+        parsed.metadata_, [&](std::string const& name) { return parsed.find(name); },
+        [&](TensorView const& tensor, std::string const& noted) {
+          check_tensor(tensor, noted, path);
+        },
+        path);
     return parsed;
   }
 
@@ -96,27 +101,51 @@ class Safetensors {
   template <class = void>
   [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
                                          std::string const& path) {
-    std::uint64_t const length = header_length(bytes, path);
-    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
-    std::span<std::byte const> const data = bytes.subspan(8 + header.size());
-    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
-        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
-    check_cover(parsed.entries, static_cast<std::int64_t>(data.size()), path);
+    std::uint64_t const length = header_length(bytes, bytes.size(), path);
+    std::span<std::byte const> const data = bytes.subspan(8 + static_cast<std::size_t>(length));
+    return parse_header(bytes, length, bytes.size(), path, [&](auto const& entry) {
+      return data.subspan(static_cast<std::size_t>(entry.begin),
+                          static_cast<std::size_t>(entry.end - entry.begin));
+    });
+  }
 
-    Safetensors result{path, std::move(parsed.metadata)};
-    result.tensors_.reserve(parsed.entries.size());
-    for (detail::SafetensorsEntry& entry : parsed.entries) {
-      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
-                                 std::move(entry.spec.shape),
-                                 data.subspan(static_cast<std::size_t>(entry.begin),
-                                              static_cast<std::size_t>(entry.end - entry.begin))});
+  /// Parses the beginning of a file of @p size bytes, with its whole header; tensors have no data,
+  /// see make_room(). Sets @p begins to where in the file that of each begins.
+  /// @throws FileError  as parse() does
+  template <class = void>
+  [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes, std::uint64_t size,
+                                               std::string const& path,
+                                               std::vector<std::uint64_t>& begins) {
+    begins.clear();
+    std::uint64_t const length = header_length(bytes, size, path);
+    return parse_header(bytes, length, size, path, [&](auto const& entry) {
+      begins.push_back(8 + length + static_cast<std::uint64_t>(entry.begin));
+      return std::span<std::byte const>{};
+    });
+  }
+
+  /// Memory for the data of tensor number @p i, which this owns; what it has is not yet set.
+  /// @throws FileError  there is no memory
+  template <class = void>
+  std::span<std::byte> make_room(std::size_t i) {
+    TensorView& tensor = tensors_[i];
+    auto const bytes = static_cast<std::size_t>(*tensor_bytes(tensor.dtype, tensor.shape));
+    owned_.emplace_back(new (std::nothrow) std::byte[bytes]);
+    if (owned_.back() == nullptr) {
+      throw FileError{path_, "there is no memory for the " + std::to_string(bytes) +
+                                 " bytes of tensor " + detail::json_quoted(tensor.name)};
     }
-    result.sort_names();
-    return result;
+    tensor.data = {owned_.back().get(), bytes};
+    return {owned_.back().get(), bytes};
   }
 
   /// In the order of the header.
   [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
+
+  /// Which of tensors() it is.
+  [[nodiscard]] std::size_t index_of(TensorView const& own) const noexcept {
+    return static_cast<std::size_t>(&own - tensors_.data());
+  }
 
   /// The tensor of this name, or null. O(log n).
   template <class = void>
@@ -158,9 +187,10 @@ class Safetensors {
       : path_{std::move(path)}, metadata_{std::move(metadata)} {}
 
   template <class = void>
-  static std::uint64_t header_length(std::span<std::byte const> bytes, std::string const& path) {
-    if (bytes.size() < 8) {
-      throw FileError{path, "the file has " + std::to_string(bytes.size()) +
+  static std::uint64_t header_length(std::span<std::byte const> bytes, std::uint64_t size,
+                                     std::string const& path) {
+    if (size < 8) {
+      throw FileError{path, "the file has " + std::to_string(size) +
                                 " bytes; a safetensors file begins with an 8-byte length"};
     }
     std::uint64_t length = 0;
@@ -173,11 +203,31 @@ class Safetensors {
                           " bytes, more than the 100,000,000 that are allowed; it is probably "
                           "not a safetensors file"};
     }
-    if (length > bytes.size() - 8) {
+    if (length > size - 8) {
       throw FileError{path, "the header claims " + std::to_string(length) + " bytes, but only " +
-                                std::to_string(bytes.size() - 8) + " follow; the file is cut off"};
+                                std::to_string(size - 8) + " follow; the file is cut off"};
     }
     return length;
+  }
+
+  /// @param data  data(entry): that of a tensor
+  template <class Data>
+  static Safetensors parse_header(std::span<std::byte const> bytes, std::uint64_t length,
+                                  std::uint64_t size, std::string const& path, Data const& data) {
+    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
+    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
+        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
+    check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
+
+    Safetensors result{path, std::move(parsed.metadata)};
+    result.tensors_.reserve(parsed.entries.size());
+    for (detail::SafetensorsEntry& entry : parsed.entries) {
+      std::span<std::byte const> const own = data(entry);
+      result.tensors_.push_back(
+          {std::move(entry.spec.name), entry.spec.dtype, std::move(entry.spec.shape), own});
+    }
+    result.sort_names();
+    return result;
   }
 
   /// The tensors, sorted by their place, must lie end to end from 0 to @p size.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -45,7 +46,7 @@ class ParametersElsewhere {
     return rank >= first_ && rank < first_ + local_;
   }
 
-  /// The last copy of a device's parameters. @pre fetch()
+  /// The last copy of a device's parameters; before fetch() their numbers are not set.
   [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<P>> of(int device) {
     std::vector<NamedParameter<P>> list;
     at_device(device, [&]<int D>(std::integral_constant<int, D>) { list = view<D>(); });
@@ -97,16 +98,18 @@ class ParametersElsewhere {
     int const states = states_of(options_.optimizer);
     auto const elements = static_cast<std::size_t>(Device::layout.elements);
     auto& memory = memory_[D];
-    memory.resize(elements * static_cast<std::size_t>(2 + arrays_of(options_)));
+    if (memory == nullptr) {  // not set to 0: what nobody writes there takes no memory
+      memory.reset(new P[elements * static_cast<std::size_t>(2 + arrays_of(options_))]);
+    }
     std::vector<P*> of_states;
     for (int s = 0; s <= states; ++s) {  // behind them the average
-      of_states.push_back(memory.data() + elements * static_cast<std::size_t>(2 + s));
+      of_states.push_back(memory.get() + elements * static_cast<std::size_t>(2 + s));
     }
     P* const averages = of_states.back();
     of_states.pop_back();
     auto list =
         detail::named_parameters<P>(Device::graph, Device::layout.offset, Program::map.parts(),
-                                    memory.data(), memory.data() + elements, of_states);
+                                    memory.get(), memory.get() + elements, of_states);
     std::vector<bool> const averaged =
         averaged_parameters(Device::graph, options_.groups, options_.average);
     for (std::size_t p = 0; p < list.size(); ++p) {
@@ -147,7 +150,7 @@ class ParametersElsewhere {
   int first_;
   int local_;
   bool needed_ = false;
-  std::array<std::vector<P>, static_cast<std::size_t>(Program::devices)> memory_{};
+  std::array<std::unique_ptr<P[]>, static_cast<std::size_t>(Program::devices)> memory_{};
 };
 
 }  // namespace tandem

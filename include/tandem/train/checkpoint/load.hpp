@@ -165,14 +165,114 @@ void check_all_known(Safetensors const& file, std::string const& path,
 
 /// Averages begin where their weights do, whose copies are planned.
 template <class T>
-void begin_averages(LoadedCheckpoint<T>& loaded, std::vector<NamedParameter<T>> const& rank) {
+void begin_averages(std::vector<CheckpointCopy>& copies,
+                    std::vector<NamedParameter<T>> const& rank) {
   for (NamedParameter<T> const& p : rank) {
     if (!p.average.empty()) {
       auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
-      CheckpointCopy copy = *std::ranges::find(loaded.copies, weight, &CheckpointCopy::to);
+      CheckpointCopy copy = *std::ranges::find(copies, weight, &CheckpointCopy::to);
       copy.to = reinterpret_cast<std::byte*>(p.average.data());
-      loaded.copies.push_back(copy);
+      copies.push_back(copy);
     }
+  }
+}
+
+/// Of a network and its trainer, for which a checkpoint is to be.
+template <class T>
+struct CheckpointWanted {
+  /// All parameters of the network, of both models if they may differ.
+  std::vector<NamedParameter<T>> whole{};
+  std::vector<std::string> state_names{};
+  std::string optimizer{};
+  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of no samples
+  int most = 0;                         ///< samples whose states are taken
+};
+
+/// What is to be copied where.
+template <class T>
+struct CheckpointPlan {
+  TrainingPosition position{};
+  std::vector<NamedState<T>> states{};
+  std::vector<CheckpointCopy> of_states{};
+  std::vector<std::vector<CheckpointCopy>> of_ranks{};
+};
+
+/// Checks a checkpoint, of whose tensors only those of the position need to have data yet, and
+/// plans it for @p ranks, each the parameters of one.
+/// @param path  names it in errors
+/// @throws FileError  as read_checkpoint(), but for tensors' data
+template <class T>
+CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& path,
+                                  CheckpointWanted<T> const& by,
+                                  std::vector<std::vector<NamedParameter<T>>> const& ranks) {
+  CheckpointPlan<T> plan;
+  std::string const* const writer = file.find_metadata("optimizer");
+  if (writer != nullptr && *writer != by.optimizer) {  // Adam and AdamW: states of the same names
+    throw FileError{path, "the optimizer was " + printable(*writer) + ", but this trainer has " +
+                              by.optimizer + "; load_weights() reads the parameters alone"};
+  }
+  bool const two =
+      file.find(std::string{second_model} + without_prefix(by.whole)[0].name) != nullptr;
+  std::vector<TensorView> wanted =
+      checkpoint_tensors(two ? by.whole : without_prefix(by.whole), by.state_names);
+  bool const mean = two && by.whole.back().copy == 0;
+  if (mean) {
+    for (TensorView const& tensor : checkpoint_tensors(as_second(by.whole), by.state_names)) {
+      wanted.push_back(tensor);
+    }
+  }
+  bool const averages = has_averages(file);
+  std::vector<TensorView> const averaged = average_tensors(by.whole);
+  if (averages && averaged.empty()) {
+    throw FileError{path,
+                    "it has averages of weights, but this trainer keeps none; give "
+                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
+  }
+  if (averages) {
+    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
+  }
+  for (TensorView const& tensor : wanted) {
+    static_cast<void>(matching(file, path, tensor));
+  }
+  plan.position = read_position(file, path);
+  plan.states = by.states;
+  check_all_known(file, path, wanted, plan.states);
+  plan.position.streams = make_room_for_states(file, path, plan.states, by.most);
+  for (NamedState<T>& state : plan.states) {
+    if (!state.value.empty()) {
+      plan.of_states.push_back(
+          {reinterpret_cast<std::byte*>(state.value.data()), file.find(state.name)});
+    }
+  }
+  for (auto const& rank : ranks) {
+    std::vector<CheckpointCopy>& copies = plan.of_ranks.emplace_back();
+    std::vector<TensorView> const own =
+        checkpoint_tensors(two ? rank : without_prefix(rank), by.state_names);
+    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
+        mean ? checkpoint_tensors(as_second(rank), by.state_names) : std::vector<TensorView>{};
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      copies.push_back(
+          {memory_of(own[i]), file.find(own[i].name), mean ? file.find(second[i].name) : nullptr});
+    }
+    if (averages) {
+      for (TensorView const& tensor : average_tensors(rank)) {
+        copies.push_back({memory_of(tensor), file.find(tensor.name)});
+      }
+    } else {
+      begin_averages(copies, rank);
+    }
+  }
+  return plan;
+}
+
+/// The plan's states and position, and copies of the first @p ranks of its ranks.
+template <class T>
+void take_plan(LoadedCheckpoint<T>& loaded, CheckpointPlan<T> plan, std::size_t ranks) {
+  loaded.position = plan.position;
+  loaded.states = std::move(plan.states);  // the memory of each stays where it is
+  loaded.copies = std::move(plan.of_states);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    loaded.copies.insert(loaded.copies.end(), plan.of_ranks[r].begin(), plan.of_ranks[r].end());
   }
 }
 
@@ -193,56 +293,15 @@ LoadedCheckpoint<T> read_checkpoint(std::string const& path,
                                     std::string const& optimizer,
                                     std::vector<NamedState<T>> states = {}, int most = 0) {
   LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
-  Safetensors const& file = loaded.file;
-  std::string const* const writer = file.find_metadata("optimizer");
-  if (writer != nullptr && *writer != optimizer) {  // Adam and AdamW have states of the same names
-    throw FileError{path, "the optimizer was " + detail::printable(*writer) +
-                              ", but this trainer has " + optimizer +
-                              "; load_weights() reads the parameters alone"};
-  }
-  bool const two = file.find(std::string{second_model} + without_prefix(whole)[0].name) != nullptr;
-  std::vector<TensorView> wanted =
-      detail::checkpoint_tensors(two ? whole : without_prefix(whole), state_names);
-  bool const mean = two && whole.back().copy == 0;
-  if (mean) {
-    for (TensorView const& tensor : detail::checkpoint_tensors(as_second(whole), state_names)) {
-      wanted.push_back(tensor);
-    }
-  }
-  bool const averages = detail::has_averages(file);
-  std::vector<TensorView> const averaged = detail::average_tensors(whole);
-  if (averages && averaged.empty()) {
-    throw FileError{path,
-                    "it has averages of weights, but this trainer keeps none; give "
-                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
-  }
-  if (averages) {
-    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
-  }
-  for (TensorView const& tensor : wanted) {
-    static_cast<void>(detail::matching(file, path, tensor));
-  }
-  loaded.position = detail::read_position(file, path);
-  detail::check_all_known(file, path, wanted, states);
-  loaded.position.streams = detail::read_states(file, path, states, most);
-  loaded.states = std::move(states);
-  for (auto const& rank : ranks) {
-    std::vector<TensorView> const own =
-        detail::checkpoint_tensors(two ? rank : without_prefix(rank), state_names);
-    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
-        mean ? detail::checkpoint_tensors(as_second(rank), state_names) : std::vector<TensorView>{};
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      loaded.copies.push_back({detail::memory_of(own[i]), file.find(own[i].name),
-                               mean ? file.find(second[i].name) : nullptr});
-    }
-    if (averages) {
-      for (TensorView const& tensor : detail::average_tensors(rank)) {
-        loaded.copies.push_back({detail::memory_of(tensor), file.find(tensor.name)});
-      }
-    } else {
-      detail::begin_averages(loaded, rank);
-    }
-  }
+  detail::take_plan(loaded,
+                    detail::plan_checkpoint(loaded.file, path,
+                                            {.whole = whole,
+                                             .state_names = state_names,
+                                             .optimizer = optimizer,
+                                             .states = std::move(states),
+                                             .most = most},
+                                            ranks),
+                    ranks.size());
   return loaded;
 }
 

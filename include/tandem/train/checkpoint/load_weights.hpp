@@ -143,7 +143,7 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
     for (NamedParameter<T> const& own : rank) {
       loaded.copies.push_back(detail::copy_into(own, found[static_cast<std::size_t>(own.index)]));
     }
-    detail::begin_averages(loaded, rank);
+    detail::begin_averages(loaded.copies, rank);
   }
   loaded.unused = file.unused();
   return loaded;

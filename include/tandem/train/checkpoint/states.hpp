@@ -63,12 +63,13 @@ namespace detail {
 
 inline constexpr char const* state_prefix = "state.";
 
-/// Those of a file, as @p wanted of no samples names them; none where it has none of them.
+/// Room for those of a file, as @p wanted of no samples names them; none where it has none of them.
 /// @param most  samples
+/// @returns samples
 /// @throws FileError  one is missing, is of another shape, or of more samples than @p most
 template <class P>
-TANDEM_COLD int read_states(Safetensors const& file, std::string const& path,
-                            std::vector<NamedState<P>>& wanted, int most) {
+TANDEM_COLD int make_room_for_states(Safetensors const& file, std::string const& path,
+                                     std::vector<NamedState<P>>& wanted, int most) {
   std::int64_t samples = 0;
   for (NamedState<P> const& own : wanted) {
     TensorView const* const found = file.find(own.name);
@@ -90,8 +91,7 @@ TANDEM_COLD int read_states(Safetensors const& file, std::string const& path,
                                 " samples a step, but TrainerOptions::batch is " +
                                 std::to_string(most) + "; train with that batch"};
     }
-    auto const* const data = reinterpret_cast<P const*>(found->data.data());
-    own.value.assign(data, data + samples * own.numbers);
+    own.value.resize(static_cast<std::size_t>(samples * own.numbers));
   }
   return static_cast<int>(samples);
 }

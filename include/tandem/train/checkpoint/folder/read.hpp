@@ -28,25 +28,55 @@ std::string read_small_text(std::string const& path) {
   return {reinterpret_cast<char const*>(file.bytes.get()), file.size};
 }
 
+/// @throws FileError  a file of a checkpoint has other than the noted bytes
+template <class = void>
+void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted) {
+  if (bytes != noted) {
+    throw FileError{path, "it has " + std::to_string(bytes) + " bytes, but " +
+                              std::to_string(noted) +
+                              " were written; take another copy of "
+                              "the checkpoint, or an earlier one"};
+  }
+}
+
+template <class = void>
+[[noreturn]] void fail_of_sum(std::string const& path, std::uint32_t now, std::uint32_t noted) {
+  throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
+                            ", but it was written with " + hex_of_sum(noted) +
+                            "; take another copy of the checkpoint, or an earlier one"};
+}
+
 /// A file of a checkpoint, which must be what tandem.json says.
 template <class = void>
 FileBytes read_summed(std::string const& folder, FileSum const& noted) {
   std::string const path = in_folder(folder, noted.name);
   FileBytes file = read_whole_file(path);
-  if (file.size != noted.bytes) {
-    throw FileError{path, "it has " + std::to_string(file.size) + " bytes, but " +
-                              std::to_string(noted.bytes) +
-                              " were written; take another copy of "
-                              "the checkpoint, or an earlier one"};
-  }
+  check_size(path, file.size, noted.bytes);
   if (std::uint32_t const now = crc32c(file.span()); now != noted.crc32c) {
     static_cast<void>(
         Safetensors::parse_checked(file.span(), path));  // names the tensor, if it can
-    throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
-                              ", but it was written with " + hex_of_sum(noted.crc32c) +
-                              "; take another copy of the checkpoint, or an earlier one"};
+    fail_of_sum(path, now, noted.crc32c);
   }
   return file;
+}
+
+/// The tensors are of the step of tandem.json, and those of the index are there.
+template <class = void>
+void check_parts(Safetensors const& all, std::string const& folder,
+                 CheckpointManifest const& manifest, std::vector<IndexEntry> const& index) {
+  TensorView const* const step = all.find("tandem.step");
+  if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
+    std::int64_t value;
+    std::memcpy(&value, step->data.data(), sizeof value);
+    if (value != manifest.step) {
+      throw FileError{folder, "the tensors are of step " + std::to_string(value) +
+                                  ", but tandem.json of step " + std::to_string(manifest.step) +
+                                  "; files of two checkpoints were mixed"};
+    }
+  }
+  for (IndexEntry const& entry : index) {
+    static_cast<void>(all.at(entry.tensor));
+  }
 }
 
 /// A folder that was written by tandem.
@@ -66,19 +96,7 @@ Safetensors read_checkpoint_folder(std::string const& folder) {
     }
   }
   Safetensors all = Safetensors::join(std::move(parts), folder);
-  TensorView const* const step = all.find("tandem.step");
-  if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
-    std::int64_t value;
-    std::memcpy(&value, step->data.data(), sizeof value);
-    if (value != manifest.step) {
-      throw FileError{folder, "the tensors are of step " + std::to_string(value) +
-                                  ", but tandem.json of step " + std::to_string(manifest.step) +
-                                  "; files of two checkpoints were mixed"};
-    }
-  }
-  for (IndexEntry const& entry : index) {
-    static_cast<void>(all.at(entry.tensor));
-  }
+  check_parts(all, folder, manifest, index);
   return all;
 }
 
@@ -98,6 +116,17 @@ Safetensors read_indexed_folder(std::string const& folder) {
   return all;
 }
 
+/// Of a folder that has neither tandem.json nor an index.
+template <class = void>
+[[noreturn]] void fail_of_folder(std::string const& path) {
+  std::vector<std::int64_t> const steps = complete_checkpoints(path);
+  throw FileError{path, steps.empty() ? std::string{"this is a folder without tandem.json or "} +
+                                            index_name + ", so it is no complete checkpoint"
+                                      : "this is a folder of checkpoints; give one of them, of "
+                                        "which the newest is '" +
+                                            in_folder(path, checkpoint_name(steps.back())) + "'"};
+}
+
 /// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
 /// model's with an index.
 /// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
@@ -113,12 +142,7 @@ Safetensors read_tensors(std::string const& path) {
   if (is_file(in_folder(path, index_name))) {
     return read_indexed_folder(path);
   }
-  std::vector<std::int64_t> const steps = complete_checkpoints(path);
-  throw FileError{path, steps.empty() ? std::string{"this is a folder without tandem.json or "} +
-                                            index_name + ", so it is no complete checkpoint"
-                                      : "this is a folder of checkpoints; give one of them, of "
-                                        "which the newest is '" +
-                                            in_folder(path, checkpoint_name(steps.back())) + "'"};
+  fail_of_folder(path);
 }
 
 }  // namespace tandem::detail
