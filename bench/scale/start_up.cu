@@ -74,7 +74,7 @@ void count([[maybe_unused]] int most_started) {
   auto const groups = RankGroups<P>{}.list();
   std::size_t const rounds = detail::rounds_of(groups, Ranks).size();
   host::Device host{1};
-  StepSums<Host> sums{host, P::batching.all_microbatches()};
+  StepSums<Host> sums{host, P::batching.microbatches, 1, true};
   constexpr int processes = Ranks / each;
   std::atomic<std::size_t> bytes{0};
   Images const data{std::int64_t{1281167} * Ranks / 64, bytes};
@@ -103,7 +103,8 @@ void count([[maybe_unused]] int most_started) {
   std::printf(
       "{\"ranks\": %d, \"processes\": %d, \"groups\": %zu, \"rounds\": %zu, \"splits\": %zu, "
       "\"id_bytes\": %zu, \"read_bytes\": %zu, \"sums_bytes\": %zu, \"order_bytes\": %zu}\n",
-      Ranks, processes, groups.size(), rounds, splits, ids, read, sums.all().size_bytes(), order);
+      Ranks, processes, groups.size(), rounds, splits, ids, read, sums.spread(host).size_bytes(),
+      order);
 }
 
 }  // namespace

@@ -14941,7 +14941,7 @@ class GradientReduction {
     rows_.clear(device, memory.rows(), bucket);
   }
 
-  /// Sums the losses and metrics of all microbatches.
+  /// Sums over all ranks: whole numbers, or what one rank has and all others have as 0.
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
@@ -15035,7 +15035,7 @@ class GradientReduction {
     }
   }
 
-  // A loss is one rank's and 0 elsewhere: no order of its sum rounds.
+  // No order of such sums rounds.
   void add(Device& device, Communicator& group, std::span<double> data, Label label, Mark& mark) {
     detail::queue_collective(device, *tracer_, label, mark, [&] {
       group.all_reduce(data, data, Sum{}, device.communication, label);
@@ -20144,25 +20144,169 @@ class Feed {
 // ---- tandem/engine/step/sums.hpp
 
 /// @file
-/// StepSums: the loss and the metrics of every microbatch of a global batch, in double.
+/// StepSums: the loss and the metrics of each of a rank's microbatches, in double, and their sums
+/// over the microbatches of all ranks.
 ///
-/// A rank writes the slots of its own microbatches; a sum over the ranks, zeros elsewhere, gives
-/// every rank all of them without rounding, so that the totals have the same bits on any number.
+/// Those are exact (core/exact_sum.hpp), so that they have the same bits on any number of ranks,
+/// and what ranks exchange is as large for any number of microbatches.
+
+// ---- tandem/core/exact_sum.hpp
+
+/// @file
+/// Sums of doubles without rounding, the same whatever their order and whoever adds: a sum is a row
+/// of lanes that are added one by one.
+///
+/// A lane is a double that holds a whole number of units of its own, so that up to 2^29 rows add up
+/// without rounding, by anything that adds doubles. What is no number stays in lane 0.
 
 namespace tandem {
 
-/// The mean losses over result.weight and metrics over result.counted, and the first microbatch
-/// whose loss is not finite.
-/// @param sums  of each microbatch its loss and @p metrics metrics
+/// Bits of a number that a lane takes; its unit is 2^(exact_bits * lane - 1074).
+inline constexpr int exact_bits = 24;
+/// They hold every double: 2^-1074 is the least, and all are below 2^1024.
+inline constexpr int exact_lanes = (1074 + 1024 + exact_bits - 1) / exact_bits;
+
+namespace detail {
+
+/// The place of the last bit of a finite number's mantissa, in bits from 2^-1074 on.
+TANDEM_HOST_DEVICE constexpr int exact_place(double value) {
+  auto const exponent =
+      static_cast<int>(__builtin_bit_cast(std::uint64_t, value) >> 52 & std::uint64_t{0x7FF});
+  return exponent > 0 ? exponent - 1 : 0;
+}
+
+}  // namespace detail
+
+/// What of @p value is in lane @p lane.
+TANDEM_HOST_DEVICE constexpr double exact_part(double value, int lane) {
+  if (!is_finite(value)) {
+    return lane == 0 ? value : 0.0;
+  }
+  constexpr std::uint64_t one = 1;
+  auto const bits = __builtin_bit_cast(std::uint64_t, value);
+  std::uint64_t const above = (bits >> 52 & 0x7FF) > 0 ? one << 52 : 0;  // subnormals have no more
+  std::uint64_t const mantissa = (bits & ((one << 52) - 1)) | above;
+  int const shift = detail::exact_place(value) - exact_bits * lane;
+  if (shift >= exact_bits || shift <= -53) {
+    return 0.0;
+  }
+  std::uint64_t const placed = shift >= 0 ? mantissa << shift : mantissa >> -shift;
+  auto const part = static_cast<double>(placed & ((one << exact_bits) - 1));
+  return bits >> 63 != 0 ? -part : part;
+}
+
+/// Adds a number to a row. Cost: four lanes.
+TANDEM_HOST_DEVICE constexpr void add_exactly(double value, double* lanes) {
+  int const first = is_finite(value) ? detail::exact_place(value) / exact_bits : 0;
+  for (int lane = first; lane < first + 4 && lane < exact_lanes; ++lane) {
+    lanes[lane] += exact_part(value, lane);
+  }
+}
+
+/// One lane of the row of @p count numbers that are @p stride apart.
+TANDEM_HOST_DEVICE constexpr double exact_lane(double const* values, int count, int stride,
+                                               int lane) {
+  double sum = 0.0;
+  for (int i = 0; i < count; ++i) {
+    sum += exact_part(values[std::int64_t{i} * stride], lane);
+  }
+  return sum;
+}
+
+/// The sum that a row holds, rounded once, to nearest: infinite where it is beyond the doubles, and
+/// what the sum of its infinities and NaNs is where it has any.
+TANDEM_HOST_DEVICE inline double exact_total(double const* lanes) {
+  if (!is_finite(lanes[0])) {
+    return lanes[0];
+  }
+  int first = exact_lanes;  // of those that are not 0
+  int last = -1;
+  for (int lane = 0; lane < exact_lanes; ++lane) {
+    if (lanes[lane] != 0.0) {
+      first = lane < first ? lane : first;
+      last = lane;
+    }
+  }
+  std::int64_t carry = 0;
+  for (int lane = first; lane <= last; ++lane) {
+    carry = (carry + static_cast<std::int64_t>(lanes[lane])) >> exact_bits;
+  }
+  bool const negative = carry < 0;
+  // Its magnitude, digit by digit from the lowest: the last 128 bits, and whether any went before.
+  constexpr std::uint64_t digit_mask = (std::uint64_t{1} << exact_bits) - 1;
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  bool rest = false;
+  int top = 0;  // the highest digit that is not 0, and what was there with it
+  std::uint64_t top_digit = 0;
+  std::uint64_t top_high = 0;
+  std::uint64_t top_low = 0;
+  bool top_rest = false;
+  carry = 0;
+  for (int lane = first; lane <= last || carry != 0; ++lane) {
+    auto const own = lane <= last ? static_cast<std::int64_t>(lanes[lane]) : std::int64_t{0};
+    carry += negative ? -own : own;
+    std::uint64_t const digit = static_cast<std::uint64_t>(carry) & digit_mask;
+    carry >>= exact_bits;
+    rest = rest || (low & digit_mask) != 0;
+    low = low >> exact_bits | high << (64 - exact_bits);
+    high = high >> exact_bits | digit << (64 - exact_bits);
+    if (digit != 0) {
+      top = lane;
+      top_digit = digit;
+      top_high = high;
+      top_low = low;
+      top_rest = rest;
+    }
+  }
+  if (top_digit == 0) {
+    return 0.0;
+  }
+  // 64 bits from the first that is set; the last of them says whether any is set behind them.
+  auto const as_double = __builtin_bit_cast(std::uint64_t, static_cast<double>(top_digit));
+  int const zeros = exact_bits - 1 - (static_cast<int>(as_double >> 52) - 1023);
+  if (zeros > 0) {
+    top_high = top_high << zeros | top_low >> (64 - zeros);
+    top_low <<= zeros;
+  }
+  top_high |= (top_rest || top_low != 0) ? 1 : 0;
+  using std::ldexp;
+  double const magnitude =
+      ldexp(static_cast<double>(top_high), exact_bits * (top + 1) - 64 - 1074 - zeros);
+  return negative ? -magnitude : magnitude;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The row of a sum of core/exact_sum.hpp: of number @p which of each microbatch.
+/// @param each  numbers that a microbatch has
 template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
+TANDEM_COLD void put_exact_lanes(std::span<double const> sums, std::size_t each, std::size_t which,
+                                 double* lanes) {
+  std::fill_n(lanes, exact_lanes, 0.0);
+  for (std::size_t i = which; i < sums.size(); i += each) {
+    add_exactly(sums[i], lanes);
+  }
+}
+
+/// The mean losses over result.weight and metrics over result.counted. Where the sum of the losses
+/// is not finite, result.non_finite is the first of these microbatches whose loss is not, or their
+/// number.
+/// @param sums   of each microbatch of the rank its loss and @p metrics metrics
+/// @param lanes  their sums over all ranks; null: there are no others
+template <class = void>
+TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result,
+                             double const* lanes = nullptr) {
   std::size_t const each = 1 + static_cast<std::size_t>(metrics);
   auto const sum = [&](std::size_t which) {
-    double all = 0.0;
-    for (std::size_t i = which; i < sums.size(); i += each) {
-      all += sums[i];
+    if (lanes != nullptr) {
+      return exact_total(lanes + which * exact_lanes);
     }
-    return all;
+    double own[exact_lanes];
+    put_exact_lanes(sums, each, which, own);
+    return exact_total(own);
   };
   auto const mean = [](double all, double over) {  // of no targets: 0
     return all / (over > 0.0 ? over : 1.0);
@@ -20174,11 +20318,11 @@ TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResu
   }
   result.metric = result.metrics.value[0];
   if (!is_finite(loss)) {
-    std::size_t first = 0;  // also where only the sum of finite losses overflows
-    for (std::size_t i = sums.size(); i > 0; i -= each) {
-      first = is_finite(sums[i - each]) ? first : i / each - 1;
+    std::size_t first = 0;
+    while (first < sums.size() && is_finite(sums[first])) {
+      first += each;
     }
-    result.non_finite = static_cast<int>(first);
+    result.non_finite = static_cast<int>(first / each);
   }
 }
 
@@ -20188,18 +20332,19 @@ class StepSums {
  public:
   using Device = typename Backend::Device;
 
-  /// @param metrics  sums that each microbatch has besides its loss
+  /// @param microbatches  of the rank
+  /// @param metrics       sums that each microbatch has besides its loss
+  /// @param spreads       whether finish() reads what spread() has given away, summed by others
   template <class = void>
-  StepSums(Device& /*device*/, int microbatches, int metrics = 1)
+  StepSums(Device& /*device*/, int microbatches, int metrics = 1, bool spreads = false)
       : metrics_{metrics},
-        sums_((1 + static_cast<std::size_t>(metrics)) * static_cast<std::size_t>(microbatches)) {}
+        sums_(each() * static_cast<std::size_t>(microbatches)),
+        lanes_(spreads ? each() * exact_lanes : 0) {}
 
   void clear(Device& /*device*/) { std::fill(sums_.begin(), sums_.end(), 0.0); }
 
   /// Zeros for one microbatch.
-  void clear(Device& /*device*/, int microbatch) {
-    std::fill_n(loss(microbatch), 1 + metrics_, 0.0);
-  }
+  void clear(Device& /*device*/, int microbatch) { std::fill_n(loss(microbatch), each(), 0.0); }
 
   /// Zeros, or for a no a loss that leaves no sum finite.
   void vote(Device& device, bool yes) {
@@ -20208,7 +20353,7 @@ class StepSums {
   }
 
   [[nodiscard]] double* loss(int microbatch) {
-    return &sums_[(1 + static_cast<std::size_t>(metrics_)) * static_cast<std::size_t>(microbatch)];
+    return &sums_[each() * static_cast<std::size_t>(microbatch)];
   }
   /// The first of its metrics.
   [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
@@ -20222,25 +20367,34 @@ class StepSums {
   void get(Device& /*device*/, std::span<double> metrics) {
     std::copy_n(metric(0), metrics.size(), metrics.begin());
   }
-
-  /// What is to be summed over the ranks.
   [[nodiscard]] std::span<double> all() { return sums_; }
+
+  /// The sums of all that is there, to be added up over the ranks; made without `spreads` nothing.
+  std::span<double> spread(Device& /*device*/) {
+    for (std::size_t which = 0; which * exact_lanes < lanes_.size(); ++which) {
+      put_exact_lanes(sums_, each(), which, &lanes_[which * exact_lanes]);
+    }
+    return lanes_;
+  }
 
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 
-  /// Fills in *result, but for its norm.
+  /// Fills in *result, but for its norm; non_finite as finish_sums() does.
   /// @param state    in the device's memory
   /// @param samples  of the global batch
   void finish(Device& /*device*/, StepState const* state, int samples, StepResult* result) const {
     result->samples = samples;
     result->weight = state->targets >= 0.0 ? state->targets : samples;
     result->counted = state->counted >= 0.0 ? state->counted : samples;
-    finish_sums(sums_, metrics_, *result);
+    finish_sums(sums_, metrics_, *result, lanes_.empty() ? nullptr : lanes_.data());
   }
 
  private:
+  [[nodiscard]] std::size_t each() const { return 1 + static_cast<std::size_t>(metrics_); }
+
   int metrics_;
-  std::vector<double> sums_;
+  std::vector<double> sums_;   // (microbatches, 1 + metrics)
+  std::vector<double> lanes_;  // (1 + metrics, exact_lanes)
 };
 
 }  // namespace tandem
@@ -20346,7 +20500,8 @@ struct RankParts {
               tracer,
               options.largest_microbatch},
         ties{device, groups(), options.rank, connect, tracer},
-        sums{device, plan.batching.all_microbatches(), metric_sums<MetricType>} {
+        sums{device, plan.batching.microbatches, metric_sums<MetricType>,
+             plan.batching.replicas * Whole::devices > 1} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
     if constexpr (requires { device.casts; }) {
@@ -21535,11 +21690,10 @@ struct MicrobatchPasses {
     }
     if constexpr (stage.has_result) {
       if (slot.key.targets) {
-        int const global = slot.microbatches.global(m);
         auto const* const targets = slot.feed.targets(own);
         auto const& of_output = output_pass(pass);
-        parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(global));
-        parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(global));
+        parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(m));
+        parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(m));
       }
       if (slot.key.outputs) {
         slot.feed.store(parts.device, table.output, own);
@@ -23115,7 +23269,7 @@ class Rank final
   }
 
   StepResult collect() override {
-    StepResult const result = slot_.feed.collect(parts_.device, watch_.waiter());
+    StepResult result = slot_.feed.collect(parts_.device, watch_.waiter());
     if (result.failed()) {
       while (slot_.feed.waiting() > 0) {
         slot_.feed.collect(parts_.device, watch_.waiter());
@@ -23125,6 +23279,9 @@ class Rank final
         if (slot_.key.training) {
           parts_.states.undo(parts_.device);
         }
+      }
+      if (result.non_finite >= 0) {
+        result.non_finite = first_of_all(result.non_finite);
       }
     }
     return result;
@@ -23154,7 +23311,7 @@ class Rank final
   void vote(bool yes) override {  // a step without samples, its losses the votes
     begin({}, {}, false);
     parts_.sums.vote(parts_.device, yes);
-    parts_.gradients.reduce_sums(parts_.device, parts_.sums.all(), {"votes"});
+    parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device), {"votes"});
     parts_.gradients.await_sums(parts_.device);
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
@@ -23166,6 +23323,7 @@ class Rank final
     parts_.gradients.reduce_sums(parts_.device, sums.all(), {"counts"});
     parts_.gradients.await_sums(parts_.device);
     parts_.sums.clear(parts_.device);
+    parts_.sums.spread(parts_.device);
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
     collect();  // waits as a step does
@@ -23261,6 +23419,25 @@ class Rank final
     updates_.end(parts_);
   }
 
+  // The first microbatch whose loss is not finite, of all: each rank knows its own, of which the
+  // number of its microbatches says that there is none. By bisection, since ranks only add. Where
+  // no loss is to blame, but their sum, the first.
+  TANDEM_COLD int first_of_all(int own) {
+    int const all = parts_.plan.batching.all_microbatches();
+    int const first =
+        own < parts_.plan.batching.microbatches ? slot_.microbatches.global(own) : all;
+    int begin = 0;
+    for (int end = all; begin < end;) {
+      int const middle = begin + (end - begin) / 2;
+      double ranks = first <= middle ? 1.0 : 0.0;
+      if constexpr (Whole::several_ranks) {
+        add_up({&ranks, 1});
+      }
+      (ranks > 0.0 ? end : begin) = ranks > 0.0 ? middle : middle + 1;
+    }
+    return begin < all ? begin : 0;
+  }
+
   void run(Action const* row) {
     if (Whole::several_ranks || !slot_.key.targets) {  // else each forward pass writes its own
       parts_.sums.clear(parts_.device);
@@ -23292,7 +23469,7 @@ class Rank final
       });
     } else {
       if (Program::has_result) {
-        parts_.sums.clear(parts_.device, slot_.microbatches.global(m));
+        parts_.sums.clear(parts_.device, m);
       }
       at_stage<Program>(action.stage, [&](auto s) {
         MicrobatchPasses<Parts, s>::forward_empty(parts_, slot_, own, table);
@@ -23326,7 +23503,7 @@ class Rank final
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
         break;
       case ActionKind::begin_loss:
-        parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
+        parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
         break;
       case ActionKind::await_loss:
         parts_.gradients.await_sums(parts_.device);
@@ -53134,13 +53311,13 @@ class AsynchronousRank final
     }
     if (Whole::ranks > 1) {
       at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
+      parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
       at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
       parts_.gradients.await_sums(parts_.device);
     }
     parts_.links.await_all(parts_.device);
     StepResult result;
-    parts_.sums.finish(parts_.device, slot.feed.state(), batch.size, &result);
+    finish(slot, batch.size, result);
     return result;
   }
 
@@ -53220,9 +53397,16 @@ class AsynchronousRank final
     int const m = in_step(g);
     Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
     if (stage.has_result && m + 1 == rule.microbatches) {
-      parts_.sums.finish(parts_.device, slot.feed.state(), slot.key.samples, slot.feed.result());
+      parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
+      finish(slot, slot.key.samples, *slot.feed.result());
       stream.finish(*slot.feed.result());
     }
+  }
+
+  // Where no loss of this rank is to blame for a sum that is not finite, the first is named.
+  void finish(Slot& slot, int samples, StepResult& result) {
+    parts_.sums.finish(parts_.device, slot.feed.state(), samples, &result);
+    result.non_finite = result.non_finite < rule.microbatches ? result.non_finite : 0;
   }
 
   void backward(std::int64_t g) {

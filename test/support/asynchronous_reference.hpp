@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/exact_sum.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/options/options.hpp>
 #include <tandem/train/parameters.hpp>
@@ -54,7 +55,7 @@ class AsynchronousReference {
     for (auto const& own : versions_) {
       gradients.emplace_back(own.front().gradient.size());
     }
-    double loss = 0.0;
+    double losses[exact_lanes] = {};
     Portion portion{.total = samples, .step = step_, .time = rows.time};
     portion.row_scale = rows.divisor > 0.0 ? 1.0 / rows.divisor : 0.0;
     for (int m = 0; m < batching_.microbatches; ++m) {
@@ -63,7 +64,9 @@ class AsynchronousReference {
         auto const first = x.begin() + portion.first * inputs;
         portion.targets = y.data() + std::ptrdiff_t{portion.first} * each;
         portion.lengths = rows.lengths.empty() ? nullptr : rows.lengths.data() + portion.first;
-        loss += add_gradients({first, first + portion.size * inputs}, y.data(), portion, gradients);
+        add_exactly(
+            add_gradients({first, first + portion.size * inputs}, y.data(), portion, gradients),
+            losses);
       }
       portion.first += portion.size;
     }
@@ -73,6 +76,7 @@ class AsynchronousReference {
                                      learning_rate(step_), step_));
     }
     ++step_;
+    double const loss = exact_total(losses);
     return rows.time == 0 ? loss / samples : rows.divisor > 0.0 ? loss / rows.divisor : 0.0;
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/exact_sum.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/options/options.hpp>
@@ -41,17 +42,13 @@ class AveragingReference {
 
   /// Returns the mean loss.
   double step(std::vector<T> const& x, std::vector<std::int32_t> const& y) {
-    double loss = 0.0;
+    std::array<double, exact_lanes> loss{};
     std::array<bool, 2> trained{};
     std::array<std::vector<T>, 2> gradients;
-    losses_.assign(static_cast<std::size_t>(batching_.all_microbatches()), 0.0);
     for (int copy = 0; copy < 2; ++copy) {
       auto const c = static_cast<std::size_t>(copy);
       trained[c] = samples_of(copy, static_cast<int>(y.size())) > 0;
-      gradients[c] = gradient_of(copy, x, y);
-    }
-    for (double const own : losses_) {
-      loss += own;
+      gradients[c] = gradient_of(copy, x, y, loss.data());
     }
     if (rule_.overlapped && rule_.takes_place(step_)) {
       average();
@@ -67,7 +64,7 @@ class AveragingReference {
       average();
     }
     ++step_;
-    return loss / static_cast<double>(y.size());
+    return exact_total(loss.data()) / static_cast<double>(y.size());
   }
 
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int copy) {
@@ -88,9 +85,9 @@ class AveragingReference {
     return sum;
   }
 
-  // Gradients of replicas are added in their order.
-  std::vector<T> gradient_of(int copy, std::vector<T> const& x,
-                             std::vector<std::int32_t> const& y) {
+  // Gradients of replicas are added in their order. @param loss  the lanes of a sum
+  std::vector<T> gradient_of(int copy, std::vector<T> const& x, std::vector<std::int32_t> const& y,
+                             double* loss) {
     std::vector<T> sum(copies_[0].gradient.size());
     Portion portion{.total = samples_of(copy, static_cast<int>(y.size())), .step = step_};
     int next = 0;  // microbatch of all
@@ -100,7 +97,7 @@ class AveragingReference {
       for (int m = 0; m < batching_.microbatches; ++m, ++next) {
         portion.size = microbatch_size(static_cast<int>(y.size()), next, batching_);
         if (m / half() == copy && portion.size > 0) {
-          losses_[static_cast<std::size_t>(next)] = add_gradient(copy, x, y, portion, own, adds);
+          add_exactly(add_gradient(copy, x, y, portion, own, adds), loss);
           adds = true;
         }
         portion.first += portion.size;
@@ -144,7 +141,6 @@ class AveragingReference {
   Batching batching_;
   Averaging rule_;
   std::array<StageWeights<T>, 2> copies_{};
-  std::vector<double> losses_{};  // of each microbatch
   std::int64_t step_ = 0;
 };
 

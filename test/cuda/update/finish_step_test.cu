@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/exact_sum.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -57,6 +58,15 @@ std::vector<double> numbers(int n, std::uint64_t seed) {
   return x;
 }
 
+/// The sum of every @p each-th number from @p first on.
+double exact(std::vector<double> const& all, std::size_t first, std::size_t each) {
+  double lanes[exact_lanes] = {};
+  for (std::size_t i = first; i < all.size(); i += each) {
+    add_exactly(all[i], lanes);
+  }
+  return exact_total(lanes);
+}
+
 Result finish(std::vector<double> const& sums, int samples, int* stopped = nullptr) {
   DeviceArray<double> const in{gpu(), sums};
   DeviceArray<Result> const result{gpu(), 1};
@@ -70,15 +80,11 @@ Result finish(std::vector<double> const& sums, int samples, int* stopped = nullp
   return result.host()[0];
 }
 
-TEST_CASE("finish_step: the means have the bits of sums in the order of the microbatches") {
+TEST_CASE("finish_step: the means have the bits of exact sums") {
   for (int microbatches : {1, 2, 5, 127, 128, 129, 300}) {
     auto const sums = numbers(2 * microbatches, 1);
-    double loss = 0;
-    double metric = 0;
-    for (std::size_t i = 0; i < sums.size(); i += 2) {
-      loss += sums[i];
-      metric += sums[i + 1];
-    }
+    double const loss = exact(sums, 0, 2);
+    double const metric = exact(sums, 1, 2);
     Result const result = finish(sums, 7);
     CHECK(result.loss == loss / 7);
     CHECK(result.metric == metric / 7);
@@ -106,17 +112,39 @@ TEST_CASE("finish_step: several metrics, of more microbatches than a block sums 
                       cuda::PrepareNothing{}, 0);
     Result const result = made.host()[0];
     for (std::size_t which = 0; which <= metrics; ++which) {
-      double sum = 0;
-      for (std::size_t i = which; i < sums.size(); i += 1 + metrics) {
-        sum += sums[i];
-      }
       CHECK((which == 0 ? result.loss : result.metrics.value[which - 1]) ==
-            sum / (which == 0 ? 2.5 : 5));
+            exact(sums, which, 1 + metrics) / (which == 0 ? 2.5 : 5));
     }
     CHECK(result.metric == result.metrics.value[0]);
     CHECK(result.weight == 2.5);
     CHECK(result.counted == 5);
   }
+}
+
+TEST_CASE("finish_step: sums over all ranks, beside the microbatches of this one") {
+  std::vector<double> lanes(2 * exact_lanes);
+  for (double const loss : {1e300, 1.0, -1e300}) {
+    add_exactly(loss, lanes.data());
+  }
+  add_exactly(3.0, &lanes[exact_lanes]);
+  DeviceArray<double> const own{gpu(), std::vector<double>{1.0, 2.0, NAN, 2.0}};
+  DeviceArray<Result> const made{gpu(), 1};
+  auto const finished = [&] {
+    DeviceArray<double> const all{gpu(), lanes};
+    cuda::finish_step(gpu().compute,
+                      cuda::StepEnd<Result>{.sums = own.data(),
+                                            .microbatches = 2,
+                                            .lanes = all.data(),
+                                            .samples = 2,
+                                            .result = made.data()},
+                      cuda::PrepareNothing{}, 0);
+    return made.host()[0];
+  };
+  CHECK(finished().loss == 0.5);
+  CHECK(finished().metric == 1.5);
+  CHECK(finished().non_finite == -1);
+  add_exactly(NAN, lanes.data());
+  CHECK(finished().non_finite == 1);
 }
 
 TEST_CASE("finish_step: the first microbatch whose loss is not finite; the flag stays raised") {
@@ -135,7 +163,7 @@ TEST_CASE("finish_step: the first microbatch whose loss is not finite; the flag 
   CHECK(stopped.host()[0] == 1);
   CHECK(finish(numbers(4, 1), 1, stopped.data()).non_finite == -1);
   CHECK(stopped.host()[0] == 1);
-  CHECK(finish({1e308, 0, 1e308, 0}, 1).non_finite == 0);  // only the sum overflows
+  CHECK(finish({1e308, 0, 1e308, 0}, 1).non_finite == 2);  // none, only the sum overflows
 }
 
 TEST_CASE("finish_step: the norm, and the scale that clips it, for each run") {

@@ -178,7 +178,7 @@ class OnDevice {
       kernels.sum_squares(gpu().compute);
     }
     kernels.finish(gpu().compute, on_device.data(), sums_on_device.data(),
-                   static_cast<int>(sums.size() / 2), 1, samples, clips, result.data());
+                   static_cast<int>(sums.size() / 2), 1, nullptr, samples, clips, result.data());
     kernels.apply(gpu().compute, on_device.data());
     static_cast<void>(functors.host());  // looks at what stands around it
     static_cast<void>(squares.host());

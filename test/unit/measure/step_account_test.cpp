@@ -74,8 +74,9 @@ TEST_CASE("replicas share the batch, and times are a roofline's") {
   StepAccount const alone = step_account<Google, SingleDevice<>, Tf32>({.batch = 64});
   CHECK(half.samples == 64);
   CHECK(half.total().operations == alone.total().operations);
-  // The losses' sums are cleared, and added over the replicas, as the gradients' buckets are.
-  CHECK(half.kernels() == alone.kernels() + 1 + collectives(half));
+  // The losses are cleared, and their sums spread and added over the replicas, as the gradients'
+  // buckets are.
+  CHECK(half.kernels() == alone.kernels() + 2 + collectives(half));
   CHECK(collectives(half) == 3);
   CHECK(collectives(alone) == 0);
   Machine const machine = dgx_h100();

@@ -50,6 +50,9 @@ TEST_CASE("a loss that is no number names step and rank, and the step has not ha
                      "out"));
   CHECK(trainer.position().step == 1);
   CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
+  bad.x[0] = bad.x.back();
+  CHECK(contains(test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); }),
+                 "step 1: the loss of microbatch 0 on rank 0 is not finite, since sample 0"));
 
   trainer.step(good.x, good.y);
   untouched.step(good.x, good.y);

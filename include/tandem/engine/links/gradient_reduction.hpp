@@ -110,7 +110,7 @@ class GradientReduction {
     rows_.clear(device, memory.rows(), bucket);
   }
 
-  /// Sums the losses and metrics of all microbatches.
+  /// Sums over all ranks: whole numbers, or what one rank has and all others have as 0.
   void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
@@ -204,7 +204,7 @@ class GradientReduction {
     }
   }
 
-  // A loss is one rank's and 0 elsewhere: no order of its sum rounds.
+  // No order of such sums rounds.
   void add(Device& device, Communicator& group, std::span<double> data, Label label, Mark& mark) {
     detail::queue_collective(device, *tracer_, label, mark, [&] {
       group.all_reduce(data, data, Sum{}, device.communication, label);

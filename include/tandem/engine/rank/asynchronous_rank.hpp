@@ -92,13 +92,13 @@ class AsynchronousRank final
     }
     if (Whole::ranks > 1) {
       at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
+      parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
       at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
       parts_.gradients.await_sums(parts_.device);
     }
     parts_.links.await_all(parts_.device);
     StepResult result;
-    parts_.sums.finish(parts_.device, slot.feed.state(), batch.size, &result);
+    finish(slot, batch.size, result);
     return result;
   }
 
@@ -178,9 +178,16 @@ class AsynchronousRank final
     int const m = in_step(g);
     Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
     if (stage.has_result && m + 1 == rule.microbatches) {
-      parts_.sums.finish(parts_.device, slot.feed.state(), slot.key.samples, slot.feed.result());
+      parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
+      finish(slot, slot.key.samples, *slot.feed.result());
       stream.finish(*slot.feed.result());
     }
+  }
+
+  // Where no loss of this rank is to blame for a sum that is not finite, the first is named.
+  void finish(Slot& slot, int samples, StepResult& result) {
+    parts_.sums.finish(parts_.device, slot.feed.state(), samples, &result);
+    result.non_finite = result.non_finite < rule.microbatches ? result.non_finite : 0;
   }
 
   void backward(std::int64_t g) {

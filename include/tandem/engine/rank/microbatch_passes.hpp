@@ -56,11 +56,10 @@ struct MicrobatchPasses {
     }
     if constexpr (stage.has_result) {
       if (slot.key.targets) {
-        int const global = slot.microbatches.global(m);
         auto const* const targets = slot.feed.targets(own);
         auto const& of_output = output_pass(pass);
-        parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(global));
-        parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(global));
+        parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(m));
+        parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(m));
       }
       if (slot.key.outputs) {
         slot.feed.store(parts.device, table.output, own);

@@ -84,7 +84,7 @@ class Rank final
   }
 
   StepResult collect() override {
-    StepResult const result = slot_.feed.collect(parts_.device, watch_.waiter());
+    StepResult result = slot_.feed.collect(parts_.device, watch_.waiter());
     if (result.failed()) {
       while (slot_.feed.waiting() > 0) {
         slot_.feed.collect(parts_.device, watch_.waiter());
@@ -94,6 +94,9 @@ class Rank final
         if (slot_.key.training) {
           parts_.states.undo(parts_.device);
         }
+      }
+      if (result.non_finite >= 0) {
+        result.non_finite = first_of_all(result.non_finite);
       }
     }
     return result;
@@ -123,7 +126,7 @@ class Rank final
   void vote(bool yes) override {  // a step without samples, its losses the votes
     begin({}, {}, false);
     parts_.sums.vote(parts_.device, yes);
-    parts_.gradients.reduce_sums(parts_.device, parts_.sums.all(), {"votes"});
+    parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device), {"votes"});
     parts_.gradients.await_sums(parts_.device);
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
@@ -135,6 +138,7 @@ class Rank final
     parts_.gradients.reduce_sums(parts_.device, sums.all(), {"counts"});
     parts_.gradients.await_sums(parts_.device);
     parts_.sums.clear(parts_.device);
+    parts_.sums.spread(parts_.device);
     parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
     slot_.feed.end(parts_.device);
     collect();  // waits as a step does
@@ -230,6 +234,25 @@ class Rank final
     updates_.end(parts_);
   }
 
+  // The first microbatch whose loss is not finite, of all: each rank knows its own, of which the
+  // number of its microbatches says that there is none. By bisection, since ranks only add. Where
+  // no loss is to blame, but their sum, the first.
+  TANDEM_COLD int first_of_all(int own) {
+    int const all = parts_.plan.batching.all_microbatches();
+    int const first =
+        own < parts_.plan.batching.microbatches ? slot_.microbatches.global(own) : all;
+    int begin = 0;
+    for (int end = all; begin < end;) {
+      int const middle = begin + (end - begin) / 2;
+      double ranks = first <= middle ? 1.0 : 0.0;
+      if constexpr (Whole::several_ranks) {
+        add_up({&ranks, 1});
+      }
+      (ranks > 0.0 ? end : begin) = ranks > 0.0 ? middle : middle + 1;
+    }
+    return begin < all ? begin : 0;
+  }
+
   void run(Action const* row) {
     if (Whole::several_ranks || !slot_.key.targets) {  // else each forward pass writes its own
       parts_.sums.clear(parts_.device);
@@ -261,7 +284,7 @@ class Rank final
       });
     } else {
       if (Program::has_result) {
-        parts_.sums.clear(parts_.device, slot_.microbatches.global(m));
+        parts_.sums.clear(parts_.device, m);
       }
       at_stage<Program>(action.stage, [&](auto s) {
         MicrobatchPasses<Parts, s>::forward_empty(parts_, slot_, own, table);
@@ -295,7 +318,7 @@ class Rank final
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
         break;
       case ActionKind::begin_loss:
-        parts_.gradients.reduce_sums(parts_.device, parts_.sums.all());
+        parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
         break;
       case ActionKind::await_loss:
         parts_.gradients.await_sums(parts_.device);

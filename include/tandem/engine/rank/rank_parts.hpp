@@ -93,7 +93,8 @@ struct RankParts {
               tracer,
               options.largest_microbatch},
         ties{device, groups(), options.rank, connect, tracer},
-        sums{device, plan.batching.all_microbatches(), metric_sums<MetricType>} {
+        sums{device, plan.batching.microbatches, metric_sums<MetricType>,
+             plan.batching.replicas * Whole::devices > 1} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
     if constexpr (requires { device.casts; }) {

@@ -2,34 +2,53 @@
 #pragma once
 
 /// @file
-/// StepSums: the loss and the metrics of every microbatch of a global batch, in double.
+/// StepSums: the loss and the metrics of each of a rank's microbatches, in double, and their sums
+/// over the microbatches of all ranks.
 ///
-/// A rank writes the slots of its own microbatches; a sum over the ranks, zeros elsewhere, gives
-/// every rank all of them without rounding, so that the totals have the same bits on any number.
+/// Those are exact (core/exact_sum.hpp), so that they have the same bits on any number of ranks,
+/// and what ranks exchange is as large for any number of microbatches.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/exact_sum.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/engine/step/state.hpp>
 
 namespace tandem {
 
-/// The mean losses over result.weight and metrics over result.counted, and the first microbatch
-/// whose loss is not finite.
-/// @param sums  of each microbatch its loss and @p metrics metrics
+/// The row of a sum of core/exact_sum.hpp: of number @p which of each microbatch.
+/// @param each  numbers that a microbatch has
 template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result) {
+TANDEM_COLD void put_exact_lanes(std::span<double const> sums, std::size_t each, std::size_t which,
+                                 double* lanes) {
+  std::fill_n(lanes, exact_lanes, 0.0);
+  for (std::size_t i = which; i < sums.size(); i += each) {
+    add_exactly(sums[i], lanes);
+  }
+}
+
+/// The mean losses over result.weight and metrics over result.counted. Where the sum of the losses
+/// is not finite, result.non_finite is the first of these microbatches whose loss is not, or their
+/// number.
+/// @param sums   of each microbatch of the rank its loss and @p metrics metrics
+/// @param lanes  their sums over all ranks; null: there are no others
+template <class = void>
+TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result,
+                             double const* lanes = nullptr) {
   std::size_t const each = 1 + static_cast<std::size_t>(metrics);
   auto const sum = [&](std::size_t which) {
-    double all = 0.0;
-    for (std::size_t i = which; i < sums.size(); i += each) {
-      all += sums[i];
+    if (lanes != nullptr) {
+      return exact_total(lanes + which * exact_lanes);
     }
-    return all;
+    double own[exact_lanes];
+    put_exact_lanes(sums, each, which, own);
+    return exact_total(own);
   };
   auto const mean = [](double all, double over) {  // of no targets: 0
     return all / (over > 0.0 ? over : 1.0);
@@ -41,11 +60,11 @@ TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResu
   }
   result.metric = result.metrics.value[0];
   if (!is_finite(loss)) {
-    std::size_t first = 0;  // also where only the sum of finite losses overflows
-    for (std::size_t i = sums.size(); i > 0; i -= each) {
-      first = is_finite(sums[i - each]) ? first : i / each - 1;
+    std::size_t first = 0;
+    while (first < sums.size() && is_finite(sums[first])) {
+      first += each;
     }
-    result.non_finite = static_cast<int>(first);
+    result.non_finite = static_cast<int>(first / each);
   }
 }
 
@@ -55,18 +74,19 @@ class StepSums {
  public:
   using Device = typename Backend::Device;
 
-  /// @param metrics  sums that each microbatch has besides its loss
+  /// @param microbatches  of the rank
+  /// @param metrics       sums that each microbatch has besides its loss
+  /// @param spreads       whether finish() reads what spread() has given away, summed by others
   template <class = void>
-  StepSums(Device& /*device*/, int microbatches, int metrics = 1)
+  StepSums(Device& /*device*/, int microbatches, int metrics = 1, bool spreads = false)
       : metrics_{metrics},
-        sums_((1 + static_cast<std::size_t>(metrics)) * static_cast<std::size_t>(microbatches)) {}
+        sums_(each() * static_cast<std::size_t>(microbatches)),
+        lanes_(spreads ? each() * exact_lanes : 0) {}
 
   void clear(Device& /*device*/) { std::fill(sums_.begin(), sums_.end(), 0.0); }
 
   /// Zeros for one microbatch.
-  void clear(Device& /*device*/, int microbatch) {
-    std::fill_n(loss(microbatch), 1 + metrics_, 0.0);
-  }
+  void clear(Device& /*device*/, int microbatch) { std::fill_n(loss(microbatch), each(), 0.0); }
 
   /// Zeros, or for a no a loss that leaves no sum finite.
   void vote(Device& device, bool yes) {
@@ -75,7 +95,7 @@ class StepSums {
   }
 
   [[nodiscard]] double* loss(int microbatch) {
-    return &sums_[(1 + static_cast<std::size_t>(metrics_)) * static_cast<std::size_t>(microbatch)];
+    return &sums_[each() * static_cast<std::size_t>(microbatch)];
   }
   /// The first of its metrics.
   [[nodiscard]] double* metric(int microbatch) { return loss(microbatch) + 1; }
@@ -89,25 +109,34 @@ class StepSums {
   void get(Device& /*device*/, std::span<double> metrics) {
     std::copy_n(metric(0), metrics.size(), metrics.begin());
   }
-
-  /// What is to be summed over the ranks.
   [[nodiscard]] std::span<double> all() { return sums_; }
+
+  /// The sums of all that is there, to be added up over the ranks; made without `spreads` nothing.
+  std::span<double> spread(Device& /*device*/) {
+    for (std::size_t which = 0; which * exact_lanes < lanes_.size(); ++which) {
+      put_exact_lanes(sums_, each(), which, &lanes_[which * exact_lanes]);
+    }
+    return lanes_;
+  }
 
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 
-  /// Fills in *result, but for its norm.
+  /// Fills in *result, but for its norm; non_finite as finish_sums() does.
   /// @param state    in the device's memory
   /// @param samples  of the global batch
   void finish(Device& /*device*/, StepState const* state, int samples, StepResult* result) const {
     result->samples = samples;
     result->weight = state->targets >= 0.0 ? state->targets : samples;
     result->counted = state->counted >= 0.0 ? state->counted : samples;
-    finish_sums(sums_, metrics_, *result);
+    finish_sums(sums_, metrics_, *result, lanes_.empty() ? nullptr : lanes_.data());
   }
 
  private:
+  [[nodiscard]] std::size_t each() const { return 1 + static_cast<std::size_t>(metrics_); }
+
   int metrics_;
-  std::vector<double> sums_;
+  std::vector<double> sums_;   // (microbatches, 1 + metrics)
+  std::vector<double> lanes_;  // (1 + metrics, exact_lanes)
 };
 
 }  // namespace tandem

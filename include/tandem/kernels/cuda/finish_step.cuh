@@ -14,8 +14,10 @@
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/exact_sum.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/core/loss_scaling.hpp>
+#include <tandem/core/metric_values.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/row_lanes.cuh>
 #include <tandem/kernels/cuda/update_chunk.hpp>
@@ -28,10 +30,12 @@ namespace tandem::cuda {
 ///                 samples, loss_scale, skipped and scaling, as the engine's
 template <class Result>
 struct StepEnd {
-  double const* sums = nullptr;  ///< (microbatches, 1 + metrics): loss and metrics, over samples
-  int microbatches = 0;
-  int metrics = 1;                    ///< at least one
-  int samples = 0;                    ///< of the global batch
+  double const* sums = nullptr;   ///< (microbatches, 1 + metrics): loss and metrics, over samples
+  int microbatches = 0;           ///< of this rank
+  int metrics = 1;                ///< at least one
+  double const* lanes = nullptr;  ///< (1 + metrics, exact_lanes): sums over all ranks; null: there
+                                  ///< are no others
+  int samples = 0;                ///< of the global batch
   double const* targets = nullptr;    ///< if not below 0, what the loss is a mean over instead
   double const* counted = nullptr;    ///< likewise of the metrics
   double const* squares = nullptr;    ///< sums of the gradient's squares; null: no clipping
@@ -59,25 +63,24 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
   await_previous();
   using std::sqrt;
   int const each = 1 + end.metrics;
-  int const part = row_threads / each;  // microbatches
-  __shared__ double shared[row_threads];
+  __shared__ double lanes[(1 + most_metrics) * exact_lanes];
   __shared__ double shared_scale;
   double* const scales = end.scales != nullptr ? end.scales : &shared_scale;
   int const thread = static_cast<int>(threadIdx.x);
-  double sum = 0;  // of thread 0 the loss, of those behind it the metrics
-  int first = -1;  // microbatch that is not finite
-  for (int begin = 0; begin < end.microbatches; begin += part) {
-    int const count = end.microbatches - begin < part ? end.microbatches - begin : part;
-    if (thread < each * count) {
-      shared[thread] = end.sums[each * std::int64_t{begin} + thread];
+  for (int i = thread; i < each * exact_lanes; i += row_threads) {
+    lanes[i] = end.lanes != nullptr ? end.lanes[i]
+                                    : exact_lane(end.sums + i / exact_lanes, end.microbatches, each,
+                                                 i % exact_lanes);
+  }
+  __syncthreads();
+  // Of thread 0 the loss, of those behind it the metrics.
+  double const sum = thread < each ? exact_total(lanes + thread * exact_lanes) : 0.0;
+  int first = -1;  // of this rank's microbatches, where the sum of the losses is not finite
+  if (thread == 0 && !is_finite(sum)) {
+    first = 0;
+    while (first < end.microbatches && is_finite(end.sums[std::int64_t{first} * each])) {
+      ++first;
     }
-    __syncthreads();
-    for (int m = 0; thread < each && m < count; ++m) {
-      double const own = shared[each * m + thread];
-      sum += own;
-      first = first < 0 && !is_finite(own) ? begin + m : first;
-    }
-    __syncthreads();
   }
   LossScale const scaled = end.scaling != nullptr ? end.scaling->now : LossScale{};
   double const unscale = scaled.on() ? 1.0 / static_cast<double>(scaled.scale) : 1.0;
@@ -115,20 +118,18 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     }
   }
   if (thread == 0) {
-    int const sum_overflows = is_finite(sum) ? -1 : 0;
-    int const non_finite = first < 0 ? sum_overflows : first;
     double const weight = over(end.targets);
     end.result->loss = sum / (weight > 0.0 ? weight : 1.0);
     end.result->weight = weight;
     first_norm = scaled.on() && !finite ? HUGE_VAL : first_norm;
-    end.result->gradient_norm = non_finite < 0 ? first_norm : 0.0;
-    end.result->non_finite = non_finite;
+    end.result->gradient_norm = first < 0 ? first_norm : 0.0;
+    end.result->non_finite = first;
     end.result->samples = end.samples;
-    if (non_finite >= 0 && end.stopped != nullptr) {
+    if (first >= 0 && end.stopped != nullptr) {
       *end.stopped = update_nothing;
     }
     end.result->loss_scale = static_cast<double>(scaled.scale);
-    end.result->skipped = scaled.on() && non_finite < 0 && !finite;
+    end.result->skipped = scaled.on() && first < 0 && !finite;
     end.result->scaling = scaled;
     if (scaled.on() && *end.stopped != update_nothing) {
       LossScale const next = scaled.after(end.rule, finite);
@@ -146,12 +147,12 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
 
 }  // namespace detail
 
-/// Writes the step's means over the samples, its gradient norm and its first microbatch whose loss
-/// is not finite; sets the flag; moves the loss scale on; and calls prepare(run, scales of the
-/// sets' gradients) for each run.
+/// Writes the step's means over the samples, its gradient norm and, where the sum of the losses is
+/// not finite, the first microbatch of this rank whose loss is not, or their number; sets the flag;
+/// moves the loss scale on; and calls prepare(run, scales of the sets' gradients) for each run.
 ///
 /// Cost:  one block.
-/// Order: the microbatches in order; square i to thread i mod 256, then as in join_lanes().
+/// Order: none of the microbatches; square i to thread i mod 256, then as in join_lanes().
 template <class Result, class Prepare>
 void finish_step(Stream const& stream, StepEnd<Result> const& end, Prepare const& prepare,
                  int runs) {

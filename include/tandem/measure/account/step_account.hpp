@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/exact_sum.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/measure/account/account.hpp>
@@ -41,7 +42,7 @@ class RowAccount {
         precision_{precision},
         options_{options},
         microbatches_{device.plan.batching, 0, device.copies},
-        sums_{16.0 * device.plan.batching.all_microbatches()},
+        own_sums_{16.0 * device.plan.batching.microbatches},
         nodes_{to, device, precision},
         messages_{to, device, precision},
         gradients_{to, device, precision},
@@ -62,7 +63,7 @@ class RowAccount {
     take_batch();
     begin_states();
     if (device_.ranks > 1) {
-      to_.add("loss", "", "memset", 0, sums_);
+      to_.add("loss", "", "memset", 0, own_sums_);
     }
     for (Action const& action : device_.plan.training) {
       follow(action);
@@ -70,6 +71,8 @@ class RowAccount {
   }
 
  private:
+  static constexpr double sums = 2 * 8.0 * exact_lanes;  // bytes of the loss and of one metric
+
   struct Host {
     RowAccount& row;
     int leaf;
@@ -99,7 +102,8 @@ class RowAccount {
         }
         break;
       case ActionKind::begin_loss:
-        to_.add("loss", "", "ncclAllReduce", sums_, sums_);
+        to_.add("loss", "", "each_kernel:SpreadSums", own_sums_, sums);
+        to_.add("loss", "", "ncclAllReduce", sums, sums);
         break;
       case ActionKind::reduce_norm:
         gradients_.share();
@@ -250,7 +254,7 @@ class RowAccount {
   AccountPrecision precision_;
   AccountOptions const& options_;
   RankMicrobatches microbatches_;
-  double sums_;  // bytes of the losses and metrics of all microbatches
+  double own_sums_;  // bytes of the losses and metrics of the rank's microbatches
   NodeAccounts<> nodes_;
   MessageAccounts<> messages_;
   GradientAccounts<> gradients_;

@@ -63,14 +63,16 @@ class UpdateKernels {
   /// Writes the step's result and makes the functors of this step.
   /// @param state  in device memory
   /// @param sums   (microbatches, 1 + metrics), in device memory
+  /// @param lanes  (1 + metrics, exact_lanes), likewise, as StepEnd has them
   /// @param clips  whether sum_squares() was called for this step; state->clip_norm is the bound
   ///               of set 0
   template <class Result>
   void finish(Stream const& stream, StepState const* state, double const* sums, int microbatches,
-              int metrics, int samples, bool clips, Result* result) const {
+              int metrics, double const* lanes, int samples, bool clips, Result* result) const {
     StepEnd<Result> const end{.sums = sums,
                               .microbatches = microbatches,
                               .metrics = metrics,
+                              .lanes = lanes,
                               .samples = samples,
                               .targets = &state->targets,
                               .counted = &state->counted,

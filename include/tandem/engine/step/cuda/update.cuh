@@ -81,7 +81,7 @@ class Update<BasicCuda<Kernels, Precision>> {
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
     kernels_.finish(device.compute, state, sums.loss(0), sums.microbatches(), sums.metrics(),
-                    key.samples, key.clips, result);
+                    sums.lanes(), key.samples, key.clips, result);
   }
 
   template <class Memory>
