@@ -12130,12 +12130,26 @@ class Tracer {
 /// @file
 /// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
 
+// ---- tandem/core/rounding.hpp
+
+/// @file
+/// Rounding: how often a sum of several numbers of a narrow type is rounded to it.
+
+namespace tandem {
+
+enum class Rounding : bool {
+  once,  ///< added in a wider type
+  each   ///< behind each addition: what is added at one place, or at several one after another
+};
+
+}  // namespace tandem
+
 // ---- tandem/kernels/channels_last/elementwise.hpp
 
 /// @file
 /// Loops over n numbers that have no shape, float or BFloat16: convert, sum, ReLU.
 ///
-/// BFloat16 is computed in float and rounded once.
+/// BFloat16 is computed in float and rounded once, unless said otherwise.
 
 // ---- tandem/kernels/channels_last/channel_vectors.hpp
 
@@ -12709,14 +12723,21 @@ TANDEM_NOINLINE void convert(Team& team, X const* x, Y* y, std::int64_t n) {
 /// out[i] = in[0][i] + … + in[k - 1][i].
 ///
 /// Cost:  reads k n elements and writes n; bound by memory.
-/// Order: ((in[0] + in[1]) + in[2]) + …, for each i, in float; rounded once.
+/// Order: ((in[0] + in[1]) + in[2]) + …, for each i, in float; rounded as @p rounding says.
 /// @pre   k >= 0 (0: zeros); out may be one of the inputs
 template <class T>
-TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n) {
+TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n,
+                         Rounding rounding = Rounding::once) {
+  bool const rounds = rounding == Rounding::each && sizeof(T) < sizeof(float);
   for_elements(team, n, [=](std::int64_t i, auto some) {
     Floats total = k > 0 ? some.load(in[0] + i) : Floats{0.0F};
     for (int j = 1; j < k; ++j) {
       total += some.load(in[j] + i);
+      if (rounds) {
+        T narrow[lanes];
+        channels_last::store(narrow, total);
+        total = channels_last::load(static_cast<T const*>(narrow));
+      }
     }
     some.store(out + i, total);
   });
@@ -13946,11 +13967,12 @@ struct Verbs<BasicHost<Kernels, Precision>> {
     sum(d, both, 2, y, n);
   }
   template <class E>
-  static void sum(host::Device& d, E const* const* in, int k, E* out, std::int64_t n) {
+  static void sum(host::Device& d, E const* const* in, int k, E* out, std::int64_t n,
+                  Rounding rounding = Rounding::once) {
     if constexpr (std::is_same_v<E, double>) {
       host::sum(d.team, in, k, out, n);
     } else {
-      host::channels_last::sum(d.team, in, k, out, n);
+      host::channels_last::sum(d.team, in, k, out, n, rounding);
     }
   }
   /// y = x in another type.
@@ -16950,17 +16972,6 @@ struct BranchesOn {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/prepared_ops.hpp
-
-/// @file
-/// PreparedOps: all that a rank computes with, and the memory that it wants.
-
-// ---- tandem/engine/rank/op_table.hpp
-
-/// @file
-/// OpTable: the ops of all nodes of a graph, found by index at compile time; those of one type are
-/// neighbours, and are made by one loop.
-
 // ---- tandem/engine/rank/node_runs.hpp
 
 /// @file
@@ -17034,6 +17045,12 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
 
 /// Whether the gradients of a node's output are added before it goes back.
 constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
+
+/// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
+/// that it does not matter where the network is cut.
+constexpr Rounding rounding_of(Node const& node) {
+  return node.named ? Rounding::each : Rounding::once;
+}
 
 /// Nodes [first, first + period), and as many more behind them as they are repeated.
 struct NodeRun {
@@ -17156,6 +17173,17 @@ TANDEM_INLINE void each_node_back(F const& f) {
 }
 
 }  // namespace tandem
+
+// ---- tandem/engine/rank/prepared_ops.hpp
+
+/// @file
+/// PreparedOps: all that a rank computes with, and the memory that it wants.
+
+// ---- tandem/engine/rank/op_table.hpp
+
+/// @file
+/// OpTable: the ops of all nodes of a graph, found by index at compile time; those of one type are
+/// neighbours, and are made by one loop.
 
 // ---- tandem/graph/leaves.hpp
 
@@ -20605,7 +20633,8 @@ struct RankParts {
         }
       }
     } else {
-      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements);
+      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements,
+                          rounding_of(Program::graph.node[node]));
     }
   }
 
@@ -21316,7 +21345,8 @@ struct Stage {
     if constexpr (node.kind == NodeKind::receive) {
       host.gather_outgoing(I, forks, uses.of[I], elements);
     } else if constexpr (adds_gradients(node, uses.of[I])) {
-      Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements);
+      Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements,
+                          rounding_of(node));
     }
   }
 };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include <tandem/core/rounding.hpp>
 #include <tandem/kernels/channels_last/elementwise.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
 #include <tandem/kernels/host/gradient_rows.hpp>
@@ -52,11 +53,12 @@ struct Verbs<BasicHost<Kernels, Precision>> {
     sum(d, both, 2, y, n);
   }
   template <class E>
-  static void sum(host::Device& d, E const* const* in, int k, E* out, std::int64_t n) {
+  static void sum(host::Device& d, E const* const* in, int k, E* out, std::int64_t n,
+                  Rounding rounding = Rounding::once) {
     if constexpr (std::is_same_v<E, double>) {
       host::sum(d.team, in, k, out, n);
     } else {
-      host::channels_last::sum(d.team, in, k, out, n);
+      host::channels_last::sum(d.team, in, k, out, n, rounding);
     }
   }
   /// y = x in another type.

@@ -76,6 +76,20 @@ TEST_CASE_TEMPLATE("each calls its functor once for every i", T, float, double, 
   }
 }
 
+// Rounded to T behind each addition.
+template <class T>
+std::vector<T> added_one_by_one(std::vector<std::vector<ComputeType<T>>> const& values,
+                                std::int64_t n) {
+  std::vector<ComputeType<T>> sum(static_cast<std::size_t>(n));
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      sum[i] = k == 0 ? values[k][i]
+                      : static_cast<ComputeType<T>>(static_cast<T>(sum[i] + values[k][i]));
+    }
+  }
+  return test::rounded_to<T>(sum);
+}
+
 TEST_CASE_TEMPLATE("sum adds its inputs in order, also in place, with Host's bits", T, float,
                    double, BFloat16) {
   using C = ComputeType<T>;
@@ -103,6 +117,8 @@ TEST_CASE_TEMPLATE("sum adds its inputs in order, also in place, with Host's bit
         DeviceArray<T> const out{device, n, start};
         cuda::sum(device.compute, pointers.data(), k, out.data(), n);
         CHECK(test::same_bits(out.host(), test::rounded_to<T>(expected)));
+        cuda::sum(device.compute, pointers.data(), k, out.data(), n, Rounding::each);
+        CHECK(test::same_bits(out.host(), added_one_by_one<T>(values, n)));
         if (k > 0) {
           DeviceArray<T> const& place = in[static_cast<std::size_t>(k / 2)];
           cuda::sum(device.compute, pointers.data(), k, place.data(), n);

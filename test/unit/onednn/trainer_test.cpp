@@ -25,6 +25,15 @@ using Half = BasicHost<OneDnn, Bf16>;
 struct PlainImages
     : Network<Image<3, 8, 8>, Sequential<Conv2d<4, Kernel<3>>, ReLU, Flatten, Linear<5>>> {};
 
+/// A value that three others read, so that its gradient is a sum of three.
+struct Named;
+using WithNamed = Concat<Sequential<>, Use<Named>>;
+struct NamedImages
+    : Network<Image<3, 8, 8>,
+              Sequential<Sequential<Conv2d<4>, Let<Named>>, Sequential<WithNamed, Conv2d<2>>,
+                         Sequential<WithNamed, Conv2d<3>>, Sequential<WithNamed, Conv2d<2>>,
+                         Flatten, Linear<5>>> {};
+
 /// The largest difference of a parameter's gradients after one step, relative to its largest.
 template <class Net, class S, class Backend, class One>
 Difference first_gradients() {
@@ -102,6 +111,12 @@ void check_bits() {
 TEST_CASE("reproducible: the same bits on 1, 2 and 4 ranks of as many threads") {
   check_bits<Fast>();
   check_bits<Half>();
+}
+
+TEST_CASE("reproducible: a named value's gradient has the same bits wherever it is cut") {
+  auto const one = bits_of<NamedImages, SingleDevice<Reproducible<>>, Half>(1);
+  CHECK(one == bits_of<NamedImages, ModelParallel<Split<2>, Split<4>, Reproducible<>>, Half>(1));
+  CHECK(one == bits_of<NamedImages, ModelParallel<Split<3>, Split<3>, Reproducible<>>, Half>(1));
 }
 
 TEST_CASE("evaluation and prediction are those of the portable kernels") {

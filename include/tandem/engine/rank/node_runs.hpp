@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/rounding.hpp>
 #include <tandem/graph/graph.hpp>
 
 namespace tandem {
@@ -79,6 +80,12 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
 
 /// Whether the gradients of a node's output are added before it goes back.
 constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
+
+/// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
+/// that it does not matter where the network is cut.
+constexpr Rounding rounding_of(Node const& node) {
+  return node.named ? Rounding::each : Rounding::once;
+}
 
 /// Nodes [first, first + period), and as many more behind them as they are repeated.
 struct NodeRun {

@@ -24,6 +24,7 @@
 #include <tandem/engine/prepare/memory_report.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/branch_streams.hpp>
+#include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/engine/rank/prepared_ops.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/step/feed.hpp>
@@ -198,7 +199,8 @@ struct RankParts {
         }
       }
     } else {
-      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements);
+      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements,
+                          rounding_of(Program::graph.node[node]));
     }
   }
 

@@ -309,7 +309,8 @@ struct Stage {
     if constexpr (node.kind == NodeKind::receive) {
       host.gather_outgoing(I, forks, uses.of[I], elements);
     } else if constexpr (adds_gradients(node, uses.of[I])) {
-      Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements);
+      Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements,
+                          rounding_of(node));
     }
   }
 };

@@ -4,11 +4,12 @@
 /// @file
 /// Loops over n numbers that have no shape, float or BFloat16: convert, sum, ReLU.
 ///
-/// BFloat16 is computed in float and rounded once.
+/// BFloat16 is computed in float and rounded once, unless said otherwise.
 
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/rounding.hpp>
 #include <tandem/kernels/channels_last/channel_vectors.hpp>
 #include <tandem/runtime/host/team.hpp>
 
@@ -37,14 +38,21 @@ TANDEM_NOINLINE void convert(Team& team, X const* x, Y* y, std::int64_t n) {
 /// out[i] = in[0][i] + … + in[k - 1][i].
 ///
 /// Cost:  reads k n elements and writes n; bound by memory.
-/// Order: ((in[0] + in[1]) + in[2]) + …, for each i, in float; rounded once.
+/// Order: ((in[0] + in[1]) + in[2]) + …, for each i, in float; rounded as @p rounding says.
 /// @pre   k >= 0 (0: zeros); out may be one of the inputs
 template <class T>
-TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n) {
+TANDEM_NOINLINE void sum(Team& team, T const* const* in, int k, T* out, std::int64_t n,
+                         Rounding rounding = Rounding::once) {
+  bool const rounds = rounding == Rounding::each && sizeof(T) < sizeof(float);
   for_elements(team, n, [=](std::int64_t i, auto some) {
     Floats total = k > 0 ? some.load(in[0] + i) : Floats{0.0F};
     for (int j = 1; j < k; ++j) {
       total += some.load(in[j] + i);
+      if (rounds) {
+        T narrow[lanes];
+        channels_last::store(narrow, total);
+        total = channels_last::load(static_cast<T const*>(narrow));
+      }
     }
     some.store(out + i, total);
   });

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/rounding.hpp>
 #include <tandem/kernels/cuda/pointers.hpp>
 #include <tandem/kernels/cuda/transform.cuh>
 #include <tandem/runtime/cuda/copy.hpp>
@@ -50,6 +51,7 @@ template <class T>
 struct SumBody {
   Pointers<T const> in;
   T* out;
+  bool round_each;
 
   template <int N>
   TANDEM_HOST_DEVICE Pack<ComputeType<T>, N> read(std::int64_t i) const {
@@ -58,6 +60,7 @@ struct SumBody {
       Pack<T, N> const x = load_pack<N>(in.at[k] + i);
       for (int j = 0; j < N; ++j) {
         total.value[j] += load(x.value[j]);
+        total.value[j] = round_each ? load(store<T>(total.value[j])) : total.value[j];
       }
     }
     return total;
@@ -106,13 +109,14 @@ void add(Stream const& stream, T const* x, T* y, std::int64_t n) {
   transform(stream, detail::Plus{}, y, x, y, n);
 }
 
-/// out[i] = in[0][i] + … + in[k - 1][i], added in ComputeType and rounded once.
+/// out[i] = in[0][i] + … + in[k - 1][i], added in ComputeType and rounded as @p rounding says.
 ///
 /// Cost:  reads k n elements and writes n; bound by memory.
 /// Order: ((in[0] + in[1]) + in[2]) + …, for each i.
 /// @pre   0 <= k <= 64 (0: zeros); out may be one of the inputs; `in` itself is in host memory
 template <class T>
-void sum(Stream const& stream, T const* const* in, int k, T* out, std::int64_t n) {
+void sum(Stream const& stream, T const* const* in, int k, T* out, std::int64_t n,
+         Rounding rounding = Rounding::once) {
   expects(k >= 0 && k <= most_pointers, "cuda::sum: give at most 64 arrays");
   if (n <= 0) {
     return;
@@ -121,7 +125,7 @@ void sum(Stream const& stream, T const* const* in, int k, T* out, std::int64_t n
     fill(stream, out, n, static_cast<T>(0.0F));
     return;
   }
-  detail::SumBody<T> const body{pointers(in, k), out};
+  detail::SumBody<T> const body{pointers(in, k), out, rounding == Rounding::each};
   if (body.in.aligned() && aligned(out)) {
     detail::map<full_pack<T>>(stream, n, body);
   } else {

@@ -10,6 +10,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <tandem/core/rounding.hpp>
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/cast_many.cuh>
 #include <tandem/kernels/cuda/elementwise.cuh>
@@ -45,8 +46,9 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
   }
   /// `in` itself is in host memory and may be reused at once.
   template <class T>
-  static void sum(cuda::RankDevice& d, T const* const* in, int k, T* out, std::int64_t n) {
-    cuda::sum(d.compute, in, k, out, n);
+  static void sum(cuda::RankDevice& d, T const* const* in, int k, T* out, std::int64_t n,
+                  Rounding rounding = Rounding::once) {
+    cuda::sum(d.compute, in, k, out, n, rounding);
   }
   /// The result is written to device memory. Uses the device's scratch memory, of which
   /// cuda::sum_of_squares_scratch_bytes<T>(d.compute, n) bytes.
