@@ -131,8 +131,8 @@ template <class = void>
                        : "nothing fits: a device needs " + gb + " GB at least\n");
   }
   text +=
-      "    step s  peak %     GB   of the step %: computing, products, messages, filling, sums, "
-      "update; samples of a microbatch; strategy\n";
+      "    step s  peak %     GB   of the step %: computing, products, messages, filling, sums,\n"
+      "                          update; samples of a microbatch; strategy\n";
   for (MeshPlan const& plan : found.plans) {
     text += detail::mesh_line(task, plan);
   }
