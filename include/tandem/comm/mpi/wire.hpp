@@ -83,6 +83,7 @@ class MpiWire {
                         std::size_t bytes) { static_cast<MpiWire*>(wire)->spread(data, bytes); },
         .context = this};
     try {
+      Progress const progress{*this};
       lifeline_.emplace(world, local, options.timeout, options.on_stall);
     } catch (...) {
       session().fail();  // the others may have ended, for whom the end of MPI would wait
@@ -149,14 +150,12 @@ class MpiWire {
       if (done != 0) {
         break;
       }
-      if (looks == 0) {
+      auto const waited = std::chrono::steady_clock::now() - begin;
+      if (looks == 0 || waited >= seldom) {
         missing.store(first_missing(messages), std::memory_order_relaxed);
       }
-      auto const waited = std::chrono::steady_clock::now() - begin;
       if (waited >= timeout_) {
-        int const process = first_missing(messages);
-        missing.store(process, std::memory_order_relaxed);
-        tell_time_out(rank, text(process));
+        tell_time_out(rank, text(missing.load(std::memory_order_relaxed)));
         failure_->raise(false);
       }
       if (looks < 20) {
@@ -238,6 +237,38 @@ class MpiWire {
 
  private:
   static constexpr std::chrono::milliseconds slack{200};
+  static constexpr std::chrono::milliseconds seldom{50};  // does a wait take longer
+
+  /// MPI connects two processes when the first message is sent, and goes on with it only while it
+  /// is
+  /// called: by this thread, as long as process 0 waits for lifelines to which it has sent the way.
+  class Progress {
+   public:
+    template <class = void>
+    TANDEM_COLD explicit Progress(MpiWire const& wire) {
+      if (wire.process_ == 0) {
+        thread_ = std::thread{[this, tag = wire.first_tag_ + 1] {
+          int found = 0;
+          while (!over_.load() && MPI_Iprobe(MPI_ANY_SOURCE, tag, session().comm(), &found,
+                                             MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+            std::this_thread::sleep_for(std::chrono::milliseconds{1});
+          }
+        }};
+      }
+    }
+    Progress(Progress const&) = delete;
+    Progress& operator=(Progress const&) = delete;
+    ~Progress() {
+      over_.store(true);
+      if (thread_.joinable()) {
+        thread_.join();
+      }
+    }
+
+   private:
+    std::atomic<bool> over_{false};
+    std::thread thread_;
+  };
 
   static MpiSession& session() { return MpiSession::of_this_process(); }
 
