@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,6 +120,56 @@ TEST_CASE(
   CHECK(test::message_of<AbortedError>(errors[0]) ==
         "rank 3 failed: on " + detail::machine_name() + ", process 1: no memory");
   CHECK(test::first_message({errors[1]}) == "");
+}
+
+TEST_CASE("NCCL transport: a time-out names who is behind, in whichever process") {
+  test::Watchdog const watchdog{"NCCL inquiry"};
+  test::TemporaryFolder const folder;
+  std::vector<std::unique_ptr<NcclTransport<4>>> transports(2);
+  auto const made = test::on_threads(2, [&](int process) {
+    transports[static_cast<std::size_t>(process)] =
+        std::make_unique<NcclTransport<4>>(TransportOptions{
+            .timeout = std::chrono::milliseconds{500},
+            .describe_progress = [](int, std::uint64_t progress) {
+              return "at action " + std::to_string(progress);
+            },
+            .world = {.processes = 2,
+                      .process = process,
+                      .local_process = process,
+                      .rendezvous = {.address = "file:" + folder.file("meet")}},
+            .groups = {{.ranks = {0, 2}, .name = "link"}}});
+  });
+  REQUIRE(test::first_message(made) == "");
+  // 1 and 3 wait for 0, that for 2, which does nothing.
+  auto const errors = test::on_threads(4, [&](int rank) {
+    auto& transport = *transports[static_cast<std::size_t>(rank / 2)];
+    cuda::RankDevice device{cuda::Device{rank}};
+    test::Fleeting<float> data{device, std::vector<float>(3, 2.0F)};
+    data.fill();
+    if (rank == 2) {
+      transport.progress(2)->store(17);
+    } else if (rank == 0) {
+      auto comm = transport.communicator(0, 0);
+      comm.all_reduce(data.span(), data.span(), Sum{}, device.communication, {"weights", 0});
+    } else {
+      auto comm = transport.communicator(rank);
+      comm.all_reduce(data.span(), data.span(), Sum{}, device.communication, {"bucket", 1});
+    }
+    auto const begin = std::chrono::steady_clock::now();
+    for (;;) {  // as one who waits for its GPU, but for rank 2
+      transport.poll(rank, rank == 2 ? std::chrono::steady_clock::duration{}
+                                     : std::chrono::steady_clock::now() - begin);
+      std::this_thread::yield();
+    }
+  });
+  std::string const text = test::first_message(errors);
+  CHECK(text.find("rank 2 did not reach link: all-reduce #1 (weights 0)") == 0);
+  CHECK(text.find("at action 17") != std::string::npos);
+  for (auto const& error : errors) {
+    CHECK(test::first_message({error}) == text);
+  }
+  static_cast<void>(test::on_threads(
+      2, [&](int process) { transports[static_cast<std::size_t>(process)].reset(); }));
 }
 
 TEST_CASE("NCCL: several processes") {

@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <tandem/comm/lifeline/frame.hpp>
 
@@ -60,8 +63,85 @@ TEST_CASE("where all processes answer, a thread that does not wait is to blame")
   CHECK(all.over(std::chrono::steady_clock::now()));
   LifelineVerdict const verdict = all.conclude();
   CHECK(verdict.rank == 0);
-  CHECK(verdict.what == "0 is late");
+  CHECK(verdict.what == "0 is late; rank 1 waits for it; a stream of it waits for rank 3");
   CHECK(verdict.machine == "node");
+}
+
+TEST_CASE("of ranks that wait for each other both are named") {  // as where their network is cut
+  LifelineInquiry all{{.process = 3, .rank = 3, .what = "0 is late", .timed_out = true},
+                      4,
+                      1,
+                      std::chrono::steady_clock::now()};
+  for (auto const& [rank, other] : {std::pair{3, 0}, {0, 1}, {1, 0}}) {
+    all.take(wait(rank, rank, other, true));
+    all.take(answered(rank));
+  }
+  all.take(answered(2));
+  CHECK(all.conclude().what ==
+        "0 is late; rank 0 waits for rank 1, rank 1 for rank 0; rank 3 waits for it");
+}
+
+/// How far rank @p of has come in @p group.
+detail::Frame reached(int of, int group, std::uint64_t call, bool waits) {
+  return {.head = {.process = of,
+                   .rank = of,
+                   .other = group,
+                   .kind = FrameKind::reached,
+                   .flag = static_cast<std::uint8_t>(waits ? 1 : 0),
+                   .call = call},
+          .machine = "sum #" + std::to_string(call),
+          .what = ", at 0F" + std::to_string(of)};
+}
+
+/// A rank a process: 0 and 1 are a group, 1 and 2, and all of them; 0 has waited too long.
+LifelineInquiry of_groups() {
+  return {{.process = 0, .rank = 0, .what = "0 has waited", .timed_out = true},
+          3,
+          1,
+          std::chrono::steady_clock::now(),
+          [](int group) {
+            return group < 0 ? std::vector<int>{0, 1, 2} : std::vector<int>{group, group + 1};
+          }};
+}
+
+TEST_CASE(
+    "where ranks say how far they have come, it is to blame who is behind and does not wait") {
+  LifelineInquiry inquiry = of_groups();
+  for (auto const& [rank, group, call] :
+       {std::array{0, -1, 1}, {0, 0, 5}, {1, -1, 1}, {1, 0, 4}, {1, 1, 3}, {2, -1, 1}, {2, 1, 2}}) {
+    inquiry.take(reached(rank, group, static_cast<std::uint64_t>(call), rank != 2));
+  }
+  for (int const process : {0, 1, 2}) {
+    inquiry.take(answered(process));
+  }
+  LifelineVerdict const verdict = inquiry.conclude();
+  CHECK(verdict.rank == 2);
+  CHECK(
+      verdict.what ==
+      "rank 2 did not reach sum #3; it was last in sum #2, at 0F2; rank 1 waits for it, rank 0 for "
+      "rank 1");
+}
+
+TEST_CASE("who does not answer is behind all others") {
+  LifelineInquiry inquiry = of_groups();
+  for (int const rank : {0, 2}) {
+    inquiry.take(reached(rank, -1, 7, true));
+    inquiry.take(answered(rank));
+  }
+  LifelineVerdict const verdict = inquiry.conclude();
+  CHECK(verdict.process == 1);
+  CHECK(verdict.what ==
+        "rank 1 did not reach sum #7; rank 0 waits for it; process 1 is silent: stopped, frozen or "
+        "cut off");
+}
+
+TEST_CASE("where all have come as far, the first report counts") {
+  LifelineInquiry inquiry = of_groups();
+  for (int const rank : {0, 1, 2}) {
+    inquiry.take(reached(rank, -1, 7, true));
+    inquiry.take(answered(rank));
+  }
+  CHECK(inquiry.conclude().what == "0 has waited");
 }
 
 }  // namespace lifeline_inquiry_test

@@ -10,7 +10,8 @@
 ///   the child    ready, once all below it are connected; the parent, when all are: begin
 ///   both         beat, now and then; failed upwards, verdict downwards; goodbye
 ///   the parent   asks, where somebody has waited too long; the child: waits, of each rank that
-///                does, board, of its own children; answered
+///                does, or reached, of each that knows only its own calls; board, of its own
+///                children; answered
 ///
 /// Whoever cannot sign, by a key that the rendezvous has given to this program's processes only, is
 /// no process of it. Machines of the other byte order are none, either.
@@ -40,6 +41,7 @@ enum class FrameKind : std::uint8_t {
   verdict,   ///< downwards: the verdict
   asks,      ///< downwards: who waits for whom?
   waits,     ///< upwards: a rank waits for another, whom the second text is about
+  reached,   ///< upwards: a rank of a group has come as far as a call, which the first text names
   board,     ///< upwards: what a process was at when it was last heard of
   answered,  ///< upwards: these were all waits of a process, which is at what the second text says
   goodbye    ///< I am done, nothing is wrong
@@ -53,12 +55,13 @@ struct FrameHead {
   std::uint32_t magic = right_magic;
   std::int32_t process = 0;
   std::int32_t rank = -1;
-  std::int32_t other = -1;    ///< of waits: the rank that is waited for
+  std::int32_t other = -1;    ///< of waits: the rank that is waited for; of reached: the group
   std::uint16_t port = 0;     ///< of a hello: where its own children find it
   std::uint16_t machine = 0;  ///< bytes of the first text
   std::uint16_t what = 0;     ///< and of the second
   FrameKind kind = FrameKind::beat;
-  std::uint8_t flag = 0;  ///< of a verdict: it timed out; of waits: the rank does nothing else
+  std::uint8_t flag = 0;   ///< of a verdict: it timed out; of waits, reached: it does nothing else
+  std::uint64_t call = 0;  ///< of reached: its number in the group
 };
 static_assert(std::has_unique_object_representations_v<FrameHead>);
 

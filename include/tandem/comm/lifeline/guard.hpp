@@ -34,7 +34,8 @@ namespace tandem {
 /// the verdict, in a call that does not return, say, the sentence is printed and the process ends.
 /// @tparam Group  abort(rank, reason) makes its ranks here throw; from any thread, without waiting.
 ///                Where it has them, time_out(sentence) does so for a time-out, and waits() lists
-///                the ranks here that wait for others.
+///                the ranks here that wait for others; or reached() how far they have come in
+///                groups that have members(group).
 template <class Group>
 class LifelineGuard {
  public:
@@ -57,7 +58,9 @@ class LifelineGuard {
           LifelineCalls{.on_verdict = [this](LifelineVerdict const& verdict) { end(verdict); },
                         .after_verdict = [this] { look(); },
                         .board = [this] { return board(); },
-                        .waits = [this] { return waits(); }},
+                        .waits = [this] { return waits(); },
+                        .reached = [this] { return reached(); },
+                        .members = [this](int group) { return members(group); }},
           LifelineOptions{
               .timeout = timeout,
               .beat = std::clamp<std::chrono::milliseconds>(
@@ -200,6 +203,28 @@ class LifelineGuard {
           return group_->waits();
         } catch (std::exception const&) {  // of the memory: the others say whom they wait for
         }
+      }
+    }
+    return {};
+  }
+
+  std::vector<detail::ReachedCall> reached() {
+    std::lock_guard const lock{mutex_};
+    if constexpr (requires { group_->reached(); }) {
+      if (group_ != nullptr) {
+        try {
+          return group_->reached();
+        } catch (std::exception const&) {  // of the memory, as above
+        }
+      }
+    }
+    return {};
+  }
+  std::vector<int> members([[maybe_unused]] int group) {
+    std::lock_guard const lock{mutex_};
+    if constexpr (requires { group_->members(group); }) {
+      if (group_ != nullptr) {
+        return group_->members(group);
       }
     }
     return {};

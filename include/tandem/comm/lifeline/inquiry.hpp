@@ -5,9 +5,13 @@
 /// LifelineInquiry: when a rank has waited too long, who of all processes is to blame.
 ///
 /// Whom it waits for may itself wait for a rank of a third process. So process 0 asks all of them
-/// who waits for whom, and blames the end of the chain.
+/// who waits for whom, and blames the end of the chain. Where ranks cannot say, since a GPU waits
+/// for them, they say how far they have come: each waits for those of its groups that are behind
+/// it.
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,11 +25,20 @@
 
 namespace tandem::detail {
 
-/// A frame of each rank that each of @p waits waits for, and the last one, by which the receiver
-/// knows that it has all. The texts of one frame: the prefix, and the sentence about the other.
+/// How far a rank has come in one of its groups.
+struct ReachedCall {
+  int rank = 0;  ///< its number among all
+  int group = 0;
+  std::uint64_t call = 0;  ///< the number of its last call; the members' calls have the same ones
+  bool waits = false;      ///< and does nothing else
+  std::string name{};      ///< "replicas: all-reduce #17 (bucket 2)"
+  std::string progress{};  ///< what else it was seen at, or ""
+};
+
+/// A frame of each rank that each of @p waits waits for. Its texts: the prefix, and the sentence
+/// about the other.
 inline void append_waits(std::vector<std::byte>& to, int process,
-                         std::vector<WaitingRank> const& waits, std::string const& machine,
-                         std::string const& board) {
+                         std::vector<WaitingRank> const& waits) {
   for (WaitingRank const& wait : waits) {
     for (auto const& missing : wait.missing) {
       append(to, {.head = {.process = process,
@@ -37,20 +50,39 @@ inline void append_waits(std::vector<std::byte>& to, int process,
                   .what = missing.sentence});
     }
   }
-  append(to, {.head = {.process = process, .kind = FrameKind::answered},
-              .machine = machine,
-              .what = board});
+}
+
+/// A frame of each.
+inline void append_reached(std::vector<std::byte>& to, int process,
+                           std::vector<ReachedCall> const& all) {
+  for (ReachedCall const& one : all) {
+    append(to, {.head = {.process = process,
+                         .rank = one.rank,
+                         .other = one.group,
+                         .kind = FrameKind::reached,
+                         .flag = static_cast<std::uint8_t>(one.waits ? 1 : 0),
+                         .call = one.call},
+                .machine = one.name,
+                .what = one.progress});
+  }
 }
 
 /// What process 0 has heard since it has asked. Used by its lifeline's thread.
 class LifelineInquiry {
  public:
   using Clock = std::chrono::steady_clock;
+  using Members = std::function<std::vector<int>(int group)>;
 
-  /// @param first  the report of the rank that has waited too long
-  /// @param each   ranks of each process
-  LifelineInquiry(LifelineVerdict first, int processes, int each, Clock::time_point until)
-      : first_{std::move(first)}, processes_{processes}, each_{each}, until_{until} {}
+  /// @param first    the report of the rank that has waited too long
+  /// @param each     ranks of each process
+  /// @param members  of the groups in which ranks say how far they have come
+  LifelineInquiry(LifelineVerdict first, int processes, int each, Clock::time_point until,
+                  Members members = {})
+      : first_{std::move(first)},
+        processes_{processes},
+        each_{each},
+        until_{until},
+        members_{std::move(members)} {}
 
   /// Of any process, in the order in which they were said.
   TANDEM_COLD void take(Frame const& frame) {
@@ -62,6 +94,15 @@ class LifelineInquiry {
         waits_.push_back({.rank = head.rank, .blocked = head.flag != 0, .prefix = frame.machine});
       }
       waits_.back().missing.push_back({head.other, frame.what});
+      return;
+    }
+    if (head.kind == FrameKind::reached) {
+      reached_[{head.other, head.rank}] = {.rank = head.rank,
+                                           .group = head.other,
+                                           .call = head.call,
+                                           .waits = head.flag != 0,
+                                           .name = frame.machine,
+                                           .progress = frame.what};
       return;
     }
     Seen& seen = seen_[head.process];
@@ -77,7 +118,8 @@ class LifelineInquiry {
   }
 
   /// The end of the chain that the first report begins; who has not answered waits for nobody.
-  [[nodiscard]] TANDEM_COLD LifelineVerdict conclude() const {
+  [[nodiscard]] TANDEM_COLD LifelineVerdict conclude() {
+    compare_calls();
     LifelineVerdict verdict = first_;
     WaitingRank const* const begin = first_wait();
     if (begin == nullptr) {
@@ -89,15 +131,23 @@ class LifelineInquiry {
       return verdict;
     }
     verdict.rank = chain.to_blame();
+    bool is_direct = chain.is_direct();
     if (answers(verdict.rank)) {  // unless a stream of its rank waits for a silent process
       WaitChain further{waits_, true};
       std::string of_streams = further.sentence_for(*begin);
       if (!answers(further.to_blame())) {
         text = std::move(of_streams);
         verdict.rank = further.to_blame();
+        is_direct = further.is_direct();
       }
     }
     verdict.what = text;
+    if (is_direct) {  // what is between the two may be at fault
+      verdict.what += "; rank " + std::to_string(begin->rank) + " waits for it";
+    }
+    if (answers(verdict.rank)) {
+      verdict.what += stream_of(verdict.rank);
+    }
     verdict.process = verdict.rank / each_;
     auto const found = seen_.find(verdict.process);
     verdict.machine = found != seen_.end() ? found->second.machine : "";
@@ -112,11 +162,51 @@ class LifelineInquiry {
   }
 
  private:
+  /// "; a stream of it waits for rank 3", or "".
+  [[nodiscard]] std::string stream_of(int rank) const {
+    for (WaitingRank const& wait : waits_) {
+      if (wait.rank == rank && !wait.blocked && !wait.missing.empty()) {
+        return "; a stream of it waits for rank " + std::to_string(wait.missing.front().rank);
+      }
+    }
+    return "";
+  }
+
   struct Seen {
     std::string machine{};
     std::string board{};
     bool answers = false;
   };
+
+  /// Each rank that has come further in a group than others waits for these.
+  TANDEM_COLD void compare_calls() {
+    std::map<int, std::vector<int>> groups;
+    std::map<int, WaitingRank> of_rank;
+    for (auto const& [key, own] : reached_) {
+      if (!own.waits || !members_) {
+        continue;
+      }
+      if (!groups.contains(own.group)) {
+        groups[own.group] = members_(own.group);
+      }
+      for (int const other : groups[own.group]) {
+        auto const found = reached_.find({own.group, other});
+        if (other == own.rank || (found != reached_.end() && found->second.call >= own.call)) {
+          continue;
+        }
+        std::string text = "rank " + std::to_string(other) + " did not reach " + own.name;
+        if (found != reached_.end() && found->second.call > 0) {
+          text += "; it was last in " + found->second.name + found->second.progress;
+        }
+        of_rank[own.rank].missing.push_back({other, std::move(text)});
+      }
+    }
+    reached_.clear();
+    for (auto& [rank, wait] : of_rank) {
+      wait.rank = rank;
+      waits_.push_back(std::move(wait));
+    }
+  }
 
   /// Whether the rank's process has said who its ranks wait for.
   [[nodiscard]] bool answers(int rank) const {
@@ -145,7 +235,9 @@ class LifelineInquiry {
   int processes_;
   int each_;
   Clock::time_point until_;
+  Members members_;
   int answers_ = 0;
+  std::map<std::pair<int, int>, ReachedCall> reached_;  // by group and rank
   std::vector<WaitingRank> waits_;
   std::map<int, Seen> seen_;
 };

@@ -70,6 +70,10 @@ struct LifelineCalls {
   std::function<std::string()> board{};
   /// Its ranks that wait for others.
   std::function<std::vector<detail::WaitingRank>()> waits{};
+  /// How far its ranks have come, where they do not know whom they wait for; may be empty, too.
+  std::function<std::vector<detail::ReachedCall>()> reached{};
+  /// Of process 0: the ranks of a group that ReachedCall names. @pre there is `reached`
+  std::function<std::vector<int>(int group)> members{};
 };
 
 /// One process's end. All processes make theirs; a thread of its own serves it.
@@ -80,7 +84,7 @@ struct LifelineCalls {
 /// whoever is cut off from it has its own. Before process 0 takes a time-out it asks all of them
 /// who waits for whom.
 ///
-/// Cost: 24 bytes and two short texts each way a beat and connection; process 0 has at most 512
+/// Cost: 32 bytes and two short texts each way a beat and connection; process 0 has at most 512
 /// of them, in a tree 64.
 class Lifeline {
  public:
@@ -394,7 +398,8 @@ class Lifeline {
   }
 
   static bool is_answer(FrameKind kind) {
-    return kind == FrameKind::waits || kind == FrameKind::board || kind == FrameKind::answered;
+    return kind == FrameKind::waits || kind == FrameKind::reached || kind == FrameKind::board ||
+           kind == FrameKind::answered;
   }
 
   void ask() {
@@ -415,8 +420,12 @@ class Lifeline {
       }
     }
     detail::append_waits(to, process_,
-                         calls_.waits ? calls_.waits() : std::vector<detail::WaitingRank>{},
-                         machine_, board());
+                         calls_.waits ? calls_.waits() : std::vector<detail::WaitingRank>{});
+    detail::append_reached(to, process_,
+                           calls_.reached ? calls_.reached() : std::vector<detail::ReachedCall>{});
+    detail::append(to, {.head = {.process = process_, .kind = FrameKind::answered},
+                        .machine = machine_,
+                        .what = board()});
   }
 
   void hand_up(Frame const& frame) {
@@ -663,7 +672,7 @@ class Lifeline {
       decide(verdict);
     } else if (!inquiry_ && !this->verdict()) {
       inquiry_.emplace(verdict, tree_.processes, options_.local_ranks,
-                       Clock::now() + options_.answer);
+                       Clock::now() + options_.answer, calls_.members);
       ask();
       std::vector<std::byte> own;
       answer(own);

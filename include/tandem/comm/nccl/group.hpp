@@ -13,7 +13,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +27,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <tandem/comm/lifeline/inquiry.hpp>
 #include <tandem/comm/nccl/check.hpp>
 #include <tandem/comm/nccl/connect.hpp>
 #include <tandem/comm/nccl/slot.hpp>
@@ -111,6 +114,7 @@ class NcclGroup {
   /// @throws NcclError     NCCL has noticed an error, such as a process that has ended
   /// @throws TimeoutError  @p waited is longer than the time-out; the group is aborted
   void poll(int rank, std::chrono::steady_clock::duration waited = {}) {
+    slots_.of_rank(rank).waits.store(waited.count() > 0, std::memory_order_relaxed);
     for (detail::NcclSlot& slot : slots_.all()) {
       if (slot.rank == rank) {
         static_cast<void>(state_of(slot));
@@ -125,8 +129,55 @@ class NcclGroup {
   /// @throws TimeoutError  always; it says which rank did not reach which operation, where known
   [[noreturn]] void time_out(int rank) {
     std::string const text = time_out_text(rank);
+    if (escalation_) {
+      escalation_(rank, text);
+    }
     fail(text);
-    throw TimeoutError{text};
+    std::lock_guard const lock{mutex_};
+    throw TimeoutError{message_};
+  }
+  /// As abort(), because of a rank of whichever process that has waited too long.
+  void time_out(std::string const& sentence) { fail(sentence); }
+
+  /// From now on @p tell is called with a time-out's rank and sentence before the group fails with
+  /// it, on that rank's thread. It may call time_out() with a better one. Set it before ranks wait.
+  void escalate_by(std::function<void(int rank, std::string const& text)> tell) {
+    escalation_ = std::move(tell);
+  }
+  [[nodiscard]] bool failed() {
+    std::lock_guard const lock{mutex_};
+    return !message_.empty();
+  }
+
+  /// How far the ranks here have come in each of their groups, but those that another thread keeps
+  /// in a call of NCCL. From any thread.
+  [[nodiscard]] std::vector<detail::ReachedCall> reached() {
+    std::vector<detail::ReachedCall> all;
+    for (detail::NcclSlot& slot : slots_.all()) {
+      detail::Patience patience{std::chrono::milliseconds{10}, 0};
+      std::unique_lock lock{slot.mutex, std::try_to_lock};
+      while (!lock && patience.pause()) {
+        lock.try_lock();
+      }
+      if (lock && slot.size > 1) {
+        all.push_back({.rank = slot.rank,
+                       .group = slot.group,
+                       .call = slot.calls,
+                       .waits = slots_.of_rank(slot.rank).waits.load(std::memory_order_relaxed),
+                       .name = prefix() + prefix(slot.group) + numbered(slot.last, slot.calls),
+                       .progress = detail::words_of(slot, options_)});
+      }
+    }
+    return all;
+  }
+  /// The ranks of options.groups[@p group], or all for -1.
+  [[nodiscard]] std::vector<int> members(int group) const {
+    if (group >= 0) {
+      return options_.groups[static_cast<std::size_t>(group)].ranks;
+    }
+    std::vector<int> all(static_cast<std::size_t>(ranks_));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
   }
 
   /// Closes the communicators once everything queued is done. All processes call it; no rank may
@@ -160,12 +211,15 @@ class NcclGroup {
       status = check_nccl(f(mine.comm), mine.comm);
     }
     detail::Patience patience{options_.timeout};
+    std::atomic<bool>& waits = slots_.of_rank(mine.rank).waits;
     while (status == ncclInProgress) {
+      waits.store(true, std::memory_order_relaxed);
       if (!patience.pause()) {
         time_out(mine.rank);
       }
       status = state_of(mine);
     }
+    waits.store(false, std::memory_order_relaxed);
   }
 
   /// ncclSuccess or ncclInProgress.
@@ -248,6 +302,7 @@ class NcclGroup {
   int first_;
   int local_;
   TransportOptions options_;
+  std::function<void(int, std::string const&)> escalation_;
   std::mutex mutex_;     // guards message_; taken after a slot's mutex, if with it
   std::string message_;  // of the failure, "" while there is none
   detail::NcclSlots slots_;

@@ -54,6 +54,7 @@ struct alignas(64) NcclSlot {
   int size = 0;               ///< so many ranks
   int group = -1;             ///< of the transport's options, or -1: all ranks
   std::atomic<std::uint64_t>* progress = nullptr;
+  std::atomic<bool> waits{false};  ///< the rank's thread, for its GPU; of the group of all ranks
   cuda::Device device{};
   UniqueHandle<void*, cudaFree> word{};
 

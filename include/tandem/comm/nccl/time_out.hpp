@@ -70,13 +70,16 @@ struct NcclSeen {
   std::string progress{};
 };
 
+/// ", rank 3 at action 1F2", or "" where nobody has words for it.
+inline std::string words_of(NcclSlot const& slot, TransportOptions const& options) {
+  return options.describe_progress != nullptr
+             ? ", " + options.describe_progress(slot.rank, slot.progress->load())
+             : std::string{};
+}
+
 inline NcclSeen look_at(NcclSlot& slot, TransportOptions const& options) {
   std::lock_guard const lock{slot.mutex};
-  NcclSeen seen{slot.last, slot.calls, slot.latest, {}};
-  if (options.describe_progress != nullptr) {
-    seen.progress = ", " + options.describe_progress(slot.rank, slot.progress->load());
-  }
-  return seen;
+  return {slot.last, slot.calls, slot.latest, words_of(slot, options)};
 }
 
 /// Which ranks of one group are behind the rank of @p mine, or "" if this process knows of none.

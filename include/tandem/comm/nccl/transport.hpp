@@ -17,6 +17,7 @@
 #include <tandem/comm/nccl/group.hpp>
 #include <tandem/comm/nccl/unique_id.hpp>
 #include <tandem/comm/one_rank_transport.hpp>
+#include <tandem/comm/patience.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/comm/world.hpp>
@@ -100,6 +101,14 @@ class NcclTransport {
   }
 
  private:
+  /// Returns when the lifeline has said who is to blame.
+  void tell_time_out(int rank, std::string const& text) {
+    lifeline_.report_time_out(rank, text);
+    detail::Patience patience{std::chrono::seconds{5}, 0};
+    while (!group_.failed() && patience.pause()) {
+    }
+  }
+
   static int visible_devices() {
     cuda::prepare_environment();  // before what may be the first call of CUDA
     return cuda::device_count();
@@ -112,6 +121,9 @@ class NcclTransport {
         group_{ranks_of<Ranks>(options),
                tandem::first_rank(options.world, ranks_of<Ranks>(options)), devices_,
                make_unique_ids(options.world, ranks_of<Ranks>(options), options.timeout), options} {
+    if (options.world.processes > 1) {
+      group_.escalate_by([this](int rank, std::string const& text) { tell_time_out(rank, text); });
+    }
     lifeline_.guard(group_, [this, words = options.describe_progress](int rank) {
       return words != nullptr ? words(rank, group_.progress(rank).load()) : std::string{};
     });

@@ -38,7 +38,7 @@ class WaitChain {
 
   /// What to say when @p first, one of the waits, has been too long: a sentence for each rank that
   /// it leads to and that does not wait, and who waits for whom in between. Where the ranks wait
-  /// for each other, whom @p first waits for.
+  /// for each other, whom @p first waits for, and, unless it is one of them, which ranks do.
   /// @throws std::bad_alloc
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] TANDEM_COLD std::string sentence_for(WaitingRank const& first) {
@@ -46,6 +46,13 @@ class WaitChain {
     if (text_.empty()) {
       for (auto const& missing : first.missing) {
         add(first, missing);
+      }
+      if (std::find(loop_.begin(), loop_.end(), first.rank) == loop_.end()) {
+        for (std::size_t i = 0; i < loop_.size(); ++i) {
+          text_ += (i == 0 ? "; rank " : ", rank ") + std::to_string(loop_[i]) +
+                   (i == 0 ? " waits for rank " : " for rank ") +
+                   std::to_string(loop_[(i + 1) % loop_.size()]);
+        }
       }
     }
     for (std::size_t i = between_.size(); i-- > 0;) {
@@ -58,12 +65,19 @@ class WaitChain {
 
   /// The first rank that the sentence is about; -1 where there is none.
   [[nodiscard]] int to_blame() const { return to_blame_; }
+  /// Whether the first rank itself waits for that one, which the sentence then does not say.
+  [[nodiscard]] bool is_direct() const { return between_.empty(); }
 
  private:
   template <class = void>
   TANDEM_COLD void follow(WaitingRank const& wait) {
     for (auto const& missing : wait.missing) {
       if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
+        auto const begin = std::find(path_.begin(), path_.end(), missing.rank);
+        if (loop_.empty() && begin != path_.end()) {
+          loop_.assign(begin, path_.end());
+          loop_.push_back(wait.rank);
+        }
         continue;
       }
       seen_.push_back(missing.rank);
@@ -98,6 +112,7 @@ class WaitChain {
   bool streams_;
   std::vector<int> seen_;
   std::vector<int> path_;
+  std::vector<int> loop_;     // of ranks that wait for each other
   std::vector<int> between_;  // from the first rank to the one that waits for the first to blame
   std::string prefix_;
   std::string text_;
