@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains by the strategy that fits the processes, goes on from the newest checkpoint, and prints a
 // hash of the parameters.
-//   elastic FOLDER [PROCESS]   the process that gets a SIGTERM in the middle of an epoch
+//   elastic FOLDER [PROCESS [SIGNAL]]   the process that gets a SIGTERM, or another signal, in the
+//                                       middle of an epoch
 
 #include <tandem/mpi.hpp>
 
@@ -42,6 +43,7 @@ class Data {
 int main(int argc, char** argv) {
   td::World const world = td::mpi_world();
   int const raises = argc > 2 ? std::atoi(argv[2]) : -1;
+  int const signal = argc > 3 ? std::atoi(argv[3]) : SIGTERM;
   return td::run<Net, Plan, td::OverMpi<td::Host>>(
       {.batch = 16,
        .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
@@ -52,7 +54,7 @@ int main(int argc, char** argv) {
         for (auto epoch : td::epochs(3)) {
           trainer.train(Data{}, epoch, [&](td::StepReport const& report) {
             if (raises == world.process && report.step == 7) {
-              std::raise(SIGTERM);
+              std::raise(signal);
             }
           });
         }

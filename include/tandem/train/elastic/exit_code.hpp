@@ -5,6 +5,7 @@
 /// ExitCode: what a program that trains tells the one that has started it.
 
 #include <exception>
+#include <string>
 
 #include <tandem/core/error.hpp>
 #include <tandem/train/checkpoint/signals.hpp>
@@ -36,6 +37,19 @@ bool is_of_another(std::exception const& error) {
   } catch (...) {
   }
   return false;
+}
+
+/// What has failed first, without what was said around it on the way: of another's failure the same
+/// in all processes.
+template <class = void>
+std::string innermost_text(std::exception const& error) {
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return innermost_text(cause);
+  } catch (...) {
+  }
+  return error.what();
 }
 
 }  // namespace detail

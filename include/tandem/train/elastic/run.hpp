@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tandem/comm/lifeline/first_to_say.hpp>
 #include <tandem/core/type_text.hpp>
 #include <tandem/strategy/elastic/elastic.hpp>
 #include <tandem/train/elastic/choice.hpp>
@@ -60,8 +61,9 @@ void train_by(TrainerOptions options, Work& work) {
 /// `work(trainer)` is called in each process that trains, with a Trainer of that strategy: it is
 /// compiled for each. With a folder of checkpoints the trainer has gone on from the newest one. A
 /// process that is not needed returns `done` at once. Process 0 prints on standard error which
-/// strategy it is, of a Plan of several; and an error, unless it is another process's, whoever has
-/// it.
+/// strategy it is, of a Plan of several. An error is printed by whoever has it; what several
+/// processes have alike, as another's failure, by the first of them on each machine, so that it is
+/// read whichever process is dead.
 /// Cost: each strategy of the Plan is compiled.
 /// @tparam Plan  an Elastic, or a Strategy alone
 template <class Net, class Plan, class Backend, class LossType = DefaultLoss<Net>,
@@ -94,8 +96,10 @@ int run(TrainerOptions options, Work&& work) try {
   return static_cast<int>(ExitCode::done);
 } catch (std::exception const& error) {
   ExitCode const code = exit_code_of(error);
-  if (code == ExitCode::error || options.world.process == 0) {
-    std::fprintf(stderr, "%s\n", error.what());
+  std::string const text =
+      code == ExitCode::peer_failed ? detail::innermost_text(error) : std::string{error.what()};
+  if (options.world.processes == 1 || detail::is_first_to_say(text)) {
+    std::fprintf(stderr, "%s\n", text.c_str());
   }
   return static_cast<int>(code);
 }
