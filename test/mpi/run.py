@@ -198,6 +198,10 @@ def elastic(mpirun, program):
             check(status == 0 and chosen in errors and "goes on from" in errors, f"{processes}: {status}\n{out}{errors}")
             states = re.findall(r"^process .*(state .*)$", out, re.MULTILINE)
             check(len(states) == min(processes, 2) and set(states) == {whole}, f"{processes} processes: {out}, not {whole}")
+        for dead in (0, 3):  # whoever lives says so, once
+            status, out, errors = finish(start(mpirun, 4, program, pathlib.Path(folder, f"without-{dead}"), dead, 9))
+            said = re.findall(rf"^rank \d failed: process {dead} on .* has ended without a word.*$", errors, re.MULTILINE)
+            check(status != 0 and len(said) == 1, f"process {dead} was killed, which is said {len(said)} times\n{out}{errors}")
 
 
 def translate(mpirun, program):
@@ -205,6 +209,9 @@ def translate(mpirun, program):
     for strategy in ("data", "hybrid", "pipeline"):
         found = {results(mpirun, processes, program, strategy) for processes in (0, 2, 4)}
         check(len(found) == 1, f"{strategy}: what is found depends on the processes: {found}")
+    with tempfile.TemporaryDirectory() as folder:
+        found = {results(mpirun, processes, program, "stateful", pathlib.Path(folder, str(processes))) for processes in (0, 2, 4)}
+        check(len(found) == 1, f"stateful: what goes on depends on the processes: {found}")
     results(mpirun, 0, program, "asynchronous")
     status, out, errors = finish(start(mpirun, 2, program, "asynchronous"))
     check(status == 1 and errors.count("an asynchronous pipeline runs in one process") == 2, f"{status}\n{out}{errors}")

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small translator by a strategy of four ranks, and prints a hash of what it has: its
-// evaluation, and what a beam search finds. run.py starts it as one process, two and four.
+// evaluation, and what a beam search finds; or a network whose state goes on from step to step,
+// over a checkpoint. run.py starts it as one process, two and four.
 //   translate data|hybrid|pipeline|asynchronous
+//   translate stateful PATH
 
 #include <tandem/mpi.hpp>
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include <translated_sentences.hpp>
 
@@ -54,6 +58,38 @@ int train(td::World const& world) {
   return 0;
 }
 
+struct Kept
+    : td::Network<td::Tokens<6, 7>, td::Sequential<td::Embedding<7, 8>, td::Lstm<8, td::Stateful>,
+                                                   td::Vocabulary<7>>> {};
+
+/// What it has after a checkpoint is what it has after loading it: states, too.
+int carry_on(td::World const& world, std::string const& path) {
+  td::Trainer<
+      Kept,
+      td::Hybrid<td::DataParallel<2>, td::Pipeline<td::OneFOneB, 2, td::Split<2>, td::Split<1>>>,
+      td::OverMpi<td::Host>>
+      trainer{{.batch = 8,
+               .threads_per_device = 1,
+               .timeout = std::chrono::seconds{30},
+               .world = world}};
+  std::vector<std::int32_t> tokens(48);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    tokens[i] = static_cast<std::int32_t>(i * i % 7);
+  }
+  add(trainer.step(tokens, tokens).loss);
+  trainer.save(path);
+  double const loss = trainer.step(tokens, tokens).loss;
+  trainer.load(path);
+  if (trainer.step(tokens, tokens).loss != loss) {
+    std::fputs("translate: what was saved goes on in another way\n", stderr);
+    return 1;
+  }
+  add(loss);
+  std::printf("process %d of %d: found %016llx\n", world.process, world.processes,
+              static_cast<unsigned long long>(hash));
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -75,7 +111,10 @@ int main(int argc, char** argv) try {
   if (strategy == "asynchronous") {
     return train<td::Pipeline<td::PipeDream, 1, td::Split<5>, td::Split<5>>>(world);
   }
-  std::fputs("usage: translate data|hybrid|pipeline|asynchronous\n", stderr);
+  if (strategy == "stateful" && argc > 2) {
+    return carry_on(world, argv[2]);
+  }
+  std::fputs("usage: translate data|hybrid|pipeline|asynchronous, or stateful PATH\n", stderr);
   return 2;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "translate: %s\n", error.what());
