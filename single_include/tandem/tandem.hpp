@@ -20,6 +20,7 @@
 #include <ctime>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <initializer_list>
 #include <iterator>
 #include <limits>
@@ -46,8 +47,10 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 // ---- tandem/tandem.hpp
@@ -2965,7 +2968,7 @@ class WaitChain {
 
   /// What to say when @p first, one of the waits, has been too long: a sentence for each rank that
   /// it leads to and that does not wait, and who waits for whom in between. Where the ranks wait
-  /// for each other, whom @p first waits for.
+  /// for each other, whom @p first waits for, and, unless it is one of them, which ranks do.
   /// @throws std::bad_alloc
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] TANDEM_COLD std::string sentence_for(WaitingRank const& first) {
@@ -2973,6 +2976,13 @@ class WaitChain {
     if (text_.empty()) {
       for (auto const& missing : first.missing) {
         add(first, missing);
+      }
+      if (std::find(loop_.begin(), loop_.end(), first.rank) == loop_.end()) {
+        for (std::size_t i = 0; i < loop_.size(); ++i) {
+          text_ += (i == 0 ? "; rank " : ", rank ") + std::to_string(loop_[i]) +
+                   (i == 0 ? " waits for rank " : " for rank ") +
+                   std::to_string(loop_[(i + 1) % loop_.size()]);
+        }
       }
     }
     for (std::size_t i = between_.size(); i-- > 0;) {
@@ -2985,12 +2995,19 @@ class WaitChain {
 
   /// The first rank that the sentence is about; -1 where there is none.
   [[nodiscard]] int to_blame() const { return to_blame_; }
+  /// Whether the first rank itself waits for that one, which the sentence then does not say.
+  [[nodiscard]] bool is_direct() const { return between_.empty(); }
 
  private:
   template <class = void>
   TANDEM_COLD void follow(WaitingRank const& wait) {
     for (auto const& missing : wait.missing) {
       if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
+        auto const begin = std::find(path_.begin(), path_.end(), missing.rank);
+        if (loop_.empty() && begin != path_.end()) {
+          loop_.assign(begin, path_.end());
+          loop_.push_back(wait.rank);
+        }
         continue;
       }
       seen_.push_back(missing.rank);
@@ -3025,6 +3042,7 @@ class WaitChain {
   bool streams_;
   std::vector<int> seen_;
   std::vector<int> path_;
+  std::vector<int> loop_;     // of ranks that wait for each other
   std::vector<int> between_;  // from the first rank to the one that waits for the first to blame
   std::string prefix_;
   std::string text_;
@@ -47610,6 +47628,37 @@ void load_gpt2(TrainerType& trainer, std::string const& path) {
 /// run: a program that trains with whatever devices there are, and says by its exit code how it
 /// ended.
 
+// ---- tandem/comm/lifeline/first_to_say.hpp
+
+/// @file
+/// detail::is_first_to_say(): one sentence on each machine, by whichever process there is alive.
+
+namespace tandem::detail {
+
+/// Whether no process that the same launcher has started here, and that still runs, was asked about
+/// this sentence before: then the caller is to say it. Rather twice than never: where the system
+/// has no name to give, as in a container of each process's own, all are.
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD bool is_first_to_say(std::string_view sentence) {
+  ::sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::string const name = "tandem-says-" + std::to_string(::getppid()) + "-" +
+                           std::to_string(std::hash<std::string_view>{}(sentence));
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // no file, but a name of Linux's
+  auto const size = static_cast<::socklen_t>(offsetof(::sockaddr_un, sun_path) + 1 + name.size());
+  int const socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (socket >= 0 && ::bind(socket, reinterpret_cast<::sockaddr*>(&address), size) == 0) {
+    return true;  // the socket has the name until the process ends
+  }
+  bool const taken = socket >= 0 && errno == EADDRINUSE;
+  if (socket >= 0) {
+    static_cast<void>(::close(socket));
+  }
+  return !taken;
+}
+
+}  // namespace tandem::detail
+
 // ---- tandem/core/type_text.hpp
 
 /// @file
@@ -48141,6 +48190,19 @@ bool is_of_another(std::exception const& error) {
   } catch (...) {
   }
   return false;
+}
+
+/// What has failed first, without what was said around it on the way: of another's failure the same
+/// in all processes.
+template <class = void>
+std::string innermost_text(std::exception const& error) {
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return innermost_text(cause);
+  } catch (...) {
+  }
+  return error.what();
 }
 
 }  // namespace detail
@@ -56040,8 +56102,9 @@ void train_by(TrainerOptions options, Work& work) {
 /// `work(trainer)` is called in each process that trains, with a Trainer of that strategy: it is
 /// compiled for each. With a folder of checkpoints the trainer has gone on from the newest one. A
 /// process that is not needed returns `done` at once. Process 0 prints on standard error which
-/// strategy it is, of a Plan of several; and an error, unless it is another process's, whoever has
-/// it.
+/// strategy it is, of a Plan of several. An error is printed by whoever has it; what several
+/// processes have alike, as another's failure, by the first of them on each machine, so that it is
+/// read whichever process is dead.
 /// Cost: each strategy of the Plan is compiled.
 /// @tparam Plan  an Elastic, or a Strategy alone
 template <class Net, class Plan, class Backend, class LossType = DefaultLoss<Net>,
@@ -56074,8 +56137,10 @@ int run(TrainerOptions options, Work&& work) try {
   return static_cast<int>(ExitCode::done);
 } catch (std::exception const& error) {
   ExitCode const code = exit_code_of(error);
-  if (code == ExitCode::error || options.world.process == 0) {
-    std::fprintf(stderr, "%s\n", error.what());
+  std::string const text =
+      code == ExitCode::peer_failed ? detail::innermost_text(error) : std::string{error.what()};
+  if (options.world.processes == 1 || detail::is_first_to_say(text)) {
+    std::fprintf(stderr, "%s\n", text.c_str());
   }
   return static_cast<int>(code);
 }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small network from the newest checkpoint on, and fails where it is told to.
 //   program STRATEGY FOLDER [FAULT PROCESS PLACE CALL]
-// FAULT is kill, stop, throw, exit, slow or none; PLACE is forward, backward, data, step, world
-// (before its Trainer) or start (before MPI); CALL counts what comes there. It prints the state
-// that it ends with, or why it ends, and does so by run()'s exit codes.
+// FAULT is kill, stop, throw, exit, term, slow or none; PLACE is forward, backward, data, step,
+// world (before its Trainer) or start (before MPI); CALL counts what comes there. It prints the
+// state that it ends with, or why it ends, and does so by run()'s exit codes. What the rig must
+// know beside that it writes to the file TANDEM_RIG_NOTES, a line each: "begin PROCESS PID", "fault
+// PROCESS NANOSECONDS" of CLOCK_MONOTONIC, "training PROCESS 0", "end PROCESS STATUS".
 
 #include <tandem/mpi.hpp>
 
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +33,26 @@
 namespace td = tandem;
 
 namespace {
+
+int own_process = 0;
+
+/// Also of a process that is about to end.
+void note(char const* what, long long number) noexcept {
+  char const* const path = std::getenv("TANDEM_RIG_NOTES");
+  int const file = path != nullptr ? ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+  if (file >= 0) {
+    char line[64];
+    int const size = std::snprintf(line, sizeof line, "%s %d %lld\n", what, own_process, number);
+    [[maybe_unused]] auto const wrote = ::write(file, line, static_cast<std::size_t>(size));
+    ::close(file);
+  }
+}
+
+long long nanoseconds() {
+  ::timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return 1'000'000'000LL * now.tv_sec + now.tv_nsec;
+}
 
 /// What this process is to do, and where; nothing in all processes but one.
 struct Fault {
@@ -51,7 +75,10 @@ struct Fault {
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds{600});  // a sign of life says where
-    if (what == "kill") {
+    note("fault", nanoseconds());
+    if (what == "term") {
+      ::raise(SIGTERM);
+    } else if (what == "kill") {
       ::raise(SIGKILL);
     } else if (what == "stop") {
       ::raise(SIGSTOP);
@@ -63,7 +90,6 @@ struct Fault {
   }
 };
 Fault fault;
-int own_process = 0;
 
 /// Passes on what it gets, unless the fault is there.
 struct Fuse {
@@ -110,15 +136,14 @@ void train(td::World const& world, std::string const& folder) {
        .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
        .threads_per_device = 1,
        .timeout = std::chrono::seconds{2},
-       .checkpoints = {.folder = folder, .every_steps = 2},
+       .checkpoints = {.folder = folder, .every_steps = 2, .on_signals = fault.what == "term"},
        .world = world}};
   trainer.resume();
   char const* const slowly = std::getenv("TANDEM_RIG_STEP_MS");
   for (auto epoch : td::epochs(3)) {
     trainer.train(Data{}, epoch, [&](td::StepReport const& report) {
-      if (report.step == 2 && slowly != nullptr && world.process == 0) {
-        std::puts("training");
-        std::fflush(stdout);
+      if (report.step == 2 && world.process == 0) {
+        note("training", 0);
       }
       fault.at("step", world.process);
       std::this_thread::sleep_for(
@@ -159,7 +184,20 @@ std::string innermost(std::exception const& error) {
 
 }  // namespace
 
+/// Instead of the library's, where ranks do not return.
+extern "C" void _Exit(int status) noexcept {
+  note("end", status);
+  for (;;) {
+    ::syscall(SYS_exit_group, status);
+  }
+}
+
 int main(int argc, char** argv) try {
+  char const* number = std::getenv("OMPI_COMM_WORLD_RANK");
+  number = number != nullptr ? number : std::getenv("PMI_RANK");  // of MPICH
+  own_process = number != nullptr ? std::atoi(number) : 0;
+  ::on_exit([](int status, void*) { note("end", status); }, nullptr);
+  note("begin", ::getpid());
   std::string const strategy = argc > 1 ? argv[1] : "data";
   std::string const folder = argc > 2 ? argv[2] : "checkpoints";
   if (argc > 6) {
@@ -168,10 +206,9 @@ int main(int argc, char** argv) try {
     fault.place = argv[5];
     fault.call = std::atoi(argv[6]);
   }
-  char const* const number = std::getenv("OMPI_COMM_WORLD_RANK");
-  own_process = number != nullptr ? std::atoi(number) : 0;
   fault.at("start", own_process);
   td::World const world = td::mpi_world({.start_timeout = std::chrono::seconds{6}});
+  ::on_exit([](int status, void*) { note("end", status); }, nullptr);  // before MPI is ended
   enter_network();
   fault.at("world", world.process);
   if (strategy == "data") {

@@ -4,10 +4,14 @@
 
     rig.py MPIRUN PROGRAM [--cases N] [--seconds S] [--seed SEED] [--jobs N] [--only FAULT]
 
-A case is a strategy, a process, a fault and a place, drawn from its seed. Asserted are: all processes end in time and none
-is left; all that are told say one sentence, which names the right process and, where it was told, the action; and what was
-saved loads on another number of processes and ends with the bits of the run that nothing disturbed. Where mpirun itself
-does not end although its processes have, or has ended one before it could say why, that is counted apart.
+A case is a strategy, a process, a fault and a place, drawn from its seed. Asserted are: every process ends within the
+time-out and 3 s, by the exit code of what has happened, and none is left; all that are told say one sentence, which names
+the right process and, where it was told, the action; and what was saved loads on another number of processes and ends with
+the bits of the run that nothing disturbed. Where mpirun itself does not end although its processes have, or has ended one
+before it could say why, that is counted apart.
+
+On top of the 3 s a process has what it takes to end, WORK seconds of a CPU, as long as they take meanwhile: a heartbeat, some
+work ten times a second in a process of its own, says how much longer work takes by the clock than by the CPU's time.
 """
 
 import argparse
@@ -18,18 +22,27 @@ import os
 import pathlib
 import random
 import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 PROCESSES = 4
-LIMIT = 45.0  # of a whole run, in seconds, on a busy machine; the program's time-out is 2 s
+LIMIT = 45.0  # of a whole run, in seconds, on a busy machine
+TIME_OUT = 2.0  # the program's
+START_TIME_OUT = 6.0
+GRACE = 3.0  # promised: all have ended by then
+WORK = 0.5
 PASSES = {"forward": "F", "backward": "B"}
 SIGNALLED = ("kill", "stop", "throw", "exit")
-CUTS = ("cut-to", "cut-from", "cut-both")
-FAULTS = (*SIGNALLED, "slow", "clock", "full-disk", *CUTS)
+CUTS = ("cut-to", "cut-from", "cut-both")  # of the lifeline
+NETS = ("net-to", "net-from", "net-both")  # of MPI's data, and the lifeline where it takes that way
+FAULTS = (*SIGNALLED, "term", "slow", "clock", "full-disk", *CUTS, *NETS)
+UNHARMED = ("slow", "clock", "full-disk")
+ERROR, PEER_FAILED, START_AGAIN = 1, 70, 75  # of ExitCode
 SILENT = "is silent: stopped, frozen or cut off"
 
 
@@ -55,32 +68,92 @@ class Case:
         self.place = draw.choice(places)
         self.call = 1 if self.place in ("start", "world") else draw.randrange(3, 11)
         self.resumes_on = draw.choice((0, 2, 4))
+        self.with_lifeline = draw.choice((False, True))  # of NETS
 
     def __str__(self):
         return (f"seed {self.seed}: {self.strategy}, {self.fault} of process {self.process} at {self.place} {self.call}, "
                 f"resumed by {self.resumes_on}")
 
 
+class Heartbeat:
+    """How much slower than alone this machine is for a process that has work to do."""
+
+    EACH = 0.01  # seconds of a CPU
+    CODE = f"""
+import time
+while True:
+    begin, used = time.monotonic(), time.thread_time()
+    while time.thread_time() - used < {EACH}:
+        pass
+    print(begin, time.monotonic(), flush=True)
+    time.sleep(0.1 - {EACH})
+"""
+
+    def __init__(self):
+        self.beats = []
+        self.process = subprocess.Popen([sys.executable, "-c", self.CODE], stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self):
+        for line in self.process.stdout:
+            self.beats.append(tuple(map(float, line.split())))
+
+    def stretch(self, begin, end):
+        """How many times as long as by the CPU's clock work has taken between the two."""
+        taken = [beat[1] - beat[0] for beat in list(self.beats) if beat[1] > begin and beat[0] < end]
+        return max(1.0, sum(taken) / len(taken) / self.EACH) if taken else 1.0
+
+
 class Run:
     """A program as several processes, in an environment by which they are found again."""
 
-    def __init__(self, options, name, processes, *words, env=None, prefix=None):
+    def __init__(self, options, name, processes, *words, env=None, prefix=None, launch=(), hosts=()):
+        """
+        @param prefix  process → words before its command
+        @param launch  words before the launcher's
+        @param hosts   of each process; none: this one
+        """
         self.mark = f"TANDEM_RIG={os.getpid()}-{name}"
+        self.file = tempfile.NamedTemporaryFile(mode="r", prefix="tandem-rig-notes-")
         key, value = self.mark.split("=")
         own = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
-                   OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self", **{key: value}, **(env or {}))
+                   OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self", TANDEM_RIG_NOTES=self.file.name)
+        own.update({key: value}, **(env or {}))
         command = [options.program, *map(str, words)]
         if processes > 0:
             parts = []
             for p in range(processes):
-                parts += ([":"] if p > 0 else []) + ["-n", "1", *(prefix or {}).get(p, []), *command]
-            command = [options.mpirun, *parts]
+                host = ["-host", hosts[p]] if hosts else []
+                parts += ([":"] if p > 0 else []) + ["-n", "1", *host, *(prefix or {}).get(p, []), *command]
+            command = [*launch, options.mpirun, *parts]
         self.program = options.program
         self.begin = time.monotonic()
-        self.errors = tempfile.TemporaryFile(mode="w+")
-        self.process = subprocess.Popen(command, env=own, text=True, stdout=subprocess.PIPE, stderr=self.errors,
-                                        start_new_session=True)
+        self.said, self.errors = (tempfile.TemporaryFile(mode="w+", errors="replace") for _ in range(2))
+        self.notes = collections.defaultdict(dict)  # what → process → number
+        self.rest = ""  # of a note that is not all there
+        self.of_process = {}  # descriptor → process
+        self.ended = {}  # process → when
+        self.process = subprocess.Popen(command, env=own, stdout=self.said, stderr=self.errors, start_new_session=True)
+
+    def look(self, seconds):
+        """Reads what the processes have noted, and for so long waits for one to end."""
+        *lines, self.rest = (self.rest + self.file.read()).split("\n")
+        for what, process, number in map(str.split, lines):
+            self.notes[what][int(process)] = int(number)
+            if what == "begin":
+                with contextlib.suppress(OSError):  # it has ended already
+                    self.of_process[os.pidfd_open(int(number))] = int(process)
+                    continue
+                self.ended[int(process)] = time.monotonic()
+        for descriptor in select.select(list(self.of_process), [], [], seconds)[0]:
+            self.ended[self.of_process.pop(descriptor)] = time.monotonic()
+            os.close(descriptor)
+
+    def await_training(self):
+        while "training" not in self.notes and self.process.poll() is None:
+            check(time.monotonic() - self.begin < LIMIT, "it does not train")
+            self.look(0.02)
 
     def living(self):
         """The program's processes that have not ended; mpirun's own have its mark, too, but another command."""
@@ -98,26 +171,27 @@ class Run:
     def finish(self):
         """(status, output, errors, what became of it): that is "launcher" where mpirun alone did not end."""
         hung = ""
-        try:
-            out, _ = self.process.communicate(timeout=max(1.0, LIMIT - (time.monotonic() - self.begin)))
-        except subprocess.TimeoutExpired:
-            moving = [pid for pid, state in self.living() if state != "T"]
-            hung = "launcher" if not moving else "program"
-            self.end()
-            out, _ = self.process.communicate()
-        seconds = time.monotonic() - self.begin
+        while self.process.poll() is None:
+            self.look(0.05)
+            if time.monotonic() - self.begin > LIMIT:
+                moving = [pid for pid, state in self.living() if state != "T"]
+                hung = "launcher" if not moving else "program"
+                self.end()
+                self.process.wait()
         for _ in range(30):
+            self.look(0)
             left = self.living()
             if not left:
                 break
             time.sleep(0.1)
         self.end()
-        self.errors.seek(0)
-        said = self.errors.read()
-        self.errors.close()
-        check(hung != "program", f"its processes had not ended after {seconds:.0f} s\n{out}{said}")
+        for descriptor in self.of_process:
+            os.close(descriptor)
+        out, said = map(read_back, (self.said, self.errors))
+        self.file.close()
+        check(hung != "program", f"its processes had not ended after {LIMIT:.0f} s\n{out}{said}")
         check(not left, f"processes are left over: {left}\n{out}{said}")
-        return self.process.returncode, out, said, hung, seconds
+        return self.process.returncode, out, said, hung
 
     def end(self):
         for pid, _ in self.living():
@@ -127,37 +201,71 @@ class Run:
             self.process.kill()
 
 
+def read_back(file):
+    with file:
+        file.seek(0)
+        return file.read()
+
+
 def command(*words):
     return subprocess.run(words, check=True, capture_output=True, text=True)
 
 
 @contextlib.contextmanager
-def networks(case, env):
-    """Two networks, of the failing process and of all others; yields what cuts them, one way or both."""
+def networks(case, links):
+    """Two networks, of the failing process and of all others, with so many links; yields their names, and what cuts the
+    first link, one way or both."""
     names = [f"tandem-rig-{os.getpid()}-{case.seed}-{side}" for side in "ab"]
-    ends = [f"rig{case.seed % 100000}{side}" for side in "ab"]
-    addresses = ["10.99.0.1", "10.99.0.2"]
     try:
         for name in names:
             command("ip", "netns", "add", name)
-        command("ip", "-n", names[0], "link", "add", ends[0], "type", "veth", "peer", "name", ends[1], "netns", names[1])
-        for name, end, address in zip(names, ends, addresses):
             command("ip", "-n", name, "link", "set", "lo", "up")
-            command("ip", "-n", name, "addr", "add", f"{address}/24", "dev", end)
-            command("ip", "-n", name, "link", "set", end, "up")
-        for p in range(PROCESSES):
-            env[f"TANDEM_RIG_NETWORK_{p}"] = f"/run/netns/{names[1] if p == case.process else names[0]}"
+        for link in links:
+            ends = [f"rig{case.seed % 100000}{side}{link}" for side in "ab"]
+            command("ip", "-n", names[0], "link", "add", ends[0], "type", "veth", "peer", "name", ends[1], "netns", names[1])
+            for name, end, address in zip(names, ends, addresses(link)):
+                command("ip", "-n", name, "addr", "add", f"{address}/24", "dev", end)
+                command("ip", "-n", name, "link", "set", end, "up")
 
         def cut():
-            if case.fault in ("cut-to", "cut-both"):  # nothing reaches the failing process
-                command("ip", "-n", names[0], "route", "add", "blackhole", addresses[1] + "/32")
-            if case.fault in ("cut-from", "cut-both"):
-                command("ip", "-n", names[1], "route", "add", "blackhole", addresses[0] + "/32")
+            one, other = addresses(DATA)
+            if case.fault.endswith(("-to", "-both")):  # nothing reaches the failing process
+                command("ip", "-n", names[0], "route", "add", "blackhole", other + "/32")
+            if case.fault.endswith(("-from", "-both")):
+                command("ip", "-n", names[1], "route", "add", "blackhole", one + "/32")
 
-        yield cut
+        yield names, cut
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+
+
+DATA, LAUNCHER = 99, 98  # links
+
+
+def addresses(link):
+    return [f"10.{link}.0.1", f"10.{link}.0.2"]
+
+
+def cut_lifeline(case, stack):
+    """What each process connects behind MPI's start goes through a network of its own: (words for Run, what cuts it)."""
+    names, cut = stack.enter_context(networks(case, [DATA]))
+    paths = {f"TANDEM_RIG_NETWORK_{p}": f"/run/netns/{names[p == case.process]}" for p in range(PROCESSES)}
+    return {"env": {**paths, "TANDEM_RIG_STEP_MS": "700"}}, cut
+
+
+def cut_data(case, stack):
+    """The failing process is on a machine of its own, which a link for data and one for the launcher connect. The lifeline
+    takes the link that was made first."""
+    links = [DATA, LAUNCHER] if case.with_lifeline else [LAUNCHER, DATA]
+    names, cut = stack.enter_context(networks(case, links))
+    agent = stack.enter_context(tempfile.NamedTemporaryFile(mode="w", prefix="tandem-rig-agent-", suffix=".sh"))
+    agent.write(f'#!/bin/sh\nshift\nexec ip netns exec {names[1]} unshare -u sh -c "hostname tandem-rig; $*"\n')
+    agent.flush()
+    env = {"OMPI_MCA_plm_rsh_agent": f"sh {agent.name}", "OMPI_MCA_btl": "tcp,self", "TANDEM_RIG_STEP_MS": "300",
+           "OMPI_MCA_btl_tcp_if_include": f"10.{DATA}.0.0/24", "OMPI_MCA_oob_tcp_if_include": f"10.{LAUNCHER}.0.0/24"}
+    hosts = [addresses(LAUNCHER)[p == case.process] for p in range(PROCESSES)]
+    return {"env": env, "launch": ["ip", "netns", "exec", names[0]], "hosts": hosts}, cut
 
 
 @contextlib.contextmanager
@@ -185,7 +293,7 @@ def permitted():
         works("ip", "netns", "del", probe)
     else:
         print("skipped: cuts, for want of network namespaces")
-        faults = [fault for fault in faults if fault not in CUTS]
+        faults = [fault for fault in faults if fault not in (*CUTS, *NETS)]
     with tempfile.TemporaryDirectory() as folder:
         if works("mount", "-t", "tmpfs", "-o", "size=40k", "tandem-rig", folder):
             works("umount", folder)
@@ -199,9 +307,10 @@ def permitted():
 
 
 def state_of(run, name):
-    status, out, errors, hung, _ = run.finish()
+    status, out, errors, hung = run.finish()
     states = set(re.findall(r"^state (\w+)$", out, re.MULTILINE))
     check(status == 0 and not hung and len(states) == 1, f"{name}: status {status}\n{out}{errors}")
+    check(set(run.notes["end"].values()) == {0}, f"{name}: exit codes {run.notes['end']}")
     return states.pop()
 
 
@@ -210,20 +319,50 @@ def sentences(errors):
     return {int(p): text for p, text in re.findall(r"^process (\d): (?:lifeline: )?(.*)$", errors, re.MULTILINE)}
 
 
-def judge(case, status, errors):
+def judge_ends(case, run, heart, since):
+    """Every process that can has ended in time, by the exit code of what has happened: (how long after the fault the last one
+    did, how much of what it has beyond the time-out and 3 s it took)."""
+    dead = case.fault in ("kill", "stop", "exit")
+    own = {"throw": ERROR, "term": START_AGAIN, "exit": None, "kill": None}.get(case.fault, PEER_FAILED)
+    others = START_AGAIN if case.fault == "term" else PEER_FAILED
+    for p in range(PROCESSES):
+        status = run.notes["end"].get(p)  # None: a signal has ended it
+        wanted = own if p == case.process else others
+        by_launcher = status is None and case.fault != "term"
+        check(status == wanted or by_launcher, f"process {p} has ended with {status}, not {wanted}")
+    ends = {p: at for p, at in run.ended.items() if not (dead and p == case.process)}
+    last = max(ends.values(), default=since)
+    limit = (START_TIME_OUT if case.place == "start" else TIME_OUT) + GRACE
+    slack = WORK * heart.stretch(since, max(last, since + 1))
+    late = {p: round(at - since, 2) for p, at in ends.items() if at - since > limit + slack}
+    check(not late, f"ended only after {late} s, where {limit:.0f} s and {slack:.2f} s of work are allowed")
+    return last - since, (last - since - limit) / slack
+
+
+def judge_words(case, run, errors):
     """"" where what was said is right, "launcher" where that has ended some before they could say it."""
     said = sentences(errors)
     victim = f"process {case.process}"
     others = {p: text for p, text in said.items() if p != case.process}
-    check(status != 0, f"status 0\n{errors}")
+    if case.fault == "term":
+        check(errors.count("SIGTERM came, so training ends behind step") >= PROCESSES, errors)
+        return ""
     if case.place == "start" or (case.place == "world" and case.fault != "stop"):
         return ""  # MPI is being started: the launcher ends the others, who may not have a lifeline yet
-    early = case.fault in ("kill", "exit") and 0 < len(others) < PROCESSES - 1
-    check(early or len(others) == PROCESSES - 1, f"{len(others)} of {PROCESSES - 1} processes have said why they end\n{errors}")
-    check(len(set(others.values())) == 1, f"they do not say the same\n{errors}")
+    ends_launcher = case.fault in ("kill", "exit", "throw")  # which ends the others, who have half a second
+    early = ends_launcher and 0 < len(others) and not any(run.notes["end"].get(p) for p in range(PROCESSES)
+                                                          if p not in said and p != case.process)
+    early = early and len(others) < PROCESSES - 1
+    check(early or len(others) == PROCESSES - 1, f"{len(others)} of {PROCESSES - 1} processes have said why they end")
+    silent = [p for p in said if p not in run.notes["end"]]
+    check(early or case.fault == "stop" or not silent, f"{silent} have said why they end, and not with which exit code")
+    check(len(set(others.values())) == 1, "they do not say the same")
     text = next(iter(others.values()))
-    if case.fault in CUTS and case.process == 0:
-        check(SILENT in text, text)  # of any that process 0 cannot hear, or itself
+    if case.fault in (*CUTS, *NETS) and case.process == 0 and (case.fault in CUTS or case.with_lifeline):
+        check(SILENT in text or case.fault in NETS, text)  # of any that process 0 cannot hear, or itself
+        return ""
+    if case.fault in NETS:  # of two ranks that wait for each other either may be named
+        check(re.search(rf"\b(rank|process) {case.process}\b", text), f"{victim} is not named: {text}")
         return ""
     # Of two that cannot talk both ways, each may miss the other first; process 0 decides, or is given up itself.
     named = (victim, "process 0") if case.fault == "cut-to" else (victim,)
@@ -236,39 +375,51 @@ def judge(case, status, errors):
     return "launcher" if early else ""
 
 
-def play(options, case, whole):
-    """What became of the launcher: "" or "launcher"."""
+def play(options, case, whole, heart):
+    """(what became of the launcher: "" or "launcher", judge_ends() of what has ended)."""
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tandem-rig-")))
-        env, prefix, words = {}, {}, []
-        room = cut = None
-        if case.fault in (*SIGNALLED, "slow"):
+        words, more = [], {}
+        room = cut = since = None
+        ends = (0.0, -1.0)
+        if case.fault in (*SIGNALLED, "term", "slow"):
             words = [case.fault, case.process, case.place, case.call]
         if case.fault in CUTS:
-            cut = stack.enter_context(networks(case, env))
-            env["TANDEM_RIG_STEP_MS"] = "700"
+            more, cut = cut_lifeline(case, stack)
+        if case.fault in NETS:
+            more, cut = cut_data(case, stack)
         if case.fault == "clock":
-            prefix[case.process] = ["unshare", "-T", "--monotonic", "3600", "--boottime", "3600"]
+            more = {"prefix": {case.process: ["unshare", "-T", "--monotonic", "3600", "--boottime", "3600"]}}
         if case.fault == "full-disk":
             room = stack.enter_context(small_disk(folder))
-        run = Run(options, f"{case.seed}", PROCESSES, case.strategy, folder, *words, env=env, prefix=prefix)
+        run = Run(options, f"{case.seed}", PROCESSES, case.strategy, folder, *words, **more)
         if cut is not None:
-            run.process.stdout.readline()
+            run.await_training()
+            since = time.monotonic()
             cut()
-        status, out, errors, hung, _ = run.finish()
-        if case.fault in ("slow", "clock", "full-disk"):
+        status, out, errors, hung = run.finish()
+        if case.fault in UNHARMED:
             states = set(re.findall(r"^state (\w+)$", out, re.MULTILINE))
             check(status == 0 and states == {whole[case.strategy]}, f"status {status}\n{out}{errors}")
             said = case.fault != "full-disk" or "No space left on device" in errors
             check(said, f"no process says that the disk is full\n{errors}")
-        elif not hung:
-            hung = judge(case, status, errors)
+        else:
+            try:
+                since = since or run.notes["fault"][case.process] / 1e9
+                ends = judge_ends(case, run, heart, since)
+                if not hung:
+                    check(status != 0, "status 0")
+                    hung = judge_words(case, run, errors)
+            except KeyError:
+                raise Failed(f"the fault has not come\n{out}{errors}") from None
+            except Failed as error:
+                raise Failed(f"{error}\n{out}{errors}") from None
         if room is not None:
             room()
         again = Run(options, f"{case.seed}-again", case.resumes_on, case.strategy, folder)
         state = state_of(again, "resumed")
         check(state == whole[case.strategy], f"resumed it ends with {state}, not {whole[case.strategy]}")
-        return hung
+        return hung, ends
 
 
 def main():
@@ -291,13 +442,16 @@ def main():
             whole[strategy] = state_of(Run(options, strategy, PROCESSES, strategy, folder), strategy)
     end = time.monotonic() + options.seconds
     counts = collections.Counter()
+    heart = Heartbeat()
+    last = collections.defaultdict(lambda: (0.0, -9.0))
 
     def one(seed):
         if time.monotonic() > end:
             return None
         case = Case(seed, faults)
         try:
-            hung = play(options, case, whole)
+            hung, ends = play(options, case, whole, heart)
+            last[case.fault] = tuple(map(max, last[case.fault], ends))
             return case, hung or "right", ""
         except Failed as error:
             return case, "wrong", str(error)
@@ -312,8 +466,11 @@ def main():
             counts[case.fault, became] += 1
             if text:
                 print(f"{case}: {text}", flush=True)
+    heart.process.kill()
     for fault in sorted({fault for fault, _ in counts}):
-        print(f"{fault:10}" + "".join(f"{counts[fault, became]:5} {became}" for became in ("right", "wrong", "launcher")))
+        seconds, share = last[fault]
+        said = "" if fault in UNHARMED else f"; the last ended after {seconds:.1f} s, with {max(share, 0):.2f} of the slack"
+        print(f"{fault:10}" + "".join(f"{counts[fault, became]:5} {became}" for became in ("right", "wrong", "launcher")) + said)
     total = sum(counts.values())
     print(f"{total} cases from seed {options.seed} on; resumed with the bits of the undisturbed run wherever right")
     sys.exit(1 if any(became == "wrong" for _, became in counts) or total == 0 else 0)

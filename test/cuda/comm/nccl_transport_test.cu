@@ -130,9 +130,8 @@ TEST_CASE("NCCL transport: a time-out names who is behind, in whichever process"
     transports[static_cast<std::size_t>(process)] =
         std::make_unique<NcclTransport<4>>(TransportOptions{
             .timeout = std::chrono::milliseconds{500},
-            .describe_progress = [](int, std::uint64_t progress) {
-              return "at action " + std::to_string(progress);
-            },
+            .describe_progress =
+                [](int, std::uint64_t progress) { return "at action " + std::to_string(progress); },
             .world = {.processes = 2,
                       .process = process,
                       .local_process = process,

@@ -366,7 +366,7 @@ TEST_CASE("of the processes of one machine that live one says a sentence") {
   }
   CHECK(firsts == 1);
   CHECK(children[3]->result() == "first");
-  children.clear();  // and its processes have ended
+  children.clear();                                 // and its processes have ended
   CHECK(asks("1 has ended")->result() == "first");  // of another run
   for (int const descriptor : {asked[0], asked[1], lives[0]}) {
     ::close(descriptor);
