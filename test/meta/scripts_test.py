@@ -25,6 +25,7 @@ import header_chains  # noqa: E402
 import headers  # noqa: E402
 import layers  # noqa: E402
 import one_definition  # noqa: E402
+import unique_names  # noqa: E402
 
 
 class Tree(unittest.TestCase):
@@ -482,6 +483,33 @@ class OneDefinition(Tree):
     def test_declarations_and_parts(self):
         for other in ("struct A;", "struct A::B {", "template <>\nstruct A<int> {", "}  // namespace t\nnamespace u {\nstruct A {"):
             self.assertEqual(self.faults("struct A {", other), [], other)
+
+
+class UniqueNames(Tree):
+    def faults(self, first, second, where="detail"):
+        self.header("core/a.hpp", f"namespace tandem::detail {{\n{first}\n}}  // namespace tandem::detail\n")
+        self.header("io/b.hpp", f"namespace tandem {{\nnamespace {where} {{\n{second}\n}}\n}}\n")
+        return unique_names.check(self.include)[1]
+
+    def test_two_meanings_of_one_name(self):
+        for text in ("struct A {};", "template <class T>\n  requires (sizeof(T) < 4)\nclass A final : B<T> {};", "enum class A : int { a };",
+                     "template <class T>\nconcept A = B<T, 3> || T::c;", "inline constexpr int A = 3;", "using A = int;",
+                     "inline constexpr C<int> A{1, 2};", "inline constexpr int A[2] = {1, 2};",
+                     "template <class T>\nconstexpr bool A = false;", "inline int A(int x, B y = {}) { return x; }",
+                     "template <class T>\n[[nodiscard]] auto A(T const& x) -> int { return 1; }"):
+            faults = self.faults(text, re.sub(r"\bx\b", "y", text).replace(" { return", " noexcept { return"))
+            self.assertEqual(len(faults), 1, text)
+            self.assertRegex(faults[0], r"b\.hpp:5: tandem::detail::A is defined in .*a\.hpp:4, too")
+        self.assertEqual(len(self.faults("struct A {};", "inline int A() { return 1; }")), 1)
+
+    def test_what_is_none(self):
+        for first, second in (("struct A {};", "struct A;"), ("struct A {};", "template <>\nstruct A<int> {};"),
+                              ("struct A {};", "struct B { struct A {}; };"), ("struct A {};", "// struct A {};"),
+                              ("int A(int x) { return 1; }", "int A(double x) { return 1; }"),
+                              ("int A() { return 1; }", "int A();"), ("struct A {};", "int B::A() { return 1; }"),
+                              ("template <class T>\nconstexpr int A = 1;", "template <>\ninline constexpr int A<int> = 2;")):
+            self.assertEqual(self.faults(first, second), [], second)
+        self.assertEqual(self.faults("struct A {};", "struct A {};", "other"), [])
 
 
 class SiteLinks(Tree):
