@@ -1,11 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and tests everything: what needs no compiler first (a minute at most, and nothing is built if it fails), the
-# suite, its larger tests without optimisation and whether benchmarks compile, then the unit tests under the sanitizers.
-# All output of the build is in build/. Ends with the time of each part. Exits 0 only if all passed; what is not
-# installed and cannot be is skipped.
+# Builds and tests everything:
+#   test/run.sh [--whole]
+# What needs no compiler comes first (a minute at most, and nothing is built if it fails), then the suite, its larger tests
+# without optimisation and whether benchmarks compile, and the unit tests under the sanitizers. --whole draws more
+# strategies and failures, and has every misuse by both compilers and a network for every GPU (TANDEM_TESTS_WHOLE). All
+# output of the build is in build/. Ends with the time of each part. Exits 0 only if all passed; what is not installed and
+# cannot be is skipped.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+
+whole=()
+case "$*" in
+  "") ;;
+  --whole) whole=(-DTANDEM_TESTS_WHOLE=ON) ;;
+  *) fail "usage: test/run.sh [--whole]" ;;
+esac
 
 require_toolchain
 require doctest-dev python3
@@ -65,7 +75,7 @@ tests() {
 
 # Nothing that needs doctest may be left out silently.
 with_tests=(-DTANDEM_TESTS_UNITY=ON -DCMAKE_REQUIRE_FIND_PACKAGE_doctest=ON)
-part "suite: configure" configure suite "${with_tests[@]}" \
+part "suite: configure" configure suite "${with_tests[@]}" "${whole[@]}" \
   -DTANDEM_ONNX_PYTHON="$root/build/python/bin/python3"
 tests suite first -L first
 [ "$status" = 0 ] || fail "the first tests failed; see above. Nothing was built"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the errors that misuses of the library give.
 
-    compile_fail.py [--misuse-only] [--jobs N] COMPILER [FLAG ...] -- SOURCE ...
+    compile_fail.py [--misuse-only] [--share I/N] [--jobs N] COMPILER [FLAG ...] -- SOURCE ...
 
 Each SOURCE must compile as it is. With TANDEM_COMPILE_FAIL defined it must not, and the first error must
 hold the text of its `// expect-error: ` line, so that no other error can pass for the expected one; where
@@ -10,7 +10,8 @@ the line is `// expect-only-error: `, it must be the only one. Of a misuse that 
 where a type stands, `// expect-beside-error: ` has what the first error or its notes must quote of the library.
 
 No misuse may take more lines than LINES says: a sentence that has to be looked for is none.
-With --misuse-only the first is left out: one compiler that shows it is enough.
+With --misuse-only the first is left out: one compiler that shows it is enough. With --share the second is that of every
+N-th source, from the I-th on: several compilers take turns.
 
 Many sources share the work: as they are they compile as one, each in a namespace of its own, and what many of them
 include is precompiled. A source whose includes depend on TANDEM_COMPILE_FAIL is compiled by itself.
@@ -119,14 +120,17 @@ class Compiler:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--misuse-only", action="store_true")
+    parser.add_argument("--share", metavar="I/N", default="0/1")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     split = options.command.index("--")
-    misuses = [Misuse(path) for path in options.command[split + 1:]]
+    sources = [Misuse(path) for path in options.command[split + 1:]]
+    first, step = map(int, options.share.split("/"))
+    misuses = sources[first::step]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         compiler = Compiler(options.command[:split], folder)
-        uses = pool.submit(lambda: "" if options.misuse_only else compiler.compile_uses(misuses))
+        uses = pool.submit(lambda: "" if options.misuse_only else compiler.compile_uses(sources))
         if len(misuses) > 1:
             compiler.precompile(misuses)
         faults = [fault for fault in [*pool.map(compiler.compile_misuse, misuses), uses.result()] if fault]

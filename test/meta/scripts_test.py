@@ -330,6 +330,12 @@ class CompileFail(Tree):
         self.assertEqual(0, self.status(text + needs_misuse, "--misuse-only"))
         self.assertEqual(1, self.status(text.replace("a number", "a type", 1), "--misuse-only"))
 
+    def test_in_turns(self):
+        good = "// expect-error: Cut: write a number\n" + self.GOOD
+        bad = good.replace("a number", "a type", 1)
+        statuses = [self.status(good, "--share", f"{i}/2", others=(bad, good)) for i in (0, 1)]
+        self.assertEqual([0, 1], statuses)
+
     def test_no_expectation(self):
         self.assertEqual(1, self.status(self.GOOD))
 
