@@ -40,6 +40,7 @@ struct PlanArguments {
   std::string all_reduces;
   std::string products;
   std::string svg;
+  std::string html;
   std::string trace;
   std::string table;
   std::string schedule;
@@ -234,6 +235,8 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
   app.add_flag("--late-gradients", a.late_gradients,
                "recommend asynchronous pipelines, too: their epochs are not known, those of "
                "synchronous training are taken");
+  add("--html", "FILE.html", a.html,
+      "a page for a browser: all plans, time against devices, memory, a step");
 
   add_scaling_flags(app, a);
 

@@ -1,8 +1,8 @@
 // Says which strategy trains a network fastest, end to end, or a language model on thousands of
 // devices; places a graph; simulates an action table on a machine; cuts a chain.
 //   plan --net inception_v3 --machine dgx-1-v100 --devices 1..256 --epochs "2048:4,16384:23"
-//   plan --net gpt --layers 96 --width 12288 --heads 96 --context 2048 --machine dgx-a100 \
-//        --devices 1024 --global-batch 1536
+//   plan --net gpt --layers 96 --width 12288 --heads 96 --machine dgx-a100 --devices 1024
+//        --global-batch 1536
 //   plan --place --graph resnet50.txt --devices 2 --link-gbps 25
 //   plan --simulate 1f1b.csv --net resnet50 --machine dgx-1-v100 --svg 1f1b.svg
 //   plan --partition "3,1,4,1,5" --parts 2
@@ -29,7 +29,7 @@ std::string search(PlanArguments const& a) {
   td::WorkerSteps const steps{task, [&](int samples) { return costs_of(a, samples); }};
   td::SearchResult const result =
       td::search_all(steps, epochs_of(a), a.counts, sources_of(a, task));
-  draw(a, result, task.machine);
+  draw(a, result, task);
   return a.format == "json" ? td::search_json(result) : td::search_text(result);
 }
 

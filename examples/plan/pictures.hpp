@@ -2,13 +2,14 @@
 #pragma once
 
 /// @file
-/// What plan draws: a simulated step as a picture and as a trace.
+/// What plan draws: a simulated step as a picture and as a trace, and a search as a page.
 
 #include <algorithm>
 #include <fstream>
 #include <stdexcept>
 #include <string>
 
+#include <tandem/plan/page/page.hpp>
 #include <tandem/plan/search/report.hpp>
 #include <tandem/plan/search/simulate_worker.hpp>
 #include <tandem/plan/simulate/placement.hpp>
@@ -35,14 +36,26 @@ inline void draw(PlanArguments const& a, tandem::SimulatedStep const& step,
   }
 }
 
-/// A step of one worker of the recommended plan; nothing where nothing fits.
+/// What is planned, as a page names it: "inception_v3 on dgx-1-v100".
+inline std::string title_of(PlanArguments const& a, tandem::Machine const& machine) {
+  return a.net + a.graph + a.profile + " on " + machine.name + ", " + counted(a.batch, "sample") +
+         " a worker";
+}
+
+/// A step of one worker of the recommended plan, nothing where nothing fits; and the page.
 inline void draw(PlanArguments const& a, tandem::SearchResult const& result,
-                 tandem::Machine const& machine) {
+                 tandem::SearchTask const& task) {
   tandem::Plan const* const plan = tandem::recommended_plan(result);
-  if (plan != nullptr && (!a.svg.empty() || !a.trace.empty())) {
+  tandem::PageExtras page{.title = title_of(a, task.machine), .memory = task.device_memory()};
+  if (plan != nullptr && !(a.svg.empty() && a.trace.empty() && a.html.empty())) {
     tandem::CostGraph const graph = costs_of(a, std::max(1, a.batch / plan->worker.microbatches));
-    draw(a, tandem::simulate_worker(plan->worker, plan->step, graph, machine),
-         tandem::strategy_label(*plan));
+    tandem::SimulatedStep const step =
+        tandem::simulate_worker(plan->worker, plan->step, graph, task.machine);
+    draw(a, step, tandem::strategy_label(*plan));
+    page.step_svg = tandem::simulated_svg(step, tandem::strategy_label(*plan));
+  }
+  if (!a.html.empty()) {
+    write_text(a.html, tandem::search_page(result, page));
   }
 }
 

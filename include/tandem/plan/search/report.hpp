@@ -5,6 +5,7 @@
 /// What a search has found, for numbers of devices: a table for people, JSON for programs.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -95,18 +96,32 @@ inline bool marks_epochs(SearchResult const& result, Plan const& plan) {
   return plan.extrapolated && result.sources.has_points;
 }
 
+/// C, speedup, T in ms, S, E and GB of a plan that can be.
+template <class = void>
+std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& plan) {
+  double const c = plan.time.seconds();
+  return {duration(c),
+          digits(result.one_device / c, 3),
+          digits(plan.time.step * 1e3, 4),
+          digits(plan.time.steps_per_epoch, 5),
+          (marks_epochs(result, plan) ? "~" : "") + digits(plan.time.epochs, 4),
+          digits(plan.step.memory / 1e9, 3)};
+}
+
+/// What bounds it, and whether its epochs are known.
+template <class = void>
+std::string plan_remark(Plan const& plan) {
+  return plan.bound() + (plan.late_gradients ? "; late gradients" : "");
+}
+
 template <class = void>
 std::string plan_line(SearchResult const& result, Plan const& plan) {
   if (!plan.feasible()) {
     return "  -  " + strategy_label(plan) + ": " + plan.problem + "\n";
   }
-  double const c = plan.time.seconds();
-  std::string const epochs = (marks_epochs(result, plan) ? "~" : "") + digits(plan.time.epochs, 4);
-  return right(duration(c), 10) + right(digits(result.one_device / c, 3), 9) +
-         right(digits(plan.time.step * 1e3, 4), 9) +
-         right(digits(plan.time.steps_per_epoch, 5), 11) + right(epochs, 7) +
-         right(digits(plan.step.memory / 1e9, 3), 8) + "  " + strategy_label(plan) + "  (" +
-         plan.bound() + (plan.late_gradients ? "; late gradients" : "") + ")\n";
+  auto const [c, speedup, step, steps, epochs, memory] = plan_cells(result, plan);
+  return right(c, 10) + right(speedup, 9) + right(step, 9) + right(steps, 11) + right(epochs, 7) +
+         right(memory, 8) + "  " + strategy_label(plan) + "  (" + plan_remark(plan) + ")\n";
 }
 
 inline std::string plan_head() {
@@ -146,12 +161,19 @@ std::string failures_json(Failures const& failures, int devices) {
                    ", \"goodput\": " + json_number(goodput(failures, devices), 9) + "}";
 }
 
+/// The number of devices from which on a hybrid wins; 0 where it does not on the most.
 template <class = void>
-std::string crossover_text(SearchResult const& result) {
+int hybrid_wins_from(SearchResult const& result) {
   int wins_from = 0;
   for (std::size_t i = result.of.size(); i-- > 0 && hybrid_gain(result.of[i].plans) > 0;) {
     wins_from = result.of[i].devices;
   }
+  return wins_from;
+}
+
+template <class = void>
+std::string crossover_text(SearchResult const& result) {
+  int const wins_from = hybrid_wins_from(result);
   if (wins_from == 0) {
     return {};
   }

@@ -90,7 +90,7 @@ template <class = void>
             .late_gradients = one.strategy.asynchrony().on(),
             .problem = one.step.problem};
   plan.only_shown = plan.late_gradients && !task.late_gradients;
-  double const memory = task.memory > 0 ? task.memory : static_cast<double>(task.machine.memory);
+  double const memory = task.device_memory();
   if (plan.feasible()) {
     plan.step.memory = steps.memory(one, plan.workers);
   }

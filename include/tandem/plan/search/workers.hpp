@@ -40,6 +40,11 @@ struct SearchTask {
                                        ///< known, weights and outputs of the costs are
   MathPrecision precision = MathPrecision::fp32;  ///< of those tensors
   Failures failures{};                            ///< of devices; not known: none fails
+
+  /// Bytes that a device has.
+  [[nodiscard]] double device_memory() const {
+    return memory > 0 ? memory : static_cast<double>(machine.memory);
+  }
 };
 
 namespace detail {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StrategyFamily: the plans of a search by the kind of their workers, so that a picture has a line
+/// for each kind and not for each plan.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tandem/plan/search/report.hpp>
+#include <tandem/plan/search/search.hpp>
+#include <tandem/plan/search/worker_strategies.hpp>
+
+namespace tandem {
+
+/// Strategies of one kind and, for each number of devices where one of them can be, the fastest.
+struct StrategyFamily {
+  struct Best {
+    int devices = 1;
+    Plan const* plan = nullptr;
+  };
+
+  std::string_view name{};
+  std::vector<Best> best{};  ///< by devices
+};
+
+namespace detail {
+
+inline constexpr std::array<std::string_view, 7> family_names{
+    "DataParallel", "ModelParallel",        "ModelParallel, placed", "CrossModelParallel",
+    "Pipeline",     "Pipeline, Checkpoint", "late gradients"};
+
+template <class = void>  // compiled where it is called, not by every include
+std::string_view family_name(Plan const& plan) {
+  WorkerStrategy const& worker = plan.worker;
+  if (worker.devices == 1) {
+    return family_names[0];
+  }
+  if (worker.asynchrony().on()) {
+    return family_names[6];
+  }
+  if (worker.is_placed()) {
+    return family_names[2];
+  }
+  std::string const type = type_beginning(worker);
+  return type.starts_with("Pipeline")        ? family_names[worker.recomputes ? 5 : 4]
+         : type.starts_with("ModelParallel") ? family_names[1]
+                                             : family_names[3];
+}
+
+}  // namespace detail
+
+/// Those that have a plan, in a fixed order. @p result outlives them.
+template <class = void>
+[[nodiscard]] std::vector<StrategyFamily> strategy_families(SearchResult const& result) {
+  std::vector<StrategyFamily> all;
+  for (std::string_view const name : detail::family_names) {
+    StrategyFamily family{.name = name};
+    for (SearchResult::Devices const& own : result.of) {
+      Plan const* best = nullptr;
+      for (Plan const& plan : own.plans) {
+        if (plan.feasible() && detail::family_name(plan) == name &&
+            (best == nullptr || plan.time.seconds() < best->time.seconds())) {
+          best = &plan;
+        }
+      }
+      if (best != nullptr) {
+        family.best.push_back({own.devices, best});
+      }
+    }
+    if (!family.best.empty()) {
+      all.push_back(std::move(family));
+    }
+  }
+  return all;
+}
+
+}  // namespace tandem

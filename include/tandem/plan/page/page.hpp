@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// search_page: what a search has found as one page for a browser, which asks for nothing from
+/// anywhere.
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tandem/io/report_text.hpp>
+#include <tandem/plan/page/families.hpp>
+#include <tandem/plan/page/frame.hpp>
+#include <tandem/plan/page/memory_svg.hpp>
+#include <tandem/plan/page/text.hpp>
+#include <tandem/plan/page/time_svg.hpp>
+#include <tandem/plan/search/report.hpp>
+
+namespace tandem {
+
+/// What a page has beside the result.
+struct PageExtras {
+  std::string title{};
+  double memory = 0;       ///< of a device, bytes
+  std::string step_svg{};  ///< of a step of the recommended plan, as simulated_svg(); may be empty
+};
+
+namespace detail {
+
+/// A cell that is sorted by a number.
+template <class = void>  // compiled where it is called, not by every include
+std::string number_cell(double value, std::string const& text) {
+  return "<td" + page_attribute("data-value", digits(value, 12)) + ">" + page_words(text) + "</td>";
+}
+
+template <class = void>
+std::string page_row(SearchResult const& result, int devices, Plan const& plan,
+                     std::string const& memory_share) {
+  bool const possible = plan.feasible();
+  std::string row = "<tr" + page_attribute("data-devices", std::to_string(devices)) +
+                    (possible ? "" : " class=\"refused\"") + ">" +
+                    number_cell(devices, std::to_string(devices));
+  if (possible) {
+    std::array<std::string, 6> const cells = plan_cells(result, plan);
+    double const c = plan.time.seconds();
+    row += number_cell(c, cells[0]) + number_cell(result.one_device / c, cells[1]) +
+           number_cell(plan.time.step, cells[2]) +
+           number_cell(plan.time.steps_per_epoch, cells[3]) +
+           number_cell(plan.time.epochs, cells[4]) + "<td" +
+           page_attribute("data-value", digits(plan.step.memory, 12)) +
+           page_attribute("style", "--share:" + memory_share) + " class=\"gb\">" +
+           page_words(cells[5]) + "</td>";
+  } else {
+    row += "<td>-</td><td></td><td></td><td></td><td></td><td></td>";
+  }
+  std::string const name = page_words(strategy_label(plan));
+  std::string const why = page_words(possible ? plan_remark(plan) : plan.problem);
+  return row + "<td class=\"words\" data-value=\"" + name + "\">" + name +
+         "</td><td class=\"words\" data-value=\"" + why + "\">" + why + "</td></tr>\n";
+}
+
+template <class = void>
+std::string page_table(SearchResult const& result, double memory) {
+  std::string text = "<table id=\"plans\">\n<thead><tr>";
+  for (char const* const head : {"devices", "C", "speedup", "T ms", "S", "E", "GB", "strategy",
+                                 "what bounds it, or why it cannot be"}) {
+    text += "<th scope=\"col\" tabindex=\"0\">" + std::string{head} + "</th>";
+  }
+  text += "</tr></thead>\n<tbody>\n";
+  for (SearchResult::Devices const& own : result.of) {
+    for (Plan const& plan : own.plans) {
+      double const share = memory > 0 ? 100 * plan.step.memory / memory : 0;
+      text += page_row(result, own.devices, plan, digits(share, 4) + "%");
+    }
+  }
+  return text + "</tbody></table>\n";
+}
+
+template <class = void>
+std::string devices_choice(SearchResult const& result) {
+  std::string text = "<select id=\"devices\"><option value=\"all\">all</option>";
+  for (SearchResult::Devices const& own : result.of) {
+    std::string const count = std::to_string(own.devices);
+    bool const last = &own == &result.of.back();
+    text += "<option value=\"" + count + (last ? "\" selected=\"selected\">" : "\">") + count +
+            "</option>";
+  }
+  return text + "</select>";
+}
+
+template <class = void>
+std::string page_summary(SearchResult const& result) {
+  Plan const* const best = recommended_plan(result);
+  if (best == nullptr) {
+    return "<p>Nothing fits: take a smaller batch, more devices or more memory.</p>\n";
+  }
+  std::string const crossover = crossover_text(result);
+  std::string const found = duration(best->time.seconds()) + " on " +
+                            std::to_string(best->devices()) + " devices, " +
+                            digits(result.one_device / best->time.seconds(), 3) +
+                            " times as fast as one" + (crossover.empty() ? "." : "; " + crossover);
+  return "<p class=\"found\">" + page_words(found) + "</p>\n<pre>" +
+         page_words(table_text(result, *best) + "using Strategy = " + strategy_type(*best) + ";") +
+         "</pre>\n";
+}
+
+template <class = void>
+std::string page_section(std::string const& head, std::string const& what,
+                         std::string const& body) {
+  return "<section><h2>" + page_words(head) + "</h2><p>" + page_words(what) + "</p>\n" + body +
+         "</section>\n";
+}
+
+}  // namespace detail
+
+/// HTML that is XML, too: the recommended strategy; the time to converge against devices, a line
+/// for each family; memory; the step; and the table of all plans, whose columns a click sorts.
+/// @pre the result is not empty
+template <class = void>
+[[nodiscard]] std::string search_page(SearchResult const& result, PageExtras const& extras) {
+  std::string const most = std::to_string(result.of.back().devices);
+  std::string text = detail::page_head + detail::page_words(extras.title) + detail::page_style +
+                     "<h1>" + detail::page_words(extras.title) + "</h1>\n" +
+                     detail::page_summary(result);
+  text += detail::page_section("Time to converge",
+                               "The fastest strategy of each family; both axes are logarithmic. A "
+                               "hollow point: its epochs are a guess, the batch is outside the "
+                               "points.",
+                               time_svg(result, strategy_families(result)));
+  text += detail::page_section("Memory",
+                               "What the fullest device holds by each family's fastest strategy "
+                               "on " +
+                                   most + " devices.",
+                               memory_svg(result, extras.memory));
+  if (!extras.step_svg.empty()) {
+    text += detail::page_section("A step of the recommended strategy", "Of one worker.",
+                                 "<div class=\"wide\">" + extras.step_svg + "</div>\n");
+  }
+  text += detail::page_section(
+      "All plans", "A click on a column's head sorts by it, a second one the other way round.",
+      "<p class=\"choices\"><label>devices " + detail::devices_choice(result) +
+          "</label> <label><input id=\"refused\" type=\"checkbox\" checked=\"checked\"/> with "
+          "those "
+          "that cannot be</label> <span id=\"shown\"></span></p>\n<div class=\"wide\">" +
+          detail::page_table(result, extras.memory) + "</div>\n<pre>" +
+          detail::page_words(sources_text(result.sources)) + "</pre>\n");
+  return text + detail::page_end;
+}
+
+}  // namespace tandem
