@@ -27,6 +27,7 @@ inline constexpr std::string_view scaling = "--global-batch";
 inline constexpr std::string_view placing = "--place";
 inline constexpr std::string_view simulating = "--simulate";
 inline constexpr std::string_view partitioning = "--partition";
+inline constexpr std::string_view comparing = "--compare";
 
 struct PlanArguments {
   std::string help;  // not asked for
@@ -63,6 +64,7 @@ struct PlanArguments {
   std::string format = "text";
   std::string optimizer = "momentum";
   std::vector<double> loads;
+  std::pair<std::string, std::string> compared;
   int parts = 0;
   int copies = 1;
   int depth = 1;
@@ -87,13 +89,15 @@ inline constexpr char const* plan_usage =
        plan --place --net NAME --machine MACHINE --devices M [OPTION ...]
        plan --simulate FILE.csv --net NAME --machine MACHINE [OPTION ...]
        plan --partition "3,1,4,1,5" --parts P [--format json]
+       plan --compare A.json B.json
 
 Searches for the strategy that trains a network to the target accuracy first: how many workers of
 how many devices, how to cut the network, how long it takes and how much memory. Or the same for a
 step of a language model on up to 131,072 devices, by data, pipeline and tensor parallelism. Or
 places a dataflow graph on devices, so that a step takes the least time; or simulates the action
 table of a file on a machine; or cuts a chain of loads into consecutive parts of which the heaviest
-is as light as it can be.)";
+is as light as it can be; or says what differs between two
+results that --format json has written.)";
 
 /// Those of --global-batch alone.
 inline void add_scaling_flags(CLI::App& app, PlanArguments& a) {
@@ -271,6 +275,10 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
        [&a](Text text) { a.loads = loads_in(text); });
   add("--parts", "P", a.parts, "how many parts")->transform(number(1, 1'000'000));
 
+  app.option_defaults()->group("With --compare");
+  add("--compare", "A.json B.json", a.compared,
+      "what differs between two results of --format json, a line each");
+
   app.option_defaults()->group("Always");
   add("--format", "FORMAT", a.format, "text (default) or json; times in seconds")
       ->check(one_of({"text", "json"}));
@@ -290,8 +298,8 @@ inline void check_mode(PlanArguments const& a, CLI::App const& app) {
   }
   if (a.mode == searching && a.graphs() == 0) {  // perhaps nothing is given at all
     throw std::runtime_error{
-        "give --net, --graph or --profile, --machine and --devices; or --place, --simulate or "
-        "--partition; --help says more"};
+        "give --net, --graph or --profile, --machine and --devices; or --place, --simulate, "
+        "--partition or --compare; --help says more"};
   }
   if (a.graphs() > 1) {
     throw std::runtime_error{"give one of --net, --graph and --profile; --help says more"};
@@ -308,7 +316,7 @@ inline void check_mode(PlanArguments const& a, CLI::App const& app) {
       missing.push_back(flag + (" " + app.get_option(flag)->get_type_name()));
     }
   }
-  if (a.mode != partitioning && a.graphs() == 0) {
+  if (a.mode != partitioning && a.mode != comparing && a.graphs() == 0) {
     missing.emplace_back("one of --net, --graph and --profile");
   }
   if (!missing.empty()) {
@@ -348,14 +356,17 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   if (!a.help.empty()) {
     return a;
   }
-  if (a.place + !a.table.empty() + !a.loads.empty() + (a.global_batch > 0) > 1) {
+  bool const compares = !a.compared.first.empty();
+  if (a.place + !a.table.empty() + !a.loads.empty() + (a.global_batch > 0) + compares > 1) {
     throw std::runtime_error{
-        "give one of --global-batch, --place, --simulate and --partition; --help says more"};
+        "give one of --global-batch, --place, --simulate, --partition and --compare; --help says "
+        "more"};
   }
   a.mode = a.place              ? placing
            : a.global_batch > 0 ? scaling
            : !a.table.empty()   ? simulating
            : !a.loads.empty()   ? partitioning
+           : compares           ? comparing
                                 : searching;
   check_mode(a, app);
   if (app.count("--precision") > 0 && a.net.empty()) {

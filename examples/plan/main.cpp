@@ -1,11 +1,13 @@
 // Says which strategy trains a network fastest, end to end, or a language model on thousands of
-// devices; places a graph; simulates an action table on a machine; cuts a chain.
+// devices; places a graph; simulates an action table on a machine; cuts a chain; compares two
+// results.
 //   plan --net inception_v3 --machine dgx-1-v100 --devices 1..256 --epochs "2048:4,16384:23"
 //   plan --net gpt --layers 96 --width 12288 --heads 96 --machine dgx-a100 --devices 1024
 //        --global-batch 1536
 //   plan --place --graph resnet50.txt --devices 2 --link-gbps 25
 //   plan --simulate 1f1b.csv --net resnet50 --machine dgx-1-v100 --svg 1f1b.svg
 //   plan --partition "3,1,4,1,5" --parts 2
+//   plan --compare before.json after.json
 // Flags: plan --help. Needs no device.
 
 #include <string>
@@ -14,6 +16,7 @@
 
 #include <tandem/plan/place/place.hpp>
 #include <tandem/plan/place/report.hpp>
+#include <tandem/plan/search/compare.hpp>
 #include <tandem/plan/search/report.hpp>
 
 #include "arguments.hpp"
@@ -44,6 +47,12 @@ std::string place(PlanArguments const& a) {
                             : td::placement_text(graph, task, placement) + type;
 }
 
+std::string compare(PlanArguments const& a) {
+  auto const& [one, other] = a.compared;
+  std::string const text = td::compare_results(read_text(one), one, read_text(other), other);
+  return text.empty() ? "nothing differs\n" : text;
+}
+
 std::string text_of(std::vector<std::string> words) {
   PlanArguments const a = parse_plan_arguments(std::move(words));
   return !a.help.empty()          ? a.help
@@ -51,6 +60,7 @@ std::string text_of(std::vector<std::string> words) {
          : a.mode == scaling      ? scaling_text(a)
          : a.mode == simulating   ? simulation_text(a)
          : a.mode == partitioning ? partition_text(a)
+         : a.mode == comparing    ? compare(a)
                                   : search(a);
 }
 

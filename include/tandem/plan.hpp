@@ -32,6 +32,7 @@
 #include <tandem/plan/place/place.hpp>
 #include <tandem/plan/place/report.hpp>
 #include <tandem/plan/scale/mesh_report.hpp>
+#include <tandem/plan/search/compare.hpp>
 #include <tandem/plan/search/profiled_step.hpp>
 #include <tandem/plan/search/report.hpp>
 #include <tandem/plan/search/simulate_worker.hpp>

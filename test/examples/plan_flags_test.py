@@ -13,8 +13,9 @@ class Flags(plan_cases.PlanTest):
              "--global-batch": ("--global-batch", 8, "--net", "gpt2", "--machine", "dgx-a100", "--devices", 2),
              "--place": ("--place", "--net", "vgg16", "--machine", "two-cpus", "--devices", 2),
              "--simulate": ("--simulate", "table.csv", "--net", "vgg16", "--machine", "two-cpus"),
-             "--partition": ("--partition", "1,2", "--parts", 1)}
-    VALUES = {"--precision": "fp32", "--memory": "1GB", "--optimizer": "sgd", "--epochs": "64:2",
+             "--partition": ("--partition", "1,2", "--parts", 1),
+             "--compare": ("--compare", "a.json", "b.json")}
+    VALUES = {"--compare": ("a.json", "b.json"), "--precision": "fp32", "--memory": "1GB", "--optimizer": "sgd", "--epochs": "64:2",
               "--schedule": "gpipe", "--format": "json", "--recompute": "full", "--sequence-rows": "yes",
               "--shard-state": "no"}
 
@@ -39,7 +40,8 @@ class Flags(plan_cases.PlanTest):
                             "--parts": ["--partition"], "--format": list(self.MODES)}.items():
             self.assertEqual(modes_of[flag], modes, flag)
         for flag, valued, modes in flags:
-            words = (flag, self.VALUES.get(flag, 1)) if valued else (flag,)
+            value = self.VALUES.get(flag, 1)
+            words = (flag, *(value if isinstance(value, tuple) else (value,))) if valued else (flag,)
             with self.subTest(flag=flag):
                 if valued:
                     self.assertIn(f"{flag} lacks its value; write {flag} ", self.sentence(flag))

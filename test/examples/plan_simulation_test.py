@@ -90,7 +90,8 @@ class Simulation(plan_cases.PlanTest):
                 (("--simulate", many, "--net", "vgg16", "--machine", "two-cpus"), "each of 40 devices"),
                 (("--simulate", self.gpipe(), "--net", "vgg16"), "--simulate needs --machine MACHINE"),
                 (("--simulate", self.gpipe(), "--machine", "two-cpus"), "--simulate needs one of --net"),
-                (("--simulate", self.gpipe(), "--place"), "give one of --global-batch, --place, --simulate and --partition"),
+                (("--simulate", self.gpipe(), "--place"), "give one of --global-batch, --place, --simulate, --partition "
+                 "and --compare"),
         ]:
             with self.subTest(words=more):
                 self.assertIn(sought, self.sentence(*more))

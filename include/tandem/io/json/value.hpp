@@ -2,14 +2,17 @@
 #pragma once
 
 /// @file
-/// The JSON of the planner's small files: objects of numbers, strings and objects, read strictly.
+/// The JSON of small files, as a tree: of the planner's own, which has objects of numbers, strings
+/// and objects, or any.
 ///
-/// Each value knows its line and column, so that what is wrong with it can be said later. Arrays,
-/// true, false, null and escapes by number are refused: no file of the planner has them.
+/// Each value knows its line and column, so that what is wrong with it can be said later. Of the
+/// planner's own files arrays, true, false, null and escapes by number are refused: none has them.
 /// Cost: linear in the text, but for the logarithm of the keys of an object.
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <set>
 #include <string>
 #include <string_view>
@@ -20,6 +23,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/core/utf8.hpp>
+#include <tandem/io/json/string.hpp>
 
 namespace tandem::detail {
 
@@ -34,14 +38,17 @@ struct JsonPlace {
                             std::to_string(at.column) + ": " + what};
 }
 
+/// Which JSON is read.
+enum class JsonKinds { plain, any };
+
 /// A value, under the key at which an object has it.
 struct JsonValue {
-  enum class Kind { number, string, object };
+  enum class Kind { number, string, object, list, truth, null };
 
   Kind kind = Kind::object;
-  double number = 0;
+  double number = 0;                ///< true is 1, false 0
   std::string text{};               ///< of a string
-  std::vector<JsonValue> member{};  ///< of an object, in the order of the file
+  std::vector<JsonValue> member{};  ///< of an object or a list, in the order of the file
   std::string key{};
   JsonPlace at{};      ///< its first character
   JsonPlace key_at{};  ///< its key's first character
@@ -51,7 +58,8 @@ struct JsonValue {
 template <class = void>  // compiled where it is used, not by every include
 class JsonText {
  public:
-  JsonText(std::string_view text, std::string const& path) : text_{text}, path_{path} {}
+  JsonText(std::string_view text, std::string const& path, JsonKinds kinds = JsonKinds::plain)
+      : text_{text}, path_{path}, any_{kinds == JsonKinds::any} {}
 
   /// Reads an object and nothing else.
   JsonValue document() {
@@ -99,10 +107,48 @@ class JsonText {
     } else if (next() == '-' || is_digit()) {
       out.kind = JsonValue::Kind::number;
       out.number = number();
-    } else {
+    } else if (!any_) {
       fail("expected a number, a string or an object");
+    } else if (next() == '[') {
+      read_list(out, depth);
+    } else {
+      read_word(out);
     }
     return out;
+  }
+
+  void read_word(JsonValue& out) {
+    for (std::string_view const word : {"true", "false", "null"}) {
+      if (text_.substr(at_, word.size()) == word) {
+        at_ += word.size();
+        out.kind = word == "null" ? JsonValue::Kind::null : JsonValue::Kind::truth;
+        out.number = word == "true" ? 1 : 0;
+        return;
+      }
+    }
+    fail("expected a value");
+  }
+
+  void read_list(JsonValue& list, int depth) {
+    list.kind = JsonValue::Kind::list;
+    if (depth == deepest) {
+      fail("lists nest too deep");
+    }
+    ++at_;
+    skip_blanks();
+    if (next() == ']') {
+      ++at_;
+      return;
+    }
+    while (true) {
+      list.member.push_back(value(depth + 1));
+      skip_blanks();
+      if (next() == ']') {
+        ++at_;
+        return;
+      }
+      take(',', "expected ',' or ']'");
+    }
   }
 
   void read_members(JsonValue& object, int depth) {
@@ -166,6 +212,10 @@ class JsonText {
         continue;
       }
       ++at_;
+      if (any_ && next() == 'u') {
+        append_point(out);
+        continue;
+      }
       std::size_t const which = letters.find(next());
       if (which == letters.npos) {
         fail("expected one of \" \\ / b f n r t behind '\\'; write other characters themselves");
@@ -174,6 +224,30 @@ class JsonText {
     }
     ++at_;
     return out;
+  }
+
+  // Of `uXXXX`, or of two such that are a surrogate pair; the last digit is left to be passed over.
+  void append_point(std::string& out) {
+    std::uint32_t point = unit();
+    if (point >= 0xD800 && point < 0xDC00 && text_.substr(at_ + 1, 2) == "\\u") {
+      at_ += 2;
+      point = 0x10000 + ((point - 0xD800) << 10) + ((unit() - 0xDC00) & 0x3FF);
+    }
+    if (point >= 0xD800 && point < 0xE000) {
+      fail("expected a surrogate pair");
+    }
+    append_utf8(out, point);
+  }
+
+  std::uint32_t unit() {
+    std::uint32_t unit = 0;
+    auto const [end, error] = std::from_chars(
+        text_.data() + at_ + 1, text_.data() + std::min(at_ + 5, text_.size()), unit, 16);
+    if (error != std::errc{} || end != text_.data() + at_ + 5) {
+      fail("expected 'u' and four hexadecimal digits");
+    }
+    at_ += 4;
+    return unit;
   }
 
   [[nodiscard]] bool is_digit() const { return next() >= '0' && next() <= '9'; }
@@ -214,6 +288,7 @@ class JsonText {
 
   std::string_view text_;
   std::string const& path_;
+  bool any_ = false;
   std::size_t at_ = 0;
   int line_ = 1;
   std::size_t line_begin_ = 0;
