@@ -82,10 +82,10 @@ struct PlanArguments {
 
 inline constexpr char const* plan_usage =
     R"(usage: plan --net NAME --machine MACHINE --devices A..B [OPTION ...]
-       plan --graph FILE.txt --machine MACHINE --devices A..B [OPTION ...]
+       plan --graph FILE --machine MACHINE --devices A..B [OPTION ...]
        plan --profile FILE.json --machine MACHINE --devices A..B [OPTION ...]
        plan --net gpt --machine MACHINE --devices A..B --global-batch B [OPTION ...]
-       plan --place --graph FILE.txt --devices M --link-gbps X [OPTION ...]
+       plan --place --graph FILE --devices M --link-gbps X [OPTION ...]
        plan --place --net NAME --machine MACHINE --devices M [OPTION ...]
        plan --simulate FILE.csv --net NAME --machine MACHINE [OPTION ...]
        plan --partition "3,1,4,1,5" --parts P [--format json]
@@ -171,8 +171,9 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
   size("--context", a.gpt.context, "of --net gpt: tokens of a sample (default 1024)");
   size("--vocabulary", a.gpt.vocabulary, "of --net gpt: words (default 50257)");
   app.option_defaults()->group("With a search, --place and --simulate");
-  add("--graph", "FILE.txt", a.graph,
-      "measured costs of operations, as PipeDream's profiler writes them");
+  add("--graph", "FILE", a.graph,
+      "measured costs of operations: as PipeDream's profiler writes them, or the JSON of Piper or "
+      "of the placement instances of NeurIPS 2020");
   add("--profile", "FILE.json", a.profile, "times that the example profile has measured");
   app.option_defaults()->group("With a search, --global-batch, --place and --simulate");
   add("--machine", "MACHINE", a.machine,

@@ -26,8 +26,8 @@
 #include <tandem/models/vgg.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/gpt_graph.hpp>
+#include <tandem/plan/cost/graph_file.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>
-#include <tandem/plan/cost/pipedream_graph.hpp>
 #include <tandem/plan/cost/profile_json.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
@@ -163,8 +163,23 @@ inline tandem::Machine machine_of(PlanArguments const& a) {
   return with_products(a, machine);
 }
 
-/// Weights and gradients, and the optimizer's state.
+/// Of --graph.
+/// @throws std::runtime_error  weights are not told from other bytes, but must be
+inline tandem::GraphFile const& graph_of(PlanArguments const& a) {
+  tandem::GraphFile const& file = read_once(a.graph, &tandem::read_graph_file<>);
+  if (!file.knows_weights() && a.mode != placing) {
+    throw std::runtime_error{a.graph +
+                             " is a placement instance, which does not say what of its bytes are "
+                             "weights, so that sums of gradients are not known; give --place"};
+  }
+  return file;
+}
+
+/// Weights and gradients, and the optimizer's state; or what is held already.
 inline double bytes_of_parameter(PlanArguments const& a) {
+  if (!a.graph.empty() && !graph_of(a).knows_weights()) {
+    return 1;
+  }
   return a.optimizer == "sgd" ? 2 : a.optimizer == "adam" ? 4 : 3;
 }
 
@@ -189,7 +204,7 @@ inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
     return with_time(tandem::measured_costs(read_once(a.profile, &tandem::read_profile<>), samples),
                      a.profile);
   }
-  tandem::CostGraph graph = with_time(read_once(a.graph, &tandem::read_pipedream_graph<>), a.graph);
+  tandem::CostGraph graph = with_time(graph_of(a).graph, a.graph);
   for (tandem::CostNode& node : graph.node) {
     node.forward *= static_cast<double>(samples) / a.batch;
     node.backward *= static_cast<double>(samples) / a.batch;

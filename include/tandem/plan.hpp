@@ -11,6 +11,7 @@
 
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/gpt_graph.hpp>
+#include <tandem/plan/cost/graph_file.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>
 #include <tandem/plan/cost/pipedream_graph.hpp>
 #include <tandem/plan/cost/profile_json.hpp>

@@ -5,12 +5,8 @@
 /// Reads a measured dataflow graph from the text that PipeDream's profiler writes; the format
 /// stands in pipedream_text.hpp.
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <queue>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +17,7 @@
 #include <tandem/io/file.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/pipedream_text.hpp>
+#include <tandem/plan/cost/topological_graph.hpp>
 
 namespace tandem {
 
@@ -68,30 +65,6 @@ CostNode pipedream_node(PipedreamText<>::Node const& read, bool reads_another) {
   return node;
 }
 
-// Throws for an edge of a cycle; there is one among the nodes whose place is -1.
-template <class = void>
-[[noreturn]] void fail_cycle(PipedreamText<> const& text, PlacedEdges const& edges,
-                             Numbered<int> const& place) {
-  Numbered<int> input(place.size(), -1);  // of each node of a cycle or behind one, an input too
-  int at = -1;
-  for (auto const& [edge, where] : edges) {
-    if (place[edge.first] < 0 && place[edge.second] < 0) {
-      input[edge.second] = edge.first;
-      at = edge.second;
-    }
-  }
-  Numbered<bool> seen(place.size());
-  while (!seen[at]) {  // against the edges, until a node comes again
-    seen[at] = true;
-    at = input[at];
-  }
-  auto const name = [&](int n) {
-    return text.quoted(text.node()[static_cast<std::size_t>(n)].name);
-  };
-  text.fail(edges.at({input[at], at}), "the edge from " + name(input[at]) + " to " + name(at) +
-                                           " closes a cycle; leave out one of the cycle's edges");
-}
-
 }  // namespace detail
 
 /// The graph that @p text describes; nodes are named as in "node7 LSTM(2048, 1024)".
@@ -110,50 +83,25 @@ template <class = void>
 template <class = void>
 [[nodiscard]] CostGraph parse_pipedream_graph(std::string_view text, std::string const& name) {
   detail::PipedreamText<> const lines{text, name};
-  detail::PlacedEdges const edges = detail::placed_edges(lines);
-  std::size_t const nodes = lines.node().size();
-  detail::Numbered<std::vector<int>> reader(nodes);
-  detail::Numbered<int> inputs(nodes);
-  for (auto const& [edge, where] : edges) {
-    reader[edge.first].push_back(edge.second);
-    ++inputs[edge.second];
+  detail::PlacedEdges const placed = detail::placed_edges(lines);
+  std::vector<CostEdge> edges;
+  detail::Numbered<bool> reads_another(lines.node().size());
+  for (auto const& [edge, where] : placed) {
+    edges.push_back({edge.first, edge.second});
+    reads_another[edge.second] = true;
   }
-  detail::Numbered<int> missing = inputs;  // those that have no place yet
-  std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
-  for (std::size_t n = 0; n < nodes; ++n) {
-    if (missing[n] == 0) {
-      ready.push(static_cast<int>(n));
-    }
+  std::vector<CostNode> nodes;
+  for (detail::PipedreamText<>::Node const& read : lines.node()) {
+    nodes.push_back(detail::pipedream_node(read, reads_another[nodes.size()]));
   }
-  CostGraph graph;
-  detail::Numbered<int> place(nodes, -1);
-  while (!ready.empty()) {
-    int const n = ready.top();
-    ready.pop();
-    place[n] = graph.nodes();
-    graph.node.push_back(
-        detail::pipedream_node(lines.node()[static_cast<std::size_t>(n)], inputs[n] > 0));
-    graph.node.back().part = place[n];
-    for (int const r : reader[n]) {
-      if (--missing[r] == 0) {
-        ready.push(r);
-      }
-    }
-  }
-  if (graph.node.size() < nodes) {
-    detail::fail_cycle(lines, edges, place);
-  }
-  detail::Numbered<std::vector<int>> sorted(nodes);
-  for (auto const& [edge, where] : edges) {
-    sorted[place[edge.first]].push_back(place[edge.second]);
-  }
-  for (int n = 0; n < graph.nodes(); ++n) {
-    std::sort(sorted[n].begin(), sorted[n].end());
-    for (int const r : sorted[n]) {
-      graph.edge.push_back({n, r});
-    }
-  }
-  return graph;
+  return detail::topological_graph(std::move(nodes), edges, [&](CostEdge const& edge) {
+    auto const quoted = [&](int n) {
+      return lines.quoted(lines.node()[static_cast<std::size_t>(n)].name);
+    };
+    lines.fail(placed.at({edge.from, edge.to}),
+               "the edge from " + quoted(edge.from) + " to " + quoted(edge.to) +
+                   " closes a cycle; leave out one of the cycle's edges");
+  });
 }
 
 /// The graph of a file.

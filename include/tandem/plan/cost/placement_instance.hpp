@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Reads the training instances of "Efficient Algorithms for Device Placement of DNN Graph
+/// Operators": forward and backward operators, those of a colour on one device, and edges with the
+/// time of a transfer.
+///
+/// The operators of a colour become one node: its forward ones one pass, its backward ones the
+/// other; nodes that wait for each other are one, too. Latencies are those of an accelerator
+/// ("FPGA"), in milliseconds as in the published files. A tensor has the bytes of its edge's
+/// `size`, which the published files note; without it what passes in its `cost` at 1 GB/s, so that
+/// a link of 1 GB/s gives the file's times. What a node holds (`size`) is what it sends and the
+/// rest, which stands where weights do. The numbers of devices and their memory are not read: flags
+/// say them.
+/// Source: Tarnawski et al., NeurIPS 2020; github.com/msr-fiddle/dnn-partitioning, README.md.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/numbered.hpp>
+#include <tandem/io/json/value.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/cost/json_graph.hpp>
+#include <tandem/plan/cost/topological_graph.hpp>
+
+namespace tandem::detail {
+
+/// For each node the lowest of those that it reaches and that reach it: the node that they become.
+///
+/// Cost: O(nodes + edges). Source: Tarjan 1972, with a list in place of calls.
+template <class = void>  // compiled where it is called, not by every include
+Numbered<int> mutual_nodes(std::size_t nodes, std::set<std::pair<int, int>> const& edges) {
+  Numbered<std::vector<int>> reader(nodes);
+  for (auto const& [from, to] : edges) {
+    reader[from].push_back(to);
+  }
+  Numbered<int> as(nodes, -1);
+  Numbered<int> number(nodes, -1);
+  Numbered<int> low(nodes);
+  Numbered<std::size_t> next(nodes);  // reader to look at
+  std::vector<int> open;              // of no group yet
+  std::vector<int> path;
+  int count = 0;
+  for (std::size_t first = 0; first < nodes; ++first) {
+    if (number[first] < 0) {
+      path.push_back(static_cast<int>(first));
+    }
+    while (!path.empty()) {
+      int const n = path.back();
+      if (number[n] < 0) {
+        number[n] = low[n] = count++;
+        open.push_back(n);
+      }
+      if (next[n] < reader[n].size()) {
+        int const r = reader[n][next[n]++];
+        if (number[r] < 0) {
+          path.push_back(r);
+        } else if (as[r] < 0) {
+          low[n] = std::min(low[n], number[r]);
+        }
+        continue;
+      }
+      path.pop_back();
+      if (!path.empty()) {
+        low[path.back()] = std::min(low[path.back()], low[n]);
+      }
+      if (low[n] == number[n]) {
+        auto group = open.end();
+        while (*--group != n) {
+        }
+        int const name = *std::min_element(group, open.end());
+        for (auto member = group; member != open.end(); ++member) {
+          as[*member] = name;
+        }
+        open.erase(group, open.end());
+      }
+    }
+  }
+  return as;
+}
+
+/// The file's operators and edges, until they are a graph.
+template <class = void>
+class PlacementInstance {
+ public:
+  /// @throws FileError  as parse_graph_file()
+  PlacementInstance(JsonValue const& file, std::string const& path)
+      : root_{file, "the file", path}, path_{path}, numbers_{path} {
+    for (JsonValue const& value : root_.list("nodes")) {
+      add_operator(JsonRecord<>{value, "a node", path});
+    }
+    if (!std::count(backward_.begin(), backward_.end(), true)) {
+      root_.fail(root_.at("nodes").at,
+                 "there is no backward node; give an instance of training, since a step is placed");
+    }
+    for (JsonValue const& value : root_.at("edges").member) {
+      add_edge(JsonRecord<>{value, "an edge", path});
+    }
+  }
+
+  [[nodiscard]] CostGraph graph() && {
+    Numbered<int> const as = mutual_nodes(node_.size(), edge_);
+    for (std::size_t op = 0; op < colour_.size(); ++op) {
+      int const colour = colour_[op];
+      CostNode& node = node_[static_cast<std::size_t>(as[colour])];
+      node.output_bytes += sends(static_cast<int>(op), as) ? sent_[op] : 0;
+    }
+    std::vector<CostNode> nodes;
+    Numbered<int> place(node_.size());
+    for (std::size_t n = 0; n < node_.size(); ++n) {
+      int const into = as[n];
+      if (into == static_cast<int>(n)) {
+        place[n] = static_cast<int>(nodes.size());
+        nodes.push_back(std::move(node_[n]));
+      } else {
+        CostNode& whole = nodes[static_cast<std::size_t>(place[into])];
+        whole.forward += node_[n].forward;
+        whole.backward += node_[n].backward;
+        whole.parameter_bytes += node_[n].parameter_bytes;
+      }
+    }
+    for (CostNode& node : nodes) {
+      node.parameter_bytes = std::max<std::int64_t>(0, node.parameter_bytes - node.output_bytes);
+    }
+    std::set<std::pair<int, int>> between;
+    for (auto const& [from, to] : edge_) {
+      if (as[from] != as[to]) {
+        between.emplace(place[as[from]], place[as[to]]);
+      }
+    }
+    std::vector<CostEdge> edges;
+    for (auto const& [from, to] : between) {
+      edges.push_back({from, to});
+    }
+    return topological_graph(std::move(nodes), edges, [](CostEdge const&) {});
+  }
+
+ private:
+  void add_operator(JsonRecord<> const& op) {
+    numbers_.add(op);
+    if (!op.truth("supportedOnFpga")) {
+      op.fail(op.at("supportedOnFpga").at,
+              "node " + std::to_string(op.number("id")) +
+                  " runs on a CPU only; give an instance whose nodes all run on accelerators");
+    }
+    bool const backward = op.truth("isBackwardNode");
+    int const colour = colour_of(op);
+    CostNode& node = node_[static_cast<std::size_t>(colour)];
+    (backward ? node.backward : node.forward) += op.cost("fpgaLatency") / 1000;
+    node.parameter_bytes += op.find("size") != nullptr ? std::llround(op.cost("size")) : 0;
+    if (node.name.empty() || (!backward && !named_[static_cast<std::size_t>(colour)])) {
+      node.name = op.text("name", "node " + std::to_string(op.number("id")));
+      named_[static_cast<std::size_t>(colour)] = !backward;
+    }
+    backward_.push_back(backward);
+    colour_.push_back(colour);
+    sent_.push_back(0);
+    reader_.emplace_back();
+  }
+
+  /// Its place among the nodes; without a colour it is one of its own.
+  int colour_of(JsonRecord<> const& op) {
+    auto const fresh = static_cast<int>(node_.size());
+    int const colour = op.find("colorClass") != nullptr
+                           ? colours_.emplace(op.number("colorClass"), fresh).first->second
+                           : fresh;
+    if (colour == fresh) {
+      node_.emplace_back();
+      named_.push_back(false);
+    }
+    return colour;
+  }
+
+  void add_edge(JsonRecord<> const& read) {
+    CostEdge const edge = numbers_.edge(read);
+    auto const from = static_cast<std::size_t>(edge.from);
+    auto const to = static_cast<std::size_t>(edge.to);
+    double const cost = read.cost("cost");
+    double const bytes = read.find("size") != nullptr ? read.cost("size") : cost * 1e6;
+    if (backward_[from] && !backward_[to]) {
+      read.fail(read.place(), "this edge leads from a backward to a forward node; turn it round");
+    }
+    if (!backward_[from] && backward_[to]) {
+      return;
+    }
+    if (!backward_[from]) {
+      sent_[from] = std::max<std::int64_t>(sent_[from], std::llround(bytes));
+      reader_[from].push_back(colour_[to]);
+    }
+    if (colour_[from] != colour_[to]) {
+      backward_[from] ? edge_.emplace(colour_[to], colour_[from])
+                      : edge_.emplace(colour_[from], colour_[to]);
+    }
+  }
+
+  /// Whether another node reads what the operator gives.
+  [[nodiscard]] bool sends(int op, Numbered<int> const& as) const {
+    auto const at = static_cast<std::size_t>(op);
+    return std::any_of(reader_[at].begin(), reader_[at].end(),
+                       [&](int colour) { return as[colour] != as[colour_[at]]; });
+  }
+
+  JsonRecord<> root_;
+  std::string const& path_;
+  JsonNodeNumbers<> numbers_;
+  std::map<std::int64_t, int> colours_{};
+  std::vector<CostNode> node_{};          // of each colour
+  std::vector<bool> named_{};             // after a forward operator
+  std::set<std::pair<int, int>> edge_{};  // of colours, as forward passes go
+  std::vector<bool> backward_{};          // of each operator, as all that follow
+  std::vector<int> colour_{};
+  std::vector<std::int64_t> sent_{};
+  std::vector<std::vector<int>> reader_{};  // colours
+};
+
+}  // namespace tandem::detail
