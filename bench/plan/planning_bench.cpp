@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long planning takes: the search for up to 1,024 devices, memory included; the list schedule
-// of Inception-V3's graph (what a placement search calls for each move); the cut of a chain.
+// of Inception-V3's graph (what a placement search calls for each move); the cut of a chain; a step
+// of equal workers, all of them simulated and those that differ.
 //   bench_planning --benchmark_repetitions=3
 
 #include <benchmark/benchmark.h>
@@ -69,6 +70,33 @@ void chain(benchmark::State& state) {
   }
 }
 BENCHMARK(chain)->Arg(300)->Unit(benchmark::kMicrosecond);
+
+/// 1F1B with 24 microbatches on 12 devices a worker of nodes of 8: two workers on three nodes.
+struct Workers {
+  td::RuntimeMap map = td::make_map("one_f_one_b", 12);
+  td::ActionRows table = td::lower(td::make_schedule("one_f_one_b", 12, 24), map);
+  td::SimulatedCosts costs = td::chain_costs(map, inception(2));
+};
+
+void simulate_all(benchmark::State& state) {
+  Workers const workers;
+  for ([[maybe_unused]] auto _ : state) {
+    benchmark::DoNotOptimize(td::simulate_on(td::dgx1_v100(), workers.table, workers.map,
+                                             workers.costs,
+                                             {.workers = static_cast<int>(state.range(0)) / 12}));
+  }
+}
+BENCHMARK(simulate_all)->Arg(48)->Arg(192)->Arg(768)->Unit(benchmark::kMillisecond);
+
+void simulate_symmetric(benchmark::State& state) {
+  Workers const workers;
+  for ([[maybe_unused]] auto _ : state) {
+    benchmark::DoNotOptimize(
+        td::simulate_symmetric(td::dgx1_v100(), workers.table, workers.map, workers.costs,
+                               {.workers = static_cast<int>(state.range(0)) / 12}));
+  }
+}
+BENCHMARK(simulate_symmetric)->Arg(48)->Arg(768)->Arg(65'536)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

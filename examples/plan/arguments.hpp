@@ -66,6 +66,7 @@ struct PlanArguments {
   std::vector<double> loads;
   std::pair<std::string, std::string> compared;
   int parts = 0;
+  int workers = 1;
   int copies = 1;
   int depth = 1;
   double link_gbps = 0;
@@ -79,6 +80,8 @@ struct PlanArguments {
   /// How many descriptions of a graph are given.
   [[nodiscard]] int graphs() const { return !graph.empty() + !net.empty() + !profile.empty(); }
 };
+
+inline constexpr int most_simulated_devices = 65'536;
 
 inline constexpr char const* plan_usage =
     R"(usage: plan --net NAME --machine MACHINE --devices A..B [OPTION ...]
@@ -270,6 +273,11 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
       "messages of a link and direction that may be on their way (default 1); at 0 a send ends "
       "together with its receive")
       ->transform(number(0, 65'536));
+
+  add("--workers", "N", a.workers,
+      "equal workers that sum their gradients (default 1), up to 65536 devices in all; those that "
+      "do the same are simulated once")
+      ->transform(number(1, most_simulated_devices));
 
   app.option_defaults()->group("With --partition");
   read("--partition", "LOADS", "\"3,1,4,1,5\": whole or decimal numbers, not negative",

@@ -13,6 +13,7 @@
 #include <tandem/plan/search/simulate_worker.hpp>
 #include <tandem/plan/simulate/report.hpp>
 #include <tandem/plan/simulate/simulator.hpp>
+#include <tandem/plan/simulate/symmetric.hpp>
 #include <tandem/schedule/csv/check.hpp>
 #include <tandem/schedule/csv/reader.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
@@ -73,24 +74,46 @@ inline tandem::SimulatedCosts costs_of(PlanArguments const& a, tandem::CheckedTa
   return tandem::chain_costs(table.map, graph, {}, again);
 }
 
+/// @throws std::runtime_error  there are not so many devices, or gradients are late
+inline void check_workers(PlanArguments const& a, tandem::CheckedTable const& table,
+                          tandem::Machine const& machine) {
+  int const devices = table.map.devices;
+  if (a.workers > 1 && table.asynchrony.on()) {
+    throw std::runtime_error{"--workers goes with synchronous tables; those of " + a.schedule +
+                             " have all devices"};
+  }
+  if (a.workers > most_simulated_devices / devices) {
+    throw std::runtime_error{"--workers " + std::to_string(a.workers) + " of " +
+                             counted(devices, "device") + " are more than " +
+                             std::to_string(most_simulated_devices) + " devices; give fewer"};
+  }
+  if (!machine.has(a.workers * devices)) {
+    throw std::runtime_error{a.table + " has a row for each of " + counted(devices, "device") +
+                             (a.workers > 1 ? " of " + counted(a.workers, "worker") : "") +
+                             ", more than --machine " + a.machine + " has; give another machine"};
+  }
+}
+
 /// The step of the table, in the format that was asked for, and drawn if that was.
 inline std::string simulation_text(PlanArguments const& a) {
   tandem::CheckedTable const table = table_of(a);
   tandem::Machine const machine = machine_of(a);
   int const devices = table.map.devices;
-  if (!machine.has(devices)) {
-    throw std::runtime_error{a.table + " has a row for each of " + counted(devices, "device") +
-                             ", more than --machine " + a.machine + " has; give another machine"};
-  }
+  check_workers(a, table, machine);
   int const of_step = table.asynchrony.on() ? table.asynchrony.microbatches : table.microbatches;
-  tandem::SimulatedStep const step = tandem::simulate_on(
-      machine, table.lowered, table.map, costs_of(a, table, of_step), {.depth = a.depth});
+  tandem::SymmetricStep const all =
+      tandem::simulate_symmetric(machine, table.lowered, table.map, costs_of(a, table, of_step),
+                                 {.workers = a.workers, .depth = a.depth});
   std::string const title =
       a.table + " on " + machine.name + ": " + counted(devices, "device") + ", " +
       counted(table.map.device.size(), "stage") + ", " +
       (table.asynchrony.on() ? counted(table.microbatches / of_step, "step") + " of " : "") +
       counted(of_step, "microbatch", "es") + " of " + counted(a.batch / of_step, "sample");
-  draw(a, step, title);
-  return a.format == "json" ? tandem::simulated_json(step)
-                            : title + "\n" + tandem::simulated_text(step);
+  draw(a, all.step, title);
+  if (a.workers > 1) {
+    return a.format == "json" ? tandem::symmetric_json(all)
+                              : title + "\n" + tandem::symmetric_text(all);
+  }
+  return a.format == "json" ? tandem::simulated_json(all.step)
+                            : title + "\n" + tandem::simulated_text(all.step);
 }

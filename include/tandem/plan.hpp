@@ -40,6 +40,7 @@
 #include <tandem/plan/simulate/placement.hpp>
 #include <tandem/plan/simulate/report.hpp>
 #include <tandem/plan/simulate/svg.hpp>
+#include <tandem/plan/simulate/symmetric.hpp>
 #include <tandem/plan/simulate/trace.hpp>
 
 #include <tandem/core/letters_back.hpp>

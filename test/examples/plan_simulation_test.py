@@ -40,6 +40,23 @@ class Simulation(plan_cases.PlanTest):
         self.assertTrue(lines[1].startswith("makespan "))
         self.assertEqual(len(lines), 5)
 
+    def test_workers_that_do_the_same_are_simulated_once(self):
+        words = ("--simulate", self.gpipe(), "--net", "vgg16", "--machine", "dgx-1-v100")
+        lines = self.output(*words, "--workers", 32768).splitlines()
+        self.assertEqual(lines[1], "32768 workers, 65536 devices; 1 worker tells of all, of which 32768 do what the "
+                                   "first does")
+        self.assertEqual(len(lines), 6)
+        one, few, many = (self.json(*words, "--format", "json", "--workers", n) for n in (1, 2, 32768))
+        self.assertNotIn("workers", one)
+        self.assertEqual((few["workers"], many["workers"]), (2, 32768))
+        self.assertEqual([device["ranks"] for device in many["devices"]], [32768, 32768])
+        self.assertEqual(one["last_pass"], many["last_pass"])
+        self.assertTrue(one["makespan"] < few["makespan"] < many["makespan"])  # sums of gradients
+        self.assertIn("--workers 32769 of 2 devices are more than 65536 devices; give fewer",
+                      self.sentence(*words, "--workers", 32769))
+        self.assertIn("a row for each of 2 devices of 2 workers, more than --machine two-cpus has",
+                      self.sentence(*words[:-1], "two-cpus", "--workers", 2))
+
     def test_simulation_of_two_copies(self):
         table = self.table("0F0,3F1,3B1,0B0", "2F1,1F0,1B0,2B1")
         step = self.simulated("--simulate", table, "--copies", 2)
@@ -53,6 +70,8 @@ class Simulation(plan_cases.PlanTest):
         words = ("--simulate", table, "--net", "vgg16", "--machine", "two-cpus")
         text = self.output(*words, "--schedule", "pipedream")
         self.assertIn("3 steps of 1 microbatch of 64 samples", text)
+        self.assertIn("--workers goes with synchronous tables; those of pipedream have all devices",
+                      self.sentence(*words, "--schedule", "pipedream", "--workers", 2))
         self.assertIn(f"{table}:1:16: 0F2@1 is of an asynchronous schedule; say which by --schedule",
                       self.sentence(*words))
         alone = self.simulated("--simulate", table, "--schedule", "pipedream")

@@ -134,7 +134,7 @@ template <class = void>
     step.stage_name.push_back(graph.node[n].name);
   }
   std::vector<StageLoad> const loads = detail::placed_loads(graph, order, devices);
-  detail::add_reductions(step, machine, map, loads, true);
+  detail::add_reductions(step, machine, map, loads, mesh, true);
   detail::summarise(step, loads);
   return step;
 }

@@ -34,9 +34,11 @@ struct SimulatedReduction {
 
 /// Two copies of a stage send each other theirs, then all workers sum in the time of
 /// gradient_seconds(); the slowest pair of devices counts.
+/// @param mesh  of the workers that are simulated
+/// @param all   of all workers
 template <class = void>  // compiled where it is called, not by every include
 double reduction_seconds(Machine const& machine, StageMapView const& map, Mesh const& mesh,
-                         int part, GradientBucket const& bucket) {
+                         Mesh const& all, int part, GradientBucket const& bucket) {
   double swap = 0;
   for (int worker = 0; worker < mesh.groups(Axis::model); ++worker) {
     MeshGroup const devices = mesh.group(worker, Axis::model);
@@ -46,7 +48,7 @@ double reduction_seconds(Machine const& machine, StageMapView const& map, Mesh c
                                    devices[map.device[copy * map.parts() + part]], bucket.bytes));
     }
   }
-  MeshGroup const same = mesh.group(0, Axis::data);  // the others have its shape
+  MeshGroup const same = all.group(0, Axis::data);  // the others have its shape
   double const sum = same.count > 1 ? gradient_seconds(machine, {same.count, same.stride},
                                                        bucket.bytes, bucket.row_bytes)
                                     : 0;
@@ -71,9 +73,9 @@ std::vector<double> gradients_whole(SimulatedStep const& step, StageMapView cons
 /// When the last device that sums a part's gradients, but not as the part ends, has done its row; 0
 /// if there is none.
 template <class = void>
-double late_rows_end(SimulatedStep const& step, StageMapView const& map, bool reduces_early,
-                     int part) {
-  StepRules const rules{.replicas = step.mesh.extent(Axis::data)};
+double late_rows_end(SimulatedStep const& step, StageMapView const& map, Mesh const& all,
+                     bool reduces_early, int part) {
+  StepRules const rules{.replicas = all.extent(Axis::data)};
   double end = 0;
   for (int worker = 0; worker < step.mesh.groups(Axis::model); ++worker) {
     MeshGroup const devices = step.mesh.group(worker, Axis::model);
@@ -90,28 +92,29 @@ double late_rows_end(SimulatedStep const& step, StageMapView const& map, bool re
 /// Adds the sums of gradients to a step whose passes are there, as they become whole, or, of copies
 /// whose parts do not end from the last to the first, when the rows end; a device does one at a
 /// time, beside its passes and messages, with which they share no port.
+/// @param all            of all workers, of which the step may have those only that differ
 /// @param reduces_early  of row_order() of the rows
 template <class = void>
 void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView const& map,
-                    std::vector<StageLoad> const& stages, bool reduces_early) {
-  if (step.mesh.extent(Axis::data) == 1 && map.copies == 1) {
+                    std::vector<StageLoad> const& stages, Mesh const& all, bool reduces_early) {
+  if (all.extent(Axis::data) == 1 && map.copies == 1) {
     return;
   }
   std::vector<double> const whole = gradients_whole(step, map);
-  std::vector<SimulatedReduction> all;
+  std::vector<SimulatedReduction> sums;
   for (int part = map.parts() - 1; part >= 0; --part) {
     auto const at = static_cast<std::size_t>(part);
-    double const late = late_rows_end(step, map, reduces_early, part);
+    double const late = late_rows_end(step, map, all, reduces_early, part);
     for (GradientBucket const& bucket : stages[at].gradients) {
-      all.push_back({part, std::max(late, whole[at] - bucket.before_end),
-                     reduction_seconds(machine, map, step.mesh, part, bucket),
-                     bucket.bytes + bucket.row_bytes});
+      sums.push_back({part, std::max(late, whole[at] - bucket.before_end),
+                      reduction_seconds(machine, map, step.mesh, all, part, bucket),
+                      bucket.bytes + bucket.row_bytes});
     }
   }
-  std::stable_sort(all.begin(), all.end(),
+  std::stable_sort(sums.begin(), sums.end(),
                    [](auto const& a, auto const& b) { return a.ready < b.ready; });
   std::vector<double> free(step.device.size());
-  for (SimulatedReduction const& one : all) {
+  for (SimulatedReduction const& one : sums) {
     if (one.bytes <= 0) {
       continue;
     }

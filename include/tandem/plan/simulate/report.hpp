@@ -12,27 +12,56 @@
 
 namespace tandem {
 
-/// A table with a line a device: when it computes, waits and sums gradients, and the most bytes of
-/// activations that it has at once.
+namespace detail {
+
 template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string simulated_text(SimulatedStep const& step) {
-  auto const ms = [](double seconds) { return detail::digits(seconds * 1e3, 5); };
-  std::string text = "makespan " + ms(step.makespan) + " ms, the last pass ends at " +
-                     ms(step.last_pass) + " ms; devices are idle for " +
-                     detail::digits(100 * step.idle(), 3) + " % of it\n";
-  text += "device   busy ms   idle ms of the step   idle ms between passes   sums ms   peak MB\n";
+std::string makespan_line(SimulatedStep const& step, double idle) {
+  return "makespan " + digits(step.makespan * 1e3, 5) + " ms, the last pass ends at " +
+         digits(step.last_pass * 1e3, 5) + " ms; devices are idle for " + digits(100 * idle, 3) +
+         " % of it\n";
+}
+
+template <class = void>
+std::string device_lines(SimulatedStep const& step) {
+  auto const ms = [](double seconds) { return digits(seconds * 1e3, 5); };
+  std::string text =
+      "device   busy ms   idle ms of the step   idle ms between passes   sums ms   peak MB\n";
   for (std::size_t d = 0; d < step.device.size(); ++d) {
     SimulatedDevice const& device = step.device[d];
     double sums = 0;
     for (SimulatedAction const& reduction : device.reduction) {
       sums += reduction.span.end - reduction.span.begin;
     }
-    text += detail::right(std::to_string(d), 6) + detail::right(ms(device.busy), 10) +
-            detail::right(ms(device.idle_in_step), 22) +
-            detail::right(ms(device.idle_between_actions), 25) + detail::right(ms(sums), 10) +
-            detail::right(detail::digits(device.peak_bytes / 1e6, 4), 10) + "\n";
+    text += right(std::to_string(d), 6) + right(ms(device.busy), 10) +
+            right(ms(device.idle_in_step), 22) + right(ms(device.idle_between_actions), 25) +
+            right(ms(sums), 10) + right(digits(device.peak_bytes / 1e6, 4), 10) + "\n";
   }
   return text;
+}
+
+template <class = void>
+std::string makespan_json(SimulatedStep const& step, double idle) {
+  return "  \"makespan\": " + json_number(step.makespan, 9) +
+         ",\n  \"last_pass\": " + json_number(step.last_pass, 9) +
+         ",\n  \"idle\": " + json_number(idle, 9) + ",\n  \"devices\": [";
+}
+
+/// Without the brace that opens it.
+template <class = void>
+std::string device_json(SimulatedDevice const& device) {
+  return "\"busy\": " + json_number(device.busy, 9) +
+         ", \"idle_in_step\": " + json_number(device.idle_in_step, 9) +
+         ", \"idle_between_passes\": " + json_number(device.idle_between_actions, 9) +
+         ", \"peak_bytes\": " + json_number(device.peak_bytes, 15) + "}";
+}
+
+}  // namespace detail
+
+/// A table with a line a device: when it computes, waits and sums gradients, and the most bytes of
+/// activations that it has at once.
+template <class = void>
+[[nodiscard]] std::string simulated_text(SimulatedStep const& step) {
+  return detail::makespan_line(step, step.idle()) + detail::device_lines(step);
 }
 
 /// An object with `makespan` and `last_pass` in seconds, `idle`, a share of both time and devices,
@@ -40,17 +69,10 @@ template <class = void>  // compiled where it is called, not by every include
 /// and `peak_bytes` of activations.
 template <class = void>
 [[nodiscard]] std::string simulated_json(SimulatedStep const& step) {
-  auto const number = [](double value) { return detail::json_number(value, 9); };
-  std::string json = "{\n  \"makespan\": " + number(step.makespan);
-  json += ",\n  \"last_pass\": " + number(step.last_pass);
-  json += ",\n  \"idle\": " + number(step.idle()) + ",\n  \"devices\": [";
+  std::string json = "{\n" + detail::makespan_json(step, step.idle());
   char const* separator = "\n";
   for (SimulatedDevice const& device : step.device) {
-    json += separator;
-    json += "    {\"busy\": " + number(device.busy) +
-            ", \"idle_in_step\": " + number(device.idle_in_step) +
-            ", \"idle_between_passes\": " + number(device.idle_between_actions) +
-            ", \"peak_bytes\": " + detail::json_number(device.peak_bytes, 15) + "}";
+    json += separator + std::string{"    {"} + detail::device_json(device);
     separator = ",\n";
   }
   return json + "\n  ]\n}\n";

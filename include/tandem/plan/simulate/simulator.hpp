@@ -76,6 +76,47 @@ bool lacks_messages(ActionRows const& table, StageMapView const& map) {
   return false;
 }
 
+/// The step of the first @p simulated of all workers, as it is where the others are like them.
+template <class = void>
+SimulatedStep simulate_workers(Machine const& machine, ActionRows const& table,
+                               StageMapView const& map, SimulatedCosts const& costs,
+                               SimulationOptions const& options, int simulated) {
+  Mesh const model{Axis::model, map.devices};
+  Mesh const mesh = Mesh{Axis::data, simulated} * model;
+  MachinePorts const ports{machine, mesh.size()};
+  SimulatorJobs jobs;
+  std::deque<TableJobs> workers;
+  for (int w = 0; w < mesh.groups(Axis::model); ++w) {
+    workers.emplace_back(jobs, table, map, costs, options.depth, mesh.group(w, Axis::model).first);
+  }
+  std::vector<PlacementSpan> const span = JobRun{jobs, ports, options.shares_links}.run();
+
+  SimulatedStep step{.mesh = mesh};
+  step.device.resize(static_cast<std::size_t>(mesh.size()));
+  for (TableJobs const& worker : workers) {
+    worker.note(table, span, step);
+  }
+  bool const reduces_early = row_order(table, map, {.replicas = options.workers}).reduces_early;
+  add_reductions(step, machine, map, costs.stage, Mesh{Axis::data, options.workers} * model,
+                 reduces_early);
+  summarise(step, costs.stage);
+  return step;
+}
+
+/// @throws ContractError  as simulate_on(), but for actions that wait forever
+template <class = void>
+void check_simulation(ActionRows const& table, StageMapView const& map, SimulatedCosts const& costs,
+                      SimulationOptions const& options) {
+  expects(is_sound(map) && map.devices == devices_of(table) && options.depth >= 0 &&
+              options.workers >= 1,
+          "simulate_on(machine, table, map, costs, options): give a map with as many devices as "
+          "the table has rows, in which every edge leads from a lower stage to a higher one; a "
+          "depth of 0 or more and a worker or more");
+  check_costs(costs, map);
+  expects(!lacks_messages(table, map),
+          "simulate_on(machine, table, map, costs): the table has no messages; lower() it first");
+}
+
 }  // namespace detail
 
 /// The step of @p table on the devices of @p map, which are those of one worker.
@@ -94,32 +135,8 @@ template <class = void>
 [[nodiscard]] SimulatedStep simulate_on(Machine const& machine, ActionRows const& table,
                                         StageMapView const& map, SimulatedCosts const& costs,
                                         SimulationOptions const& options = {}) {
-  expects(is_sound(map) && map.devices == devices_of(table) && options.depth >= 0 &&
-              options.workers >= 1,
-          "simulate_on(machine, table, map, costs, options): give a map with as many devices as "
-          "the table has rows, in which every edge leads from a lower stage to a higher one; a "
-          "depth of 0 or more and a worker or more");
-  detail::check_costs(costs, map);
-  expects(!detail::lacks_messages(table, map),
-          "simulate_on(machine, table, map, costs): the table has no messages; lower() it first");
-  Mesh const mesh = Mesh{Axis::data, options.workers} * Mesh{Axis::model, map.devices};
-  detail::MachinePorts const ports{machine, mesh.size()};
-  detail::SimulatorJobs jobs;
-  std::deque<detail::TableJobs> workers;
-  for (int w = 0; w < mesh.groups(Axis::model); ++w) {
-    workers.emplace_back(jobs, table, map, costs, options.depth, mesh.group(w, Axis::model).first);
-  }
-  std::vector<PlacementSpan> const span = detail::JobRun{jobs, ports, options.shares_links}.run();
-
-  SimulatedStep step{.mesh = mesh};
-  step.device.resize(static_cast<std::size_t>(mesh.size()));
-  for (detail::TableJobs const& worker : workers) {
-    worker.note(table, span, step);
-  }
-  bool const reduces_early = row_order(table, map, {.replicas = options.workers}).reduces_early;
-  detail::add_reductions(step, machine, map, costs.stage, reduces_early);
-  detail::summarise(step, costs.stage);
-  return step;
+  detail::check_simulation(table, map, costs, options);
+  return detail::simulate_workers(machine, table, map, costs, options, options.workers);
 }
 
 }  // namespace tandem
