@@ -50,7 +50,8 @@ std::string with(std::string const& from, std::string const& to) {
 TEST_CASE("kernels and a fabric may be given, with all their keys") {
   std::string const kernels = R"("kernels": {"share": 0.8, "half_side": 64, "half_depth": 96,
     "attention_share": 0.5, "memory_share": 0.75},
-    "fabric": {"leaf_nodes": 16, "oversubscription": 2}, "peak")";
+    "fabric": {"leaf_nodes": 16, "oversubscription": 2}, "slow_nodes": {"share": 0.01, "by": 0.1},
+    "peak")";
   Machine const machine = parse_machine(with("\"peak\"", kernels), "box.json");
   CHECK(machine.kernels == KernelCurve{.share = 0.8,
                                        .half_side = 64,
@@ -58,6 +59,7 @@ TEST_CASE("kernels and a fabric may be given, with all their keys") {
                                        .attention_share = 0.5,
                                        .memory_share = 0.75});
   CHECK(machine.fabric == Fabric{.leaf_nodes = 16, .oversubscription = 2});
+  CHECK(machine.slow == SlowNodes{.share = 0.01, .by = 0.1});
   CHECK_THROWS_AS(
       (void)parse_machine(with("\"peak\"", R"("fabric": {"leaf_nodes": 4}, "peak")"), "box.json"),
       FileError);

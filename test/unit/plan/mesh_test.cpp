@@ -189,6 +189,15 @@ TEST_CASE("a step's parts go as their axes") {
               0.5 * heaviest_of(8) / std::sqrt(8.0) * mesh_step(task, replicas).computing));
 }
 
+TEST_CASE("a step waits for a slow node where there is one") {
+  MeshTask task = large();
+  MeshLayout const layout{.pipeline = 8, .tensor = 8};
+  double const computing = mesh_step(task, layout).computing;
+  CHECK(mesh_step(task, layout).waiting == 0);
+  task.machine.slow = {.share = 0.5, .by = 0.1};  // 64 devices are 8 nodes
+  CHECK(close(mesh_step(task, layout).waiting, 0.1 * (1 - 1.0 / 256) * computing));
+}
+
 TEST_CASE("the heaviest of some") {
   CHECK(heaviest_of(1) == 0);
   CHECK(close(heaviest_of(2), 0.5642, 0.05));   // 1 / sqrt(pi)

@@ -11,12 +11,13 @@
 ///      "inside": {"bandwidth": 240e9, "latency": 3e-6},
 ///      "between": {"bandwidth": 20e9, "latency": 14e-6}}
 ///
-/// Two more may be there, with all their keys: "kernels" is the KernelCurve of products in bf16 and
-/// fp16, "fabric" the switches between nodes:
+/// Three more may be there, with all their keys: "kernels" is the KernelCurve of products in bf16
+/// and fp16, "fabric" the switches between nodes, "slow_nodes" what a step is expected to wait for:
 ///
 ///     "kernels": {"share": 0.8, "half_side": 64, "half_depth": 96, "attention_share": 0.5,
 ///                 "memory_share": 0.8},
-///     "fabric": {"leaf_nodes": 16, "oversubscription": 2}
+///     "fabric": {"leaf_nodes": 16, "oversubscription": 2},
+///     "slow_nodes": {"share": 0.01, "by": 0.1}
 ///
 /// Units and meaning are those of the members of Machine.
 
@@ -67,6 +68,12 @@ Fabric fabric_of_json(JsonValue const& object, std::string const& path) {
           .oversubscription = fields.positive("oversubscription", 1, 1e6)};
 }
 
+template <class = void>
+SlowNodes slow_nodes_of_json(JsonValue const& object, std::string const& path) {
+  JsonFields<> const fields{object, {"share", "by"}, path};
+  return {.share = fields.share("share"), .by = fields.not_negative("by", 1000)};
+}
+
 }  // namespace detail
 
 /// Reads the text of a machine file; @p path names it in errors.
@@ -82,7 +89,7 @@ template <class = void>
       {"name", "devices_per_node", "nodes", "peak", "efficiency", "memory_bandwidth", "memory",
        "launch_overhead", "inside", "between"},
       path,
-      {"adapters", "kernels", "fabric"}};
+      {"adapters", "kernels", "fabric", "slow_nodes"}};
   detail::JsonFields<> const peak{fields.object("peak"), {"fp64", "fp32", "tf32", "bf16"}, path};
   std::int64_t const devices = fields.whole("devices_per_node", 1, many);
   return {.name = fields.string("name"),
@@ -103,7 +110,10 @@ template <class = void>
           .inside = detail::link_of_json(fields.object("inside"), path),
           .between = detail::link_of_json(fields.object("between"), path),
           .fabric = fields.has("fabric") ? detail::fabric_of_json(fields.object("fabric"), path)
-                                         : Fabric{}};
+                                         : Fabric{},
+          .slow = fields.has("slow_nodes")
+                      ? detail::slow_nodes_of_json(fields.object("slow_nodes"), path)
+                      : SlowNodes{}};
 }
 
 /// Reads a machine file.

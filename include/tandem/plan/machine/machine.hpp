@@ -8,6 +8,7 @@
 /// nodes all share the node's adapters. Known machines are in machines.hpp; other ones are read
 /// from a file by json.hpp.
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -71,6 +72,18 @@ struct Fabric {
   friend constexpr bool operator==(Fabric const&, Fabric const&) = default;
 };
 
+/// Nodes that compute slower than the others, by chance: a step waits for them.
+struct SlowNodes {
+  double share = 0;  ///< of all nodes
+  double by = 0;     ///< by which share of their time they take longer
+
+  /// By which share of it a step on so many nodes is expected to take longer: that of one slow node
+  /// as soon as there is any.
+  [[nodiscard]] double expected(int nodes) const { return by * (1 - std::pow(1 - share, nodes)); }
+
+  friend constexpr bool operator==(SlowNodes const&, SlowNodes const&) = default;
+};
+
 /// Nodes at a leaf switch of so many ports to nodes: with rails each adapter of a node has a switch
 /// of its own, which it shares with the same adapter of other nodes, and devices that are not on
 /// one rail meet within a node; without, all adapters of a node are at one switch.
@@ -103,7 +116,8 @@ struct Machine {
   /// adapters, whatever their number. Alone it has a whole adapter, devices_per_node / adapters
   /// times as much.
   LinkSpeed between{};
-  Fabric fabric{};  ///< of the adapters
+  Fabric fabric{};   ///< of the adapters
+  SlowNodes slow{};  ///< none in the presets; mesh_step() waits for them
 
   /// Operations a second in work that is bound by math.
   [[nodiscard]] constexpr double math(MathPrecision precision) const {
@@ -152,6 +166,8 @@ void check_machine(Machine const& machine) {
   expects(machine.fabric.leaf_nodes >= 0 && machine.fabric.oversubscription >= 1,
           "Machine: give a fabric leaf_nodes that are not negative and an oversubscription of 1 or "
           "more");
+  expects(machine.slow.share >= 0 && machine.slow.share <= 1 && machine.slow.by >= 0,
+          "Machine: give slow nodes a share from 0 to 1, and a time that is not negative");
   expects(machine.inside.bandwidth > 0 && machine.between.bandwidth > 0,
           "Machine: give the links inside and between nodes a positive bandwidth");
 }

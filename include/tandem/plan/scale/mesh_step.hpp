@@ -24,7 +24,7 @@ struct MeshStep {
   double products = 0;   ///< collectives of tensor parallelism, as far as they show
   double messages = 0;   ///< from stage to stage, as far as they show
   double filling = 0;    ///< the pipeline's idle time
-  double waiting = 0;    ///< for the replica whose samples are the heaviest
+  double waiting = 0;    ///< for slow nodes, and the replica whose samples are the heaviest
   double sums = 0;       ///< of gradients among replicas, and new weights back; as far as they show
   double update = 0;
 
@@ -130,7 +130,9 @@ template <class = void>
   MeshStep step{
       .computing = count * stage, .products = count * products, .messages = count * messages};
   step.filling = (layout.pipeline - 1) * (stage + products + messages) / layout.chunks;
+  int const nodes = (layout.devices() - 1) / machine.devices_per_node + 1;
   step.waiting =
+      machine.slow.expected(nodes) * count * stage +
       task.spread * heaviest_of(layout.data) / std::sqrt(count * layout.microbatch) * count * stage;
 
   double const parameters = detail::stage_parameters(sizes, layout);
