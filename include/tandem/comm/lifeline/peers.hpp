@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// LifelinePeers: all connections of one process's lifeline, and what is said to many.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tandem/comm/lifeline/frame.hpp>
+#include <tandem/comm/lifeline/peer.hpp>
+#include <tandem/core/clock.hpp>
+
+namespace tandem::detail {
+
+/// Used by the lifeline's thread.
+struct LifelinePeers {
+  using Role = LifelinePeer::Role;
+  using Clock = LifelinePeer::Clock;
+
+  int process = 0;  ///< this one, and where it is
+  std::string machine{};
+  std::vector<LifelinePeer> all{};
+
+  /// Null at process 0, and where it is gone.
+  [[nodiscard]] LifelinePeer* parent() {
+    auto const found = std::ranges::find(all, Role::parent, &LifelinePeer::role);
+    return found != all.end() ? &*found : nullptr;
+  }
+
+  void say(LifelinePeer& to, FrameKind kind, std::string const& what = {}) const {
+    append(to.out, {.head = {.process = process, .kind = kind}, .machine = machine, .what = what});
+  }
+  void say_to_children(FrameKind kind) {
+    for (LifelinePeer& peer : all) {
+      if (peer.role == Role::child) {
+        say(peer, kind);
+      }
+    }
+  }
+  void say_goodbye() {
+    for (LifelinePeer& peer : all) {
+      if (peer.is_connected()) {
+        say(peer, FrameKind::goodbye);
+      }
+    }
+  }
+  void tell_children(Frame const& frame) {
+    for (LifelinePeer& peer : all) {
+      if (peer.role == Role::child) {
+        append(peer.out, frame);
+      }
+    }
+  }
+
+  /// As if all had just been heard: this process itself stood still.
+  void excuse(Clock::time_point now) {
+    for (LifelinePeer& peer : all) {
+      peer.heard = now;
+    }
+  }
+
+  /// Sends what there is room for, and forgets who is gone. Whether all was sent.
+  bool send() {
+    bool sent = true;
+    for (LifelinePeer& peer : all) {
+      peer.write();
+      sent = sent && peer.out.empty();
+    }
+    std::erase_if(all, [](LifelinePeer const& peer) {
+      return peer.role == Role::gone || (peer.ends_sent && peer.out.empty());
+    });
+    return sent;
+  }
+};
+
+}  // namespace tandem::detail
