@@ -1,12 +1,13 @@
 // Prints a table of a network: layer, output shape, parameters, multiply-accumulates, memory.
 //   describe googlenet|resnet20|resnet18|small_cnn|gpt2|gpt2_medium|gpt2_large|gpt2_xl [--top]
-//            [--strategy single|data2|model2] [--batch N]
+//            [--strategy single|data2|model2|tensor] [--batch N]
 //            [--backend cuda] [--precision tf32|bf16|fp32] [--machine dgx-h100]
 // --top: a row a top-level part. --strategy, --batch: each device's memory for steps of N samples,
-// 128 if it is not said. --backend cuda: the kernels of a step instead, with their bytes and the
-// machine's roofline. Needs no device: everything comes from the constexpr graph. For networks of
-// your own: td::describe<Net, Strategy>() and td::describe_cuda<Net, Strategy>() of
-// <tandem/describe.hpp>, which are all of this but the arguments.
+// 128 if it is not said; tensor, of two devices, for gpt2 and its sizes only: how each layer is
+// dealt out, too. --backend cuda: the kernels of a step instead, with their bytes and the machine's
+// roofline. Needs no device: everything comes from the constexpr graph. For networks of your own:
+// td::describe<Net, Strategy>() and td::describe_cuda<Net, Strategy>() of <tandem/describe.hpp>,
+// which are all of this but the arguments.
 
 #include <tandem/describe.hpp>
 #include <tandem/plan.hpp>
@@ -14,6 +15,7 @@
 
 #include <cstdio>
 #include <string>
+#include <type_traits>
 
 #include "number.hpp"
 
@@ -43,18 +45,33 @@ std::string kernels(char const* title, Arguments const& arguments) {
 }
 
 template <class Net>
+std::string table(Arguments const& arguments) {
+  td::DescribeOptions const& options = arguments.options;
+  return arguments.strategy == "data2" ? td::describe<Net, td::DataParallel<2>>(options)
+         : arguments.strategy == "model2"
+             ? td::describe<Net, td::ModelParallel<td::Auto<2>>>(options)
+             : td::describe<Net>(options);
+}
+
+int refuse(std::string const& word);
+
+template <class Net>
 int print(char const* title, Arguments arguments) {
   arguments.options.title = title;
-  td::DescribeOptions const& options = arguments.options;
   if (arguments.backend == "cuda") {
     std::string const text = kernels<Net>(title, arguments);
     std::fputs(text.c_str(), stdout);
     return 0;
   }
-  std::string const text =
-      arguments.strategy == "data2"    ? td::describe<Net, td::DataParallel<2>>(options)
-      : arguments.strategy == "model2" ? td::describe<Net, td::ModelParallel<td::Auto<2>>>(options)
-                                       : td::describe<Net>(options);
+  std::string text;
+  if constexpr (std::is_same_v<Net, td::models::Gpt2<>>) {
+    if (arguments.strategy == "tensor") {
+      text = td::describe<Net, td::TensorParallel<2>>(arguments.options);
+    }
+  } else if (arguments.strategy == "tensor") {
+    return refuse(arguments.strategy);
+  }
+  text = text.empty() ? table<Net>(arguments) : text;
   std::fputs(text.c_str(), stdout);
   return 0;
 }
@@ -62,9 +79,9 @@ int print(char const* title, Arguments arguments) {
 int refuse(std::string const& word) {
   std::fprintf(stderr,
                "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, "
-               "gpt2_large or gpt2_xl, and then --top, --strategy single, data2 or model2, --batch "
-               "and a number, --backend cuda with --precision tf32, bf16 or fp32 and --machine and "
-               "a name but no --strategy, or nothing, not '%s'\n",
+               "gpt2_large or gpt2_xl, and then --top, --strategy single, data2, model2 or, of "
+               "gpt2, tensor, --batch and a number, --backend cuda with --precision tf32, bf16 or "
+               "fp32 and --machine and a name but no --strategy, or nothing, not '%s'\n",
                td::detail::printable(word).c_str());
   return 2;
 }
@@ -78,7 +95,7 @@ int main(int argc, char** argv) try {
     if (word == "--top" && !arguments.options.top_only) {
       arguments.options.top_only = true;
     } else if (word == "--strategy" &&
-               (value == "single" || value == "data2" || value == "model2")) {
+               (value == "single" || value == "data2" || value == "model2" || value == "tensor")) {
       arguments.strategy = argv[++i];
       arguments.options.batch = arguments.options.batch > 0 ? arguments.options.batch : 128;
     } else if (word == "--batch" && i + 1 < argc) {

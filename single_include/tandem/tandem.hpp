@@ -296,6 +296,75 @@ GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
 
 }  // namespace tandem
 
+// ---- tandem/graph/columns.hpp
+
+/// @file
+/// Columns: how the numbers of a row may be dealt out over ranks, and what a layer makes of such a
+/// row.
+
+namespace tandem {
+
+/// A row as parts one behind the other, each of which is dealt out by itself: [queries | keys |
+/// values]. A part is dealt out in runs of whole units, such as the D numbers of a head.
+struct ColumnParts {
+  static constexpr int most = 3;
+  int count = 0;  ///< 0: nothing is known
+  int size[most] = {};
+  int unit[most] = {};
+
+  static constexpr ColumnParts whole(int columns) { return {1, {columns}, {1}}; }
+
+  /// Numbers of a row.
+  [[nodiscard]] constexpr int columns() const {
+    int sum = 0;
+    for (int part = 0; part < count; ++part) {
+      sum += size[part];
+    }
+    return sum;
+  }
+  /// Whether @p slices ranks get as many whole units of each part.
+  [[nodiscard]] constexpr bool divides(int slices) const {
+    bool all = count > 0;
+    for (int part = 0; part < count; ++part) {
+      all = all && size[part] % (unit[part] * slices) == 0;
+    }
+    return all;
+  }
+
+  /// f(first column of a run in the slice's row, in the whole row, columns) of slice @p number of
+  /// @p slices.
+  template <class F>
+  constexpr void each_run(int number, int slices, F const& f) const {
+    int own = 0;
+    int whole = 0;
+    for (int part = 0; part < count; ++part) {
+      int const run = size[part] / slices;
+      f(own, whole + number * run, run);
+      own += run;
+      whole += size[part];
+    }
+  }
+
+  friend constexpr bool operator==(ColumnParts const&, ColumnParts const&) = default;
+};
+
+/// What a layer that needs no whole row says of itself.
+struct Columns {
+  bool each = false;  ///< y's column c is made of x's column c alone, whichever that is
+  ColumnParts in{};   ///< else: the parts of a row of x, count 0 where it needs whole rows
+  ColumnParts out{};  ///< and of y
+
+  static constexpr Columns alike() { return {.each = true}; }
+};
+
+/// Which slice of a row, a node or a parameter a rank has.
+struct Slice {
+  int number = 0;
+  int count = 1;
+};
+
+}  // namespace tandem
+
 // ---- tandem/graph/graph.hpp
 
 /// @file
@@ -683,7 +752,8 @@ struct CarriedState {
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
-/// `Divisor` is the loss), `carried` (see CarriedState), and `shares` (see Shares).
+/// `Divisor` is the loss), `carried` (see CarriedState), `columns(in)` (it needs no whole rows),
+/// and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -713,6 +783,15 @@ template <class L>
 constexpr Kept kept_of(Shape in) {
   if constexpr (requires { L::kept(in); }) {
     return L::kept(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
+constexpr Columns columns_of(Shape in) {
+  if constexpr (requires { L::columns(in); }) {
+    return L::columns(in);
   } else {
     return {};
   }
@@ -780,11 +859,97 @@ inline constexpr bool is_view = [] {
 
 }  // namespace tandem
 
+// ---- tandem/graph/spread/spread.hpp
+
+/// @file
+/// Spreads: how a tensor and its gradient are dealt out over the ranks that share a layer, and what
+/// each kind of node takes and gives.
+///
+///   whole      equal on all ranks
+///   columns    a rank has its slice of each row
+///   partial    the sum over the ranks is the tensor
+
+namespace tandem {
+
+enum class Spread : std::uint8_t { whole, columns, partial };
+
+/// Of a value and of its gradient.
+struct SpreadPair {
+  Spread value = Spread::whole;
+  Spread gradient = Spread::whole;
+
+  friend constexpr bool operator==(SpreadPair const&, SpreadPair const&) = default;
+};
+
+/// What a node is of a network that is dealt out over ranks.
+enum class Dealt : std::uint8_t {
+  whole,    ///< all ranks compute all of it
+  columns,  ///< a Linear of which a rank has its slice of the outputs
+  inside,   ///< a layer behind such a Linear, on a rank's columns
+  rows,     ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its own
+  copy,     ///< the gradients of the ranks are added: an all-reduce in backward
+  reduce    ///< the values of the ranks are added: an all-reduce in forward
+};
+
+/// What a node wants of each of its inputs, and what its readers find.
+struct SpreadRule {
+  SpreadPair in{};
+  SpreadPair out{};
+};
+
+/// | node    | takes              | gives              |
+/// | ------- | ------------------ | ------------------ |
+/// | whole   | whole, whole       | whole, whole       |
+/// | copy    | whole, whole       | whole, partial     |
+/// | columns | whole, partial     | columns, columns   |
+/// | inside  | columns, columns   | columns, columns   |
+/// | rows    | columns, columns   | partial, whole     |
+/// | reduce  | partial, whole     | whole, whole       |
+constexpr SpreadRule spread_rule(Dealt dealt) {
+  constexpr SpreadPair whole{};
+  constexpr SpreadPair copied{Spread::whole, Spread::partial};
+  constexpr SpreadPair columns{Spread::columns, Spread::columns};
+  constexpr SpreadPair partial{Spread::partial, Spread::whole};
+  switch (dealt) {
+    case Dealt::copy:
+      return {whole, copied};
+    case Dealt::columns:
+      return {copied, columns};
+    case Dealt::inside:
+      return {columns, columns};
+    case Dealt::rows:
+      return {columns, partial};
+    case Dealt::reduce:
+      return {partial, whole};
+    case Dealt::whole:
+      break;
+  }
+  return {whole, whole};
+}
+
+constexpr char const* name(Spread spread) {
+  return spread == Spread::whole ? "whole" : spread == Spread::columns ? "columns" : "partial";
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
-/// comes from there.
-enum class NodeKind : std::uint8_t { input, layer, concat, add, multiply, send, receive };
+/// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
+/// where ranks add gradients, where they add values, and a bias that is added behind such a sum.
+enum class NodeKind : std::uint8_t {
+  input,
+  layer,
+  concat,
+  add,
+  multiply,
+  send,
+  receive,
+  copy,
+  reduce,
+  bias
+};
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
 struct Path {
@@ -846,9 +1011,13 @@ struct Node {
   bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
   Shape in{};           ///< of the first input
   Shape out{};
-  double rate = 0.0;       ///< of a dropout
-  std::int64_t macs = 0;   ///< of one sample's forward pass
-  Kept kept{};             ///< of one sample's forward pass, for backward
+  double rate = 0.0;      ///< of a dropout
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  Kept kept{};            ///< of one sample's forward pass, for backward
+  Columns columns{};      ///< of a layer that needs no whole rows
+  Dealt dealt = Dealt::whole;
+  int slices = 1;          ///< ranks over which it is dealt out
+  ColumnParts parts{};     ///< of one that is: what a whole row of its output is
   CarriedState carried{};  ///< of one sample, from step to step
   std::string_view name{};
   Path path{};
@@ -856,10 +1025,27 @@ struct Node {
 
   /// Whether it has an op.
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  /// Whether the ranks that have its slices add something where it stands.
+  [[nodiscard]] constexpr bool is_collective() const {
+    return kind == NodeKind::copy || kind == NodeKind::reduce;
+  }
+  /// Whether its inputs have the gradient of its output, as it is.
+  [[nodiscard]] constexpr bool passes_gradient() const {
+    return kind == NodeKind::add || kind == NodeKind::bias;
+  }
   /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
   [[nodiscard]] constexpr bool is_end() const {
     return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
   }
+};
+
+/// Of a parameter that is dealt out over ranks: the axis along which, and its parts in whole.
+struct ParameterSlices {
+  int count = 1;
+  int axis = 0;
+  ColumnParts parts{};
+
+  friend constexpr bool operator==(ParameterSlices const&, ParameterSlices const&) = default;
 };
 
 /// A parameter, the node it belongs to, and whether it is trained.
@@ -871,6 +1057,7 @@ struct GraphParameter {
   int shared = -1;  ///< whose copy it is: that one's index in the network's graph; -1: nobody's
   Path path{};      ///< of the node that it is named after: its own, or its owner's
   char const* own_name = "";  ///< of one that is shared: what its own layer calls it
+  ParameterSlices slices{};   ///< `parameter` is one of these
 
   /// Index in the network's graph of the parameter whose values it has.
   [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
@@ -950,7 +1137,7 @@ constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
   for (int e = 0; e < node.edges; ++e) {
     wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
   }
-  return wanted && node.kind != NodeKind::add && node.computes();
+  return wanted && !node.passes_gradient() && node.computes();
 }
 
 /// A flag for each node of a graph.
@@ -1035,6 +1222,8 @@ struct OpSetup {
   /// first summand, 0 if there is none, and that one's `index`.
   double dropout = 0.0;
   int dropout_index = 0;
+  /// Where several ranks share the layer: which slice of it `node` is.
+  Slice slice{};
 };
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.
@@ -1200,6 +1389,8 @@ struct Op : detail::NoOp {
 struct ConcatJoin {};
 struct AddJoin {};
 struct MultiplyJoin {};
+/// y = x + bias, row by row, which several ranks need once: a node of a spread graph.
+struct RowBias {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>
@@ -2023,7 +2214,7 @@ inline constexpr int by_world = -1;
 enum class Axis : std::uint8_t {
   data,   ///< replicas of the model, each with its share of the batch
   model,  ///< devices of a replica, each with its parts of the model
-  tensor  ///< slices of a part's layers; no strategy has this axis yet
+  tensor  ///< slices of the layers of a part
 };
 inline constexpr int axis_count = 3;
 inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
@@ -7614,19 +7805,24 @@ template <class C, class B, class Program>
 concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
                                                   ReduceScatters<C, typename B::Master, Sum>);
 template <class C, class B, class Program>
+concept SumsSlices = Program::slices == 1 ||
+                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
 
 /// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
 /// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// and sends activations where a copy is on several devices. Labels are text that the rank owns.
+/// sends activations where a copy is on several devices, and sums them where devices share layers.
+/// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries = std::move_constructible<C> &&
-    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
-    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
-    detail::SharesState<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries =
+    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
+    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
+    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
+    detail::SumsSlices<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem
 
@@ -8008,7 +8204,7 @@ class BufferNames {
 
   /// Whether its inputs' gradients are its output's.
   [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.kind == NodeKind::add || node.view || node.placed;
+    return node.passes_gradient() || node.view || node.placed;
   }
 
   /// Whether it writes the whole gradient of its input, which another node reads as well.
@@ -9070,7 +9266,7 @@ class GradientPlanner {
   constexpr void place_edge_gradients(int n, int writer) {
     Node const& node = graph_.node[n];
     bool const passes = passes_on(n);
-    bool const alone = node.kind != NodeKind::add && (own_[n].alone || !passes);
+    bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);
     std::int64_t channel = 0;
     for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
       int const source = graph_.source[e];
@@ -9123,7 +9319,7 @@ class GradientPlanner {
   // The gradient of its output and those of its inputs are in the same memory.
   [[nodiscard]] constexpr bool passes_on(int n) const {
     Node const& node = graph_.node[n];
-    return node.kind == NodeKind::add || node.view || node.placed ||
+    return node.passes_gradient() || node.view || node.placed ||
            (task_.in_place[n] && own_[n].alone);
   }
 
@@ -10627,6 +10823,8 @@ struct StepRules {
   std::span<int const> const* buckets = nullptr;
   /// Whether devices share a parameter, whose gradients they add when all rows have ended.
   bool ties = false;
+  /// Ranks that share each device's part of the model, whose rows are the same.
+  int slices = 1;
 
   [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
   /// Whether gradients are summed, over replicas or over the copies of a part.
@@ -10634,11 +10832,11 @@ struct StepRules {
     return replicas * (keeps_two() ? 1 : map.copies) > 1;
   }
   [[nodiscard]] constexpr bool sums_losses(StageMapView const& map) const {
-    return replicas * map.devices > 1;
+    return replicas * map.devices * slices > 1;
   }
   /// Whether the norm of all gradients is: two models have one each.
   [[nodiscard]] constexpr bool sums_norm(StageMapView const& map) const {
-    return map.devices > 1 && !keeps_two();
+    return map.devices * slices > 1 && !keeps_two();
   }
 
   /// Calls f(stage, bucket) for each bucket of a device.
@@ -11861,6 +12059,7 @@ struct RankPlanTask {
   std::span<LocalStage const> stages{};
   std::span<int const> bucket_stage{};  ///< of each bucket of gradients
   bool ties = false;                    ///< devices share a parameter
+  int slices = 1;                       ///< ranks that share each device's part
   /// row_order() where the model has two copies; a program without them does not compile it.
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
@@ -11893,6 +12092,7 @@ RankPlanTask rank_plan_task(int replicas = Program::Program::batching.replicas) 
           .bucket_stage = {Program::layout.bucket_stage,
                            static_cast<std::size_t>(Program::layout.buckets)},
           .ties = Whole::ties.crosses(),
+          .slices = Whole::slices,
           .order = detail::order_of<Whole>()};
 }
 
@@ -11923,7 +12123,8 @@ TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
   return {.replicas = task.replicas,
           .averaging = task.averaging,
           .buckets = buckets.data(),
-          .ties = task.ties};
+          .ties = task.ties,
+          .slices = task.slices};
 }
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation.
@@ -15430,8 +15631,8 @@ class ParameterShares {
 
 /// @file
 /// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, for each link and direction its two ends, and where two models are averaged
-/// the two ranks that have the same parts of them.
+/// ranks that have it, or its slice, for each link and direction its two ends, where two models are
+/// averaged the two ranks that have the same parts of them, and the ranks that have its slices.
 
 // ---- tandem/strategy/cut/ties.hpp
 
@@ -15566,16 +15767,19 @@ class RankGroups {
   TANDEM_COLD std::vector<RankSet> list() const {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
-      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
-      for (int line = 0; line < lines(); ++line) {
-        for (int s = stage; s < map().stages; s += reduced()) {
-          int const rank = rank_of(line, s);
-          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
-            set.ranks.push_back(rank);
+      for (int slice = 0; slice < slices(); ++slice) {
+        RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage) + of_slice(slice)};
+        for (int line = 0; line < lines(); ++line) {
+          for (int s = stage; s < map().stages; s += reduced()) {
+            int const rank = rank_of(line, s);
+            bool const again = !set.ranks.empty() && set.ranks.back() == rank;  // has both copies
+            if (!again && mesh_.coordinate(rank, Axis::tensor) == slice) {
+              set.ranks.push_back(rank);
+            }
           }
         }
+        groups.push_back(set);
       }
-      groups.push_back(set);
     }
     for (int line = 0; line < lines(); ++line) {
       for (int link = 0; link < map().links; ++link) {
@@ -15610,6 +15814,14 @@ class RankGroups {
         }
       }
     }
+    for (int g = 0; has_slice_groups() && g < mesh_.groups(Axis::tensor); ++g) {
+      MeshGroup const ranks = mesh_.group(g, Axis::tensor);
+      RankSet set{.ranks = {}, .name = "slices of rank " + std::to_string(ranks.first)};
+      for (int slice = 0; slice < ranks.count; ++slice) {
+        set.ranks.push_back(ranks[slice]);
+      }
+      groups.push_back(set);
+    }
     return groups;
   }
 
@@ -15618,28 +15830,36 @@ class RankGroups {
   TANDEM_COLD int of_tie(int rank, int copy, int tie) const {
     return !Program::ties.of[copy][tie].crosses()
                ? all
-               : reduced() + 2 * lines() * map().links + lines() * pairs() +
-                     line_of(rank) * Program::ties.groups() + Program::ties.group(copy, tie);
+               : before_ties() + line_of(rank) * Program::ties.groups() +
+                     Program::ties.group(copy, tie);
   }
 
-  /// Of the ranks over which the gradients of this stage are summed.
-  [[nodiscard]] int of_stage(int stage) const {
-    int const groups = reduced();
-    return groups > 0 ? stage % groups : all;
+  /// Of the ranks that have the slices of a rank's layers; `all` also stands for none.
+  [[nodiscard]] int of_slices(int rank) const {
+    return has_slice_groups() ? before_ties() + lines() * Program::ties.groups() +
+                                    mesh_.group_of(rank, Axis::tensor)
+                              : all;
   }
-  /// The ends of these groups for a device's stages, by connect(group).
+
+  /// Of the ranks over which the gradients of this stage of a rank are summed.
+  [[nodiscard]] int of_stage(int rank, int stage) const {
+    int const groups = reduced();
+    return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
+  }
+  /// The ends of these groups for a rank's stages, by connect(group).
   template <int Count, class Connect>
-  TANDEM_COLD auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) const {
+  TANDEM_COLD auto connect_stages(int rank, LocalStages<Count> const& stages,
+                                  Connect const& connect) const {
     std::vector<decltype(connect(all))> ends;
     for (LocalStage const& stage : stages.stage) {
-      ends.push_back(connect(of_stage(stage.id)));
+      ends.push_back(connect(of_stage(rank, stage.id)));
     }
     return ends;
   }
 
   /// Of the ends of a link; the sender is its first rank.
   [[nodiscard]] int of_link(int line, int link, bool forward) const {
-    return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
+    return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
   /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
   template <class Connect>
@@ -15654,8 +15874,7 @@ class RankGroups {
   [[nodiscard]] int of_pair(int rank) const {
     int const device = mesh_.coordinate(rank, Axis::model);
     int const pair = device < pairs() ? device : opposite(device);
-    return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
-                          : all;
+    return pair < pairs() ? before_pairs() + line_of(rank) * pairs() + pair : all;
   }
 
  private:
@@ -15663,11 +15882,22 @@ class RankGroups {
   [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
   [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
-  // Stages whose gradients have a group each. Where each device has the whole model, its group is
-  // that of all.
+  static constexpr int slices() { return Program::slices; }
+  static std::string of_slice(int slice) {
+    return slices() > 1 ? ", slice " + std::to_string(slice) : "";
+  }
+  // Where there is nothing else than slices their group is that of all.
+  [[nodiscard]] bool has_slice_groups() const { return slices() > 1 && slices() < mesh_.size(); }
+  [[nodiscard]] int before_links() const { return reduced() * slices(); }
+  [[nodiscard]] int before_pairs() const { return before_links() + 2 * lines() * map().links; }
+  [[nodiscard]] int before_ties() const { return before_pairs() + lines() * pairs(); }
+  // Stages whose gradients have a group each, of each slice. Where each rank has the whole model,
+  // its group is that of all.
   [[nodiscard]] int reduced() const {
     bool const reduces = mesh_.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
-    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
+    return Program::devices * slices() == 1 || !reduces ? 0
+           : keeps_two()                                ? map().stages
+                                                        : map().parts();
   }
   static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
   // The device that has the same parts of the other model.
@@ -16023,6 +16253,79 @@ class RankLinks {
   std::vector<Transfer> gradients_;
   std::vector<Wait> waits_;
   std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/slice_sums.hpp
+
+/// @file
+/// SliceSums: what the ranks that have the slices of one model's layers add up, in a pass.
+
+namespace tandem {
+
+/// The rank's end of the group of its slices, on the communication stream. The group adds in the
+/// order of the slices, so that all ranks have the same bits, and each run the same.
+template <class Backend, class Communicator>
+class SliceSums {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param tracer   outlives this
+  template <class Connect>
+  TANDEM_COLD SliceSums(Device& device, Connect const& connect, int group, Tracer<Device>& tracer)
+      : group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {}
+
+  /// The rank's.
+  [[nodiscard]] Slice slice() { return {group_.rank(), group_.size()}; }
+
+  /// Where the rank writes what all of them make: @p place, the caller's, or no such place.
+  float* scores(float* place, std::int64_t count) {
+    if (group_.rank() == 0) {
+      return place;
+    }
+    unread_.resize(static_cast<std::size_t>(count));
+    return unread_.data();
+  }
+
+  /// What is computed from now on reads the sums of @p count elements over the slices; all of them
+  /// call it.
+  void add(Device& device, T* data, std::int64_t count, Label label) {
+    if (count > 0) {
+      std::span<T> const all{data, static_cast<std::size_t>(count)};
+      queue(device, label,
+            [&] { group_.all_reduce(all, all, Sum{}, device.communication, label); });
+    }
+  }
+
+  /// The arrays of all slices, one behind the other, each as long as @p own; all of them call it.
+  TANDEM_COLD void gather(Device& device, std::span<P const> own, std::span<P> all, Label label) {
+    if (!own.empty()) {
+      queue(device, label, [&] { group_.all_gather(own, all, device.communication, label); });
+    }
+  }
+
+ private:
+  template <class F>
+  void queue(Device& device, Label label, F const& f) {
+    detail::queue_collective(device, tracer_, label, mark_, f);
+    device.await_on(device.communication, mark_);
+  }
+
+  Communicator group_;
+  Tracer<Device>& tracer_;
+  typename Device::Mark mark_;
+  std::vector<float> unread_;
+};
+
+/// SliceSums where each rank has whole layers.
+struct NoSliceSums {
+  template <class... Arguments>
+  explicit NoSliceSums(Arguments const&... /*arguments*/) {}
+  [[nodiscard]] static constexpr Slice slice() { return {}; }
 };
 
 }  // namespace tandem
@@ -17023,7 +17326,8 @@ constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
     int g = 0;
     for (; g < groups.count; ++g) {
       Node const& other = graph.node[groups.list[g]];
-      if (other.kind == node.kind && other.identity == node.identity) {
+      if (other.kind == node.kind && other.identity == node.identity &&
+          (other.dealt == Dealt::rows) == (node.dealt == Dealt::rows)) {
         break;
       }
     }
@@ -17098,7 +17402,8 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
     Node const& node = Program::graph.node[n];
     int key = 128 * (groups.first[n] + 1) + node.in.clock;
     for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
-                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n])}) {
+                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
+                          node.kind == NodeKind::copy, node.kind == NodeKind::reduce}) {
       key = 2 * key + (is ? 1 : 0);
     }
     // What computes nothing stands alone, but for a layer that has become part of another.
@@ -17621,29 +17926,39 @@ namespace tandem {
 
 namespace detail {
 
-template <NodeKind Kind, class Net, class Backend, int LeafIndex>
+/// @tparam BiasApart  of a Linear: its bias is a node of its own
+template <NodeKind Kind, bool BiasApart, class Net, class Backend, int LeafIndex>
 struct SelectOp;
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
   using type = Op<Leaf<Net, LeafIndex>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, true, Net, Backend, LeafIndex> {
+  using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::multiply, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::multiply, false, Net, Backend, LeafIndex> {
   using type = Op<MultiplyJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::bias, false, Net, Backend, LeafIndex> {
+  using type = Op<RowBias, Backend>;
 };
 
 /// Of a node that computes.
 template <class Program, class Backend, int I>
-using OpAt = typename SelectOp<Program::graph.node[I].kind, typename Program::Network, Backend,
-                               Program::graph.node[I].leaf>::type;
+using OpAt =
+    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].dealt == Dealt::rows,
+                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 /// The ops of one type, in the order of their nodes.
 template <class O, int Count>
@@ -17740,8 +18055,8 @@ template <class Program, class Backend>
 class OpTable {
  public:
   /// @param batch  samples in the largest microbatch
-  OpTable(int batch, int threads, typename Backend::Device& device)
-      : slots_{setups(batch, threads), device} {}
+  OpTable(int batch, int threads, Slice slice, typename Backend::Device& device)
+      : slots_{setups(batch, threads, slice), device} {}
 
   /// Of node @p n, whose op has the type of node I's.
   /// @pre both compute
@@ -17754,7 +18069,7 @@ class OpTable {
   [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() { return slots_.needs(); }
 
  private:
-  TANDEM_COLD static std::vector<OpSetup> setups(int batch, int threads) {
+  TANDEM_COLD static std::vector<OpSetup> setups(int batch, int threads, Slice slice) {
     static std::vector<Shape> const inputs = input_shapes();
     std::vector<OpSetup> list;
     for (int n = 0; n < Program::graph.nodes; ++n) {
@@ -17772,7 +18087,8 @@ class OpTable {
            .merged = merged_into(n),
            .absorbed_bias = absorbed_bias(node),
            .dropout = dropped(node).rate,
-           .dropout_index = dropped(node).origin});
+           .dropout_index = dropped(node).origin,
+           .slice = node.slices > 1 ? slice : Slice{}});
     }
     return list;
   }
@@ -18538,10 +18854,11 @@ class PreparedOps {
  public:
   static constexpr Shape output = Program::Program::network.output().out;
 
-  PreparedOps(int largest_microbatch, int threads, typename Backend::Device& device)
+  /// @param slice  of layers that several ranks share, the rank's
+  PreparedOps(int largest_microbatch, int threads, Slice slice, typename Backend::Device& device)
       : loss{output, largest_microbatch},
         metric{output},
-        nodes_{largest_microbatch, threads, device},
+        nodes_{largest_microbatch, threads, slice, device},
         needs_{nodes_.needs()},
         largest_microbatch_{largest_microbatch} {}
 
@@ -19396,10 +19713,12 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
 /// @param clip_value  of parameters whose group says none
+/// @param slice  which of several the rank has: of whole parameters only the first counts
 template <class = void>
 TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
-                                                  int parts, double clip_value = 0.0) {
+                                                  int parts, double clip_value = 0.0,
+                                                  int slice = 0) {
   std::vector<UpdateRun> runs;
   int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
@@ -19409,11 +19728,12 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
         continue;
       }
       Parameter const& parameter = graph.parameter[p].parameter;
+      bool const is_first = slice == 0 || graph.parameter[p].slices.count > 1;
       UpdateRun run{.begin = offset[p],
                     .end = offset[p] + parameter.shape.elements(),
                     .origin = graph.parameter[p].origin,
                     .stage = node.stage,
-                    .counted = node.stage < parts && graph.parameter[p].shared < 0,
+                    .counted = node.stage < parts && graph.parameter[p].shared < 0 && is_first,
                     .role = parameter.role,
                     .rate = parameter.rate,
                     .clip_value = clip_value};
@@ -20519,6 +20839,8 @@ struct RankParts {
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
                          NoParameterShares>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
+  using Slices =
+      std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
 
   /// @param rank_plan  what it does in a step
   /// @param connect    connect(group): the rank's end of a group of RankGroups
@@ -20527,7 +20849,7 @@ struct RankParts {
       : plan{std::move(rank_plan)},
         device{options.device},
         branches{Program::graph, options.cuda.branches, segments()},
-        ops{options.largest_microbatch, options.device.threads, device},
+        ops{options.largest_microbatch, options.device.threads, slice_of(options), device},
         memory{device,
                ops,
                arrays_of(options),
@@ -20536,9 +20858,10 @@ struct RankParts {
                plan.batching.replicas},
         states{device, Program::graph, ops.needs(), samples_of(options)},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
-        gradients{device, connect(Groups::all), groups().connect_stages(Program::stages, connect),
-                  plan, tracer},
+        gradients{device, connect(Groups::all),
+                  groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
         shares{device, gradients, tracer},
+        slices{device, connect, groups().of_slices(options.rank), tracer},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
@@ -20547,7 +20870,7 @@ struct RankParts {
               options.largest_microbatch},
         ties{device, groups(), options.rank, connect, tracer},
         sums{device, plan.batching.microbatches, metric_sums<MetricType>,
-             plan.batching.replicas * Whole::devices > 1} {
+             plan.batching.replicas * Whole::devices * Whole::slices > 1} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
     if constexpr (requires { device.casts; }) {
@@ -20575,6 +20898,15 @@ struct RankParts {
   /// Of all ranks.
   [[nodiscard]] Mesh mesh() const { return Whole::mesh_of(plan.batching.replicas); }
   [[nodiscard]] Groups groups() const { return Groups{plan.batching.replicas}; }
+
+  /// What a mirror of the parameters asks for the pieces of other ranks.
+  [[nodiscard]] auto& pieces() {
+    if constexpr (Whole::slices > 1) {
+      return slices;
+    } else {
+      return shares;
+    }
+  }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
@@ -20642,6 +20974,12 @@ struct RankParts {
     requires(A == Axis::data && How == Joined::sum)
   void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
 
+  /// What is computed from now on reads in @p data, what collective node @p n has, the sums over
+  /// the ranks that have slices of the layers.
+  void add_slices(T* data, std::int64_t elements, int n, char const* label) {
+    slices.add(device, data, elements, {label, n});
+  }
+
   /// Puts the gradient of received tensor @p node where it is sent from.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
     if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
@@ -20666,11 +21004,16 @@ struct RankParts {
   Tracer<Device> tracer;
   Gradients gradients;
   Shares shares;
+  Slices slices;
   Links links;
   Ties ties;
   StepSums<Backend> sums;
 
  private:
+  // Known before there are communicators.
+  [[nodiscard]] Slice slice_of(RankOptions const& options) const {
+    return {mesh().coordinate(options.rank, Axis::tensor), Whole::slices};
+  }
   // Of a step, on this rank, at most.
   [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
     return std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
@@ -21097,6 +21440,8 @@ constexpr bool synchronizes(int first, int last) {
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
+/// add_slices(data, elements, node, label): where several ranks share layers, what a collective
+///                        node has becomes its sum over them.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
                              std::int64_t elements, int i) {
@@ -21199,6 +21544,9 @@ struct Stage {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
       }
+      if constexpr (graph.node[at].kind == NodeKind::reduce) {
+        host.add_slices(table.operands[n].y, elements<at>(pass), n, "reduce");
+      }
       if constexpr (branches) {
         host.branches.end_forward(host.device, n);
       }
@@ -21259,6 +21607,12 @@ struct Stage {
     }
   }
 
+  // Of a microbatch's value of node I.
+  template <int I>
+  static std::int64_t elements(PassType const& pass) {
+    return pass_of<I>(pass).elements(graph.node[I].out);
+  }
+
   // Where nothing is joined with other ranks no such pass is called.
   static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
 
@@ -21300,6 +21654,9 @@ struct Stage {
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
         add_forks<I>(host, pass_of<I>(pass), table, n);
+      }
+      if constexpr (node.kind == NodeKind::copy) {
+        host.add_slices(table.gradient[n], elements<I>(pass), n, "gradient of copy");
       }
       if constexpr (both) {
         OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
@@ -21546,7 +21903,7 @@ struct StepSlot {
   [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
     float* coverage = nullptr;
     if constexpr (requires { feed.coverage(own); }) {
-      coverage = feed.coverage(own);
+      coverage = parts.slices.slice().number == 0 ? feed.coverage(own) : nullptr;
     }
     return {.device = parts.device,
             .batch = own.size,
@@ -21576,6 +21933,12 @@ struct StepSlot {
     if constexpr (is_criterion) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
       all.scores = feed.scores(own);
+      if constexpr (Whole::slices > 1) {
+        if (all.scores != nullptr) {
+          all.scores =
+              parts.slices.scores(all.scores, own.size * std::int64_t{network.output().limit});
+        }
+      }
     }
     return all;
   }
@@ -21743,7 +22106,7 @@ struct MicrobatchPasses {
         parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(m));
         parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(m));
       }
-      if (slot.key.outputs) {
+      if (slot.key.outputs && parts.slices.slice().number == 0) {
         slot.feed.store(parts.device, table.output, own);
       }
     }
@@ -21869,6 +22232,1066 @@ class ParameterMirror {
 /// @file
 /// NamedParameter: a parameter with its gradient and optimizer states, by name.
 
+// ---- tandem/strategy/device_program.hpp
+
+/// @file
+/// DeviceProgram: what one device of a model replica runs, known to the compiler.
+
+// ---- tandem/graph/spread/check.hpp
+
+/// @file
+/// check_spreads: the proof that the nodes of a rank's graph add up to the network: along each edge
+/// what is given is what is taken, each partial value and each partial gradient is summed exactly
+/// once, and shapes and parameters are the slices that they should be.
+///
+/// It reads the graph as it is, by spread_rule(), and knows nothing of how it was made; so that a
+/// collective that is missing, doubled, or on the wrong side of its reader does not compile.
+
+namespace tandem {
+
+/// What is wrong with a graph that is dealt out.
+enum class SpreadFault : std::uint8_t {
+  none,
+  edge,       ///< a node takes another spread than its input gives
+  twice,      ///< a partial value is read by several: it would be summed by each
+  result,     ///< what the network gives is not whole
+  shape,      ///< a node's rows, or their parts, are not those of its input or of its slice
+  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round
+  kind        ///< a node says that it is a collective, and is none, or the other way round
+};
+
+struct SpreadVerdict {
+  SpreadFault fault = SpreadFault::none;
+  int node = 0;
+
+  [[nodiscard]] constexpr bool sound() const { return fault == SpreadFault::none; }
+  friend constexpr bool operator==(SpreadVerdict const&, SpreadVerdict const&) = default;
+};
+
+namespace detail {
+
+constexpr int row_columns(Shape const& shape) { return shape.extent[shape.rank - 1]; }
+
+/// Whether the parameters of node @p n are the slices that it computes with.
+template <GraphSize Size>
+constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool sound = node.dealt != Dealt::inside || node.parameters == 0;
+  sound = sound && (node.dealt != Dealt::rows || node.parameters == 1);  // no bias before the sum
+  for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+    Parameter const& own = graph.parameter[p].parameter;
+    ParameterSlices const& slices = graph.parameter[p].slices;
+    if (node.dealt == Dealt::columns) {
+      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts} &&
+              own.shape[0] == row_columns(node.out);
+    } else if (node.dealt == Dealt::rows) {
+      Node const& before = graph.node[graph.source[node.first_edge]];
+      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts} &&
+              own.shape[1] == row_columns(node.in);
+    } else {
+      sound = sound && slices.count == 1;
+    }
+  }
+  return sound;
+}
+
+/// Whether node @p n has rows of its input's columns, and of its slice's.
+template <GraphSize Size>
+constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  if (node.dealt == Dealt::whole) {
+    return node.slices == 1;
+  }
+  Node const& before = graph.node[graph.source[node.first_edge]];
+  bool const reads = node.in == before.out;
+  bool const takes =
+      node.dealt != Dealt::inside ||
+      (node.columns.each ? node.parts == before.parts
+                         : node.columns.in == before.parts && node.columns.out == node.parts);
+  bool const slices = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
+  bool const makes = slices || (node.parts.divides(node.slices) &&
+                                node.parts.columns() == node.slices * row_columns(node.out));
+  return reads && takes && makes && node.edges == 1;
+}
+
+}  // namespace detail
+
+/// The first fault of @p graph, or none. Cost: linear in its edges.
+template <GraphSize Size>
+constexpr SpreadVerdict check_spreads(Graph<Size> const& graph) {
+  int readers[static_cast<std::size_t>(Size.nodes)] = {};
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    SpreadPair const wanted = spread_rule(node.dealt).in;
+    bool const collective = node.dealt == Dealt::copy || node.dealt == Dealt::reduce;
+    bool const fits = node.kind == NodeKind::copy     ? node.dealt == Dealt::copy
+                      : node.kind == NodeKind::reduce ? node.dealt == Dealt::reduce
+                                                      : !collective;
+    if (!fits) {
+      return {SpreadFault::kind, n};
+    }
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      int const source = graph.source[e];
+      SpreadPair const given = spread_rule(graph.node[source].dealt).out;
+      if (given != wanted) {
+        return {SpreadFault::edge, n};
+      }
+      if (given.value == Spread::partial && ++readers[source] > 1) {
+        return {SpreadFault::twice, n};
+      }
+    }
+    if (!detail::has_own_rows(graph, n)) {
+      return {SpreadFault::shape, n};
+    }
+    if (!detail::has_own_slices(graph, n)) {
+      return {SpreadFault::parameter, n};
+    }
+  }
+  bool const whole =
+      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+  return whole ? SpreadVerdict{} : SpreadVerdict{SpreadFault::result, graph.result};
+}
+
+namespace detail {
+
+/// The sentences; both numbers are printed.
+template <SpreadFault Why, int NodeIndex>
+struct SpreadsAreSound {
+  static constexpr bool value = true;
+  static_assert(
+      Why != SpreadFault::edge,
+      "TensorParallel: a node takes another spread than its input has: a Copy or a Reduce "
+      "is missing, doubled, or on the wrong side of it (SpreadsAreSound names the node)");
+  static_assert(Why != SpreadFault::twice,
+                "TensorParallel: a partial value is read by several nodes, so that it would be "
+                "summed more than once (SpreadsAreSound names the second of them)");
+  static_assert(Why != SpreadFault::result,
+                "TensorParallel: the network's output is not whole on each rank: what is behind it "
+                "would see a slice, or a part of a sum");
+  static_assert(Why != SpreadFault::shape,
+                "TensorParallel: a node's rows are not the slice that its input has, or that its "
+                "parameters make (SpreadsAreSound names the node)");
+  static_assert(
+      Why != SpreadFault::parameter,
+      "TensorParallel: a parameter is whole where a rank has a slice, or a slice where it "
+      "is whole, or a bias would be added on each rank (SpreadsAreSound names its node)");
+  static_assert(Why != SpreadFault::kind,
+                "TensorParallel: a node is said to be dealt out as its kind cannot be "
+                "(SpreadsAreSound names the node)");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/graph/spread/rewrite.hpp
+
+/// @file
+/// spread: the graph of one rank of several that share layers, which is the same for all of them:
+/// shapes and parameters of its slices, and nodes where the ranks add what each has.
+///
+///   x -> Copy -> Linear (columns) -> … -> Linear (rows) -> Reduce -> Bias -> y
+///
+/// Linears that read one value share a Copy. A Copy and a Reduce are views: what they add up stays
+/// where it is.
+
+// ---- tandem/graph/spread/plan.hpp
+
+/// @file
+/// plan_spread: which layers of a graph are dealt out over ranks: each Linear whose output goes
+/// through layers that need no whole rows to another Linear, with all of these.
+///
+///   Linear (columns) | Attention, activations, Dropout (inside) | Linear (rows)
+///
+/// All else stays whole.
+
+namespace tandem {
+
+/// How each node of a graph is dealt out.
+template <int Nodes>
+struct SpreadPlan {
+  int pairs = 0;  ///< of Linears
+  Dealt dealt[static_cast<std::size_t>(Nodes)] = {};
+  ColumnParts parts[static_cast<std::size_t>(Nodes)] = {};  ///< of a row of its output
+};
+
+namespace detail {
+
+/// Finds the pairs from the first layer to the last; each node is looked at twice at most.
+template <GraphSize Size>
+class PairFinder {
+ public:
+  constexpr PairFinder(Graph<Size> const& graph, int slices)
+      : graph_{graph}, readers_{graph}, slices_{slices} {
+    for (int p = 0; p < Size.parameters; ++p) {
+      if (graph.parameter[p].shared >= 0) {
+        shared_[graph.parameter[p].node] = true;
+        for (int owner = 0; owner < Size.parameters; ++owner) {
+          bool const is = graph.parameter[owner].origin == graph.parameter[p].shared;
+          shared_[graph.parameter[owner].node] = shared_[graph.parameter[owner].node] || is;
+        }
+      }
+    }
+  }
+
+  constexpr SpreadPlan<Size.nodes> find() {
+    for (int n = 0; n < Size.nodes && graph_.fault == Fault::none; ++n) {
+      if (is_linear(n)) {
+        follow(n);
+      }
+    }
+    return plan_;
+  }
+
+ private:
+  [[nodiscard]] constexpr bool is_linear(int n) const {
+    return graph_.node[n].layer == LayerKind::linear && plan_.dealt[n] == Dealt::whole &&
+           !shared_[n];
+  }
+  // The one node that reads what node n makes, in the same stage; -1: there is none, or several.
+  [[nodiscard]] constexpr int only_reader(int n) const {
+    bool const one = readers_.count[n] == 1 && n != graph_.result && !graph_.node[n].named;
+    int const next = readers_.last[n];
+    bool const here = one && graph_.node[next].stage == graph_.node[n].stage &&
+                      graph_.node[next].edges == 1 && graph_.node[next].kind == NodeKind::layer;
+    return here ? next : -1;
+  }
+
+  constexpr void follow(int first) {
+    ColumnParts wanted{};  // of the first Linear's output, where a layer behind it says
+    ColumnParts now{};     // of that of the last layer so far
+    int last = only_reader(first);
+    for (; last >= 0 && !is_linear(last); last = only_reader(last)) {
+      Node const& node = graph_.node[last];
+      if (node.parameters > 0 || (!node.columns.each && node.columns.in.count == 0)) {
+        return;
+      }
+      if (!node.columns.each) {
+        if (now.count > 0 && now != node.columns.in) {
+          return;
+        }
+        wanted = wanted.count == 0 ? node.columns.in : wanted;
+        now = node.columns.out;
+        if (!node.columns.in.divides(slices_)) {
+          return;
+        }
+      }
+    }
+    Shape const& row = graph_.node[first].out;
+    wanted = wanted.count == 0 ? ColumnParts::whole(row[row.rank - 1]) : wanted;
+    if (last < 0 || !wanted.divides(slices_) || !(now.count == 0 || now.divides(slices_))) {
+      return;
+    }
+    ++plan_.pairs;
+    plan_.dealt[first] = Dealt::columns;
+    plan_.parts[first] = wanted;
+    for (int n = first, next = only_reader(n); next != last; n = next, next = only_reader(n)) {
+      Columns const& columns = graph_.node[next].columns;
+      plan_.dealt[next] = Dealt::inside;
+      plan_.parts[next] = columns.each ? plan_.parts[n] : columns.out;
+    }
+    plan_.dealt[last] = Dealt::rows;
+  }
+
+  Graph<Size> const& graph_;
+  Readers<Size> readers_;
+  int slices_;
+  bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
+  SpreadPlan<Size.nodes> plan_{};
+};
+
+}  // namespace detail
+
+/// How @p graph is dealt out over @p slices ranks.
+template <GraphSize Size>
+constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices) {
+  return detail::PairFinder<Size>{graph, slices}.find();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Walks over the nodes; without a graph to fill it counts.
+template <GraphSize Whole>
+class Spreader {
+ public:
+  constexpr Spreader(Graph<Whole> const& whole, int slices)
+      : whole_{whole}, plan_{plan_spread(whole, slices)}, slices_{slices} {}
+
+  template <class G>
+  constexpr GraphSize walk(G* to) {
+    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
+    for (int n = 0; n < Whole.nodes; ++n) {
+      local_[n] = copied_[n] = -1;
+    }
+    for (int n = 0; n < Whole.nodes; ++n) {
+      Node const& node = whole_.node[n];
+      int source = -1;  // in place of the node's own
+      if (plan_.dealt[n] == Dealt::columns) {
+        source = copy_of(to, whole_.source[node.first_edge], n);
+      }
+      local_[n] = add_own(to, n, source);
+      if (plan_.dealt[n] == Dealt::rows) {
+        local_[n] = add_behind(to, NodeKind::reduce, n);
+        if (node.parameters > 1) {
+          local_[n] = add_behind(to, NodeKind::bias, n);
+        }
+      }
+    }
+    if (to != nullptr) {
+      to->tops = whole_.tops;
+      to->result = whole_.result < 0 ? -1 : local_[whole_.result];
+    }
+    return size_;
+  }
+
+ private:
+  template <class G>
+  constexpr int add(G* to, Node node, int edges) {
+    node.first_edge = size_.edges;
+    node.edges = edges;
+    if (to != nullptr) {
+      to->node[size_.nodes] = node;
+    }
+    return size_.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* to, int source, int origin) {
+    if (to != nullptr) {
+      to->source[size_.edges] = source;
+      to->edge_origin[size_.edges] = origin;
+    }
+    ++size_.edges;
+  }
+
+  // The Copy of what node @p source makes, for node @p reader.
+  template <class G>
+  constexpr int copy_of(G* to, int source, int reader) {
+    if (copied_[source] < 0) {
+      Node node = between(NodeKind::copy, Dealt::copy, whole_.node[source].out, reader);
+      node.needs_gradient = whole_.node[source].needs_gradient;
+      node.name = "Copy";
+      copied_[source] = add(to, node, 1);
+      add_edge(to, local_[source], whole_.edge_origin[whole_.node[reader].first_edge]);
+    }
+    return copied_[source];
+  }
+
+  // Behind node @p n, whose output is by now that of local_[n].
+  template <class G>
+  constexpr int add_behind(G* to, NodeKind kind, int n) {
+    Node const& linear = whole_.node[n];
+    bool const reduces = kind == NodeKind::reduce;
+    Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, linear.out, n);
+    node.needs_gradient = linear.needs_gradient;
+    node.name = reduces ? "Reduce" : "Bias";
+    if (!reduces) {
+      node.view = false;
+      node.frozen = linear.frozen;
+      node.first_parameter = linear.first_parameter + 1;
+      node.parameters = 1;
+      if (to != nullptr) {
+        to->parameter[node.first_parameter].node = size_.nodes;
+      }
+    }
+    int const made = add(to, node, 1);
+    add_edge(to, local_[n], whole_.edge_origin[linear.first_edge]);
+    return made;
+  }
+
+  // A node of its own beside node @p n.
+  [[nodiscard]] constexpr Node between(NodeKind kind, Dealt dealt, Shape shape, int n) const {
+    Node const& beside = whole_.node[n];
+    Node node{.kind = kind, .view = true};
+    node.dealt = dealt;
+    node.slices = dealt == Dealt::whole ? 1 : slices_;
+    node.in = node.out = shape;
+    node.origin = beside.origin;
+    node.stage = beside.stage;
+    node.top = beside.top;
+    node.path = beside.path;
+    node.kept = Kept::of(false, false);
+    return node;
+  }
+
+  template <class G>
+  constexpr int add_own(G* to, int n, int source) {
+    Node node = whole_.node[n];
+    node.dealt = plan_.dealt[n];
+    if (node.dealt != Dealt::whole) {
+      node.slices = slices_;
+      node.parts = plan_.parts[n];
+      node.macs /= slices_;
+      node.kept.scalars /= slices_;
+      node.kept.numbers /= slices_;
+      node.kept.sums /= slices_;
+      if (node.dealt != Dealt::columns) {
+        node.in = slice_of(node.in);
+      }
+      if (node.dealt != Dealt::rows) {
+        node.out = slice_of(node.out);
+      }
+    }
+    int const first = node.first_edge;
+    int const edges = node.edges;
+    if (to != nullptr) {
+      for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+        to->parameter[p] = slice_of(whole_.parameter[p], n, p == node.first_parameter);
+        to->parameter[p].node = size_.nodes;
+      }
+    }
+    node.parameters = node.dealt == Dealt::rows ? 1 : node.parameters;
+    int const made = add(to, node, edges);
+    for (int e = first; e < first + edges; ++e) {
+      add_edge(to, source >= 0 ? source : local_[whole_.source[e]], whole_.edge_origin[e]);
+    }
+    return made;
+  }
+
+  [[nodiscard]] constexpr Shape slice_of(Shape shape) const {
+    shape.extent[shape.rank - 1] /= slices_;
+    return shape;
+  }
+
+  // A Linear's: the weight (Out, In) and the bias (Out).
+  [[nodiscard]] constexpr GraphParameter slice_of(GraphParameter own, int n, bool weight) const {
+    bool const rows = plan_.dealt[n] == Dealt::rows;
+    if (plan_.dealt[n] == Dealt::columns || (rows && weight)) {
+      int const before = whole_.source[whole_.node[n].first_edge];
+      ColumnParts const whole = ColumnParts::whole(own.parameter.shape[rows ? 1 : 0]);
+      ColumnParts const parts = rows ? plan_.parts[before] : plan_.parts[n];
+      own.slices = {slices_, rows ? 1 : 0, parts.count > 0 ? parts : whole};
+      own.parameter.shape.extent[own.slices.axis] /= slices_;
+    }
+    return own;
+  }
+
+  Graph<Whole> const& whole_;
+  SpreadPlan<Whole.nodes> plan_;
+  int slices_;
+  GraphSize size_{};
+  int local_[static_cast<std::size_t>(Whole.nodes)] = {};   // of a node: where its output is
+  int copied_[static_cast<std::size_t>(Whole.nodes)] = {};  // of a node: its Copy, or -1
+};
+
+}  // namespace detail
+
+/// How large spread() of @p graph is.
+template <GraphSize Whole>
+constexpr GraphSize spread_size(Graph<Whole> const& graph, int slices) {
+  return detail::Spreader<Whole>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
+}
+
+/// The graph of each of @p slices ranks.
+/// @tparam Own  spread_size() of the same
+template <GraphSize Own, GraphSize Whole>
+constexpr Graph<Own> spread(Graph<Whole> const& graph, int slices) {
+  Graph<Own> own;
+  detail::Spreader<Whole>{graph, slices}.walk(&own);
+  return own;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/cut/checkpoint_rule.hpp
+
+/// @file
+/// CheckpointRule: which activations are computed again in the backward pass instead of being kept.
+
+namespace tandem {
+
+/// Keeps what enters each run of `every` top-level layers of a stage, or of the whole stage.
+struct CheckpointRule {
+  static constexpr int none = 0;
+  static constexpr int boundaries = -1;
+  int every = none;
+};
+
+/// Of each node: the number of its run, ascending; -1 where all is kept.
+template <int Nodes>
+struct CheckpointSegments {
+  int of[static_cast<std::size_t>(Nodes)] = {};
+};
+
+template <GraphSize Size>
+constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& graph,
+                                                             CheckpointRule rule) {
+  CheckpointSegments<Size.nodes> segments;
+  int segment = 0;
+  int first_top = -1;  // of the run at work
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    bool const new_stage = n > 0 && node.stage != graph.node[n - 1].stage;
+    bool const full =
+        rule.every > 0 && first_top >= 0 && !node.is_end() && node.top - first_top >= rule.every;
+    if (new_stage || full) {
+      ++segment;
+      first_top = -1;
+    }
+    if (first_top < 0 && !node.is_end()) {  // a tensor from elsewhere has a top from elsewhere
+      first_top = node.top;
+    }
+    segments.of[n] = rule.every == CheckpointRule::none ? -1 : segment;
+  }
+  return segments;
+}
+
+}  // namespace tandem
+
+// ---- tandem/strategy/cut/device_graph.hpp
+
+/// @file
+/// device_graph: the part of a network that one device of a model replica computes, as a graph.
+///
+/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
+/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
+/// `receive` is what goes back, that of a `send` is what comes back.
+
+// ---- tandem/strategy/cut/partition.hpp
+
+/// @file
+/// Partition: which part of the model each node of a network belongs to.
+
+namespace tandem {
+
+/// Parts are numbered so that tensors go from lower ones to higher ones only. The network's input
+/// is in part 0, but every part that reads it is fed with it.
+template <int Nodes>
+struct Partition {
+  int parts = 1;
+  std::int16_t part[static_cast<std::size_t>(Nodes)] = {};
+};
+
+/// Consecutive top-level parts of the network: the first @p counts[0] of them, the next
+/// @p counts[1], …
+template <GraphSize Size>
+constexpr Partition<Size.nodes> cut_tops(Graph<Size> const& graph, int const* counts, int parts) {
+  Partition<Size.nodes> partition{.parts = parts};
+  for (int n = 0; n < Size.nodes; ++n) {
+    int part = 0;
+    for (int end = counts[0]; part < parts - 1 && graph.node[n].top >= end; end += counts[part]) {
+      ++part;
+    }
+    partition.part[n] = static_cast<std::int16_t>(part);
+  }
+  return partition;
+}
+
+/// A device for each node of a network.
+template <int Nodes>
+struct NodePlaces {
+  std::int16_t device[static_cast<std::size_t>(Nodes)] = {};
+};
+
+/// A placed network's parts: runs of nodes on one device, as long as they can be with transfers to
+/// them at their beginning and from them at their end, so that a tensor leaves as soon as it is
+/// made and comes as late as it can.
+template <GraphSize Size>
+struct PlacedParts {
+  Partition<Size.nodes> partition{.parts = 0};
+  std::int16_t device[static_cast<std::size_t>(Size.nodes)] = {};  ///< of each part
+  StageEdge edge[static_cast<std::size_t>(Size.edges)] = {};  ///< one a pair of parts, ascending
+  int edges = 0;
+  int links = 0;  ///< one an edge between devices
+};
+
+namespace detail {
+
+/// Cuts a placed network.
+template <GraphSize Size>
+struct PlacementCutter {
+  Graph<Size> const& graph;
+  NodePlaces<Size.nodes> const& places;
+  PlacedParts<Size> parts{};
+  int reader[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] = {};  // of an edge
+  int arrival[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
+      {};  // of an edge between devices: the first that
+           // brings the tensor to that device
+  bool leaves[static_cast<std::size_t>(Size.nodes)] =
+      {};  // the node's output is wanted on another device
+
+  constexpr PlacedParts<Size> cut() {
+    find_arrivals();
+    int open[static_cast<std::size_t>(Size.nodes)];  // of a device: its part at work, or -1
+    for (int& part : open) {
+      part = -1;
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      int const first = graph.node[n].first_edge;
+      int const end = first + graph.node[n].edges;
+      bool receives = false;
+      for (int e = first; e < end; ++e) {
+        receives = receives || (crosses(e) && arrival[e] == e);
+      }
+      int& part = open[device(n)];
+      if (part < 0 || receives) {
+        part = parts.partition.parts++;
+        parts.device[part] = static_cast<std::int16_t>(device(n));
+      }
+      parts.partition.part[n] = static_cast<std::int16_t>(part);
+      for (int e = first; e < end; ++e) {
+        connect(e);
+      }
+      part = leaves[n] ? -1 : part;
+    }
+    number_links();
+    return parts;
+  }
+
+ private:
+  [[nodiscard]] constexpr int device(int node) const { return places.device[node]; }
+  [[nodiscard]] constexpr int part(int node) const { return parts.partition.part[node]; }
+  [[nodiscard]] constexpr bool is_input(int edge) const {
+    return graph.node[graph.source[edge]].kind == NodeKind::input;
+  }
+  [[nodiscard]] constexpr bool crosses(int edge) const {
+    return !is_input(edge) && device(graph.source[edge]) != device(reader[edge]);
+  }
+
+  constexpr void find_arrivals() {
+    for (int n = 0; n < Size.nodes; ++n) {
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        reader[e] = n;
+        arrival[e] = e;
+        leaves[graph.source[e]] = leaves[graph.source[e]] || crosses(e);
+        for (int before = 0; crosses(e) && before < e && arrival[e] == e; ++before) {
+          if (graph.source[before] == graph.source[e] && device(reader[before]) == device(n)) {
+            arrival[e] = before;
+          }
+        }
+      }
+    }
+  }
+
+  // A tensor that has come before is read where it came to.
+  constexpr void connect(int edge) {
+    int const from =
+        part(crosses(edge) && arrival[edge] != edge ? reader[arrival[edge]] : graph.source[edge]);
+    int const to = part(reader[edge]);
+    bool known = from == to || is_input(edge);
+    for (int i = 0; !known && i < parts.edges; ++i) {
+      known = parts.edge[i].from == from && parts.edge[i].to == to;
+    }
+    if (!known) {
+      int at = parts.edges++;
+      for (; at > 0 && parts.edge[at - 1].to == to && parts.edge[at - 1].from > from; --at) {
+        parts.edge[at] = parts.edge[at - 1];
+      }
+      parts.edge[at] = {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 0};
+    }
+  }
+
+  // One an edge, so that what one stage sends waits for nothing that another sends.
+  constexpr void number_links() {
+    for (int i = 0; i < parts.edges; ++i) {
+      StageEdge& own = parts.edge[i];
+      bool const between = parts.device[own.from] != parts.device[own.to];
+      own.link = between ? static_cast<std::int16_t>(parts.links++) : std::int16_t{-1};
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Cuts a network whose nodes have been placed on devices.
+template <GraphSize Size>
+constexpr PlacedParts<Size> cut_placed(Graph<Size> const& graph,
+                                       NodePlaces<Size.nodes> const& places) {
+  return detail::PlacementCutter<Size>{graph, places}.cut();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What DeviceCutter works in.
+struct CutScratch {
+  std::int16_t* local;  ///< of a node of the copy at work: index here plus one, or 0
+  int* reader;          ///< of an edge
+  int* first_reading;   ///< of a node: the first edge that carries its output …
+  int* next_reading;    ///< … and of an edge: the next one, or -1
+};
+
+/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
+/// listed once, so that the walk is about linear in the edges.
+struct DeviceCutter {
+  GraphView network;
+  std::int16_t const* part;  ///< of each node
+  StageMapView map;
+  int device;
+  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
+  CutScratch scratch;
+  GraphSize size{};
+
+  template <class G>
+  constexpr void cut(G* graph) {
+    list_readings();
+    bool const names = has_names() && map.is_chain();
+    for (int copy = 0; copy < map.copies; ++copy) {
+      for (int n = 0; n < network.nodes; ++n) {
+        scratch.local[n] = 0;
+      }
+      for (int n = 0; n < network.nodes; ++n) {
+        if (device_of(copy, n) == device) {
+          if (names && (n == 0 || part[n] != part[n - 1])) {
+            add_all_inputs(graph, copy, n);
+          }
+          add_inputs(graph, copy, n);
+          add_node(graph, copy, n);
+          add_sends(graph, copy, n);
+        }
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
+    return copy * map.parts() + part[n];
+  }
+  [[nodiscard]] constexpr int device_of(int copy, int n) const {
+    return map.device[stage_of(copy, n)];
+  }
+  [[nodiscard]] static constexpr bool is_input(Node const& node) {
+    return node.kind == NodeKind::input;
+  }
+
+  [[nodiscard]] constexpr bool has_names() const {
+    bool any = false;
+    for (int n = 0; n < network.nodes; ++n) {
+      any = any || network.node[n].named;
+    }
+    return any;
+  }
+
+  constexpr void list_readings() {
+    for (int n = 0; n < network.nodes; ++n) {
+      scratch.first_reading[n] = -1;
+    }
+    for (int n = network.nodes - 1; n >= 0; --n) {
+      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
+           e >= network.node[n].first_edge; --e) {
+        scratch.reader[e] = n;
+        scratch.next_reading[e] = scratch.first_reading[network.source[e]];
+        scratch.first_reading[network.source[e]] = e;
+      }
+    }
+  }
+
+  template <class G>
+  constexpr int add(G* graph, Node node, int stage, int edges) {
+    node.stage = stage;
+    node.first_edge = size.edges;
+    node.edges = edges;
+    if (graph != nullptr) {
+      graph->node[size.nodes] = node;
+    }
+    return size.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* graph, int source, int origin) {
+    if (graph != nullptr) {
+      graph->source[size.edges] = source;
+      graph->edge_origin[size.edges] = origin;
+    }
+    ++size.edges;
+  }
+
+  // All that comes from elsewhere for the part that node n begins, as it is sent: several values
+  // may.
+  template <class G>
+  constexpr void add_all_inputs(G* graph, int copy, int n) {
+    for (int source = 0; source < n; ++source) {
+      bool comes = false;
+      for (int e = scratch.first_reading[source]; e >= 0; e = scratch.next_reading[e]) {
+        comes = comes || part[scratch.reader[e]] == part[n];
+      }
+      if (comes && !is_input(network.node[source]) && device_of(copy, source) != device) {
+        add_input(graph, copy, source, n);
+      }
+    }
+  }
+
+  // What node n reads and is not here yet, in ascending order: as it is sent.
+  template <class G>
+  constexpr void add_inputs(G* graph, int copy, int n) {
+    Node const& node = network.node[n];
+    for (int left = node.edges; left > 0; --left) {
+      int source = network.nodes;
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const here = scratch.local[network.source[e]] != 0;
+        source = !here && network.source[e] < source ? network.source[e] : source;
+      }
+      if (source == network.nodes) {
+        return;
+      }
+      add_input(graph, copy, source, n);
+    }
+  }
+  template <class G>
+  constexpr void add_input(G* graph, int copy, int source, int n) {
+    Node end = network.node[source];
+    if (!is_input(end)) {
+      end = transfer(NodeKind::receive, end, stage_of(copy, source));
+    }
+    scratch.local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
+  }
+
+  template <class G>
+  constexpr void add_node(G* graph, int copy, int n) {
+    Node node = network.node[n];
+    node.first_parameter = size.parameters;
+    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
+      if (graph != nullptr) {
+        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
+        graph->parameter[size.parameters].node = size.nodes;
+      }
+    }
+    scratch.local[n] =
+        static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
+    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
+      add_edge(graph, scratch.local[network.source[e]] - 1, network.edge_origin[e]);
+    }
+    if (graph != nullptr && n == network.nodes - 1) {
+      graph->result = scratch.local[n] - 1;
+    }
+  }
+
+  // To each device that reads the output of n, in ascending order.
+  template <class G>
+  constexpr void add_sends(G* graph, int copy, int n) {
+    for (int last = -1; !is_input(network.node[n]);) {
+      int to = map.devices;
+      for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
+        int const there = device_of(copy, scratch.reader[e]);
+        to = there != device && there > last && there < to ? there : to;
+      }
+      if (to == map.devices) {
+        return;
+      }
+      add_send(graph, copy, n, to);
+      last = to;
+    }
+  }
+  template <class G>
+  constexpr void add_send(G* graph, int copy, int n, int to) {
+    int edges = 0;
+    int first = -1;
+    for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
+      if (device_of(copy, scratch.reader[e]) == to) {
+        first = edges++ == 0 ? e : first;
+      }
+    }
+    Node const end =
+        transfer(NodeKind::send, network.node[n], stage_of(copy, scratch.reader[first]));
+    edges = apart && !end.named ? edges : 1;
+    add(graph, end, stage_of(copy, n), edges);
+    for (int e = first; edges > 0; e = scratch.next_reading[e]) {
+      if (device_of(copy, scratch.reader[e]) == to) {
+        add_edge(graph, scratch.local[n] - 1, network.edge_origin[e]);
+        --edges;
+      }
+    }
+  }
+
+  // Along a chain the readers elsewhere are all behind those of a named value's own stage, so that
+  // their gradients may be added before.
+  [[nodiscard]] constexpr Node transfer(NodeKind kind, Node const& of, int peer) const {
+    Node end{.kind = kind,
+             .needs_gradient = of.needs_gradient,
+             .named = of.named && map.is_chain(),
+             .top = of.top};
+    end.origin = of.origin;
+    end.peer = peer;
+    end.in = end.out = of.out;
+    end.name = kind == NodeKind::send ? "Send" : "Receive";
+    end.path = of.path;
+    return end;
+  }
+};
+
+/// The scratch of a network whose size is a constant.
+template <GraphSize Whole>
+struct CutArrays {
+  std::int16_t local[static_cast<std::size_t>(Whole.nodes)] = {};
+  int reader[static_cast<std::size_t>(Whole.edges + 1)] = {};
+  int first_reading[static_cast<std::size_t>(Whole.nodes)] = {};
+  int next_reading[static_cast<std::size_t>(Whole.edges + 1)] = {};
+
+  constexpr CutScratch scratch() { return {local, reader, first_reading, next_reading}; }
+};
+
+}  // namespace detail
+
+/// How large the graph of @p device is. See device_graph().
+template <GraphSize Whole, class Map>
+constexpr GraphSize device_graph_size(Graph<Whole> const& network,
+                                      Partition<Whole.nodes> const& partition, Map const& map,
+                                      int device, bool apart) {
+  detail::CutArrays<Whole> arrays;
+  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
+  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
+  return cutter.size;
+}
+
+/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
+/// @param apart  the gradients that several readers on one device give a tensor from another are
+///               sent one by one, so that they are added in the network's order; those of a named
+///               value along a chain are added from the last reader to the first anyway
+template <GraphSize Own, GraphSize Whole, class Map>
+constexpr Graph<Own> device_graph(Graph<Whole> const& network,
+                                  Partition<Whole.nodes> const& partition, Map const& map,
+                                  int device, bool apart) {
+  Graph<Own> graph;
+  graph.tops = network.tops;
+  graph.result = -1;
+  detail::CutArrays<Whole> arrays;
+  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
+  cutter.cut(&graph);
+  return graph;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
+/// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
+/// its activation.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+  wanted.absorb_bias = wanted.absorb_bias && !reproducible;
+  wanted.fuse_linear = wanted.fuse_linear && !reproducible;
+  return wanted;
+}
+
+constexpr bool rewrites_anything(Rewrites r) {
+  return r.fuse_relu || r.fuse_linear || r.fuse_sum || r.channels_last || r.merge_pointwise ||
+         r.place_concat || r.absorb_bias;
+}
+
+/// A device's part of the network before rewrites; of one that has all of it, the network itself.
+template <class Program, int D>
+struct CutGraph {
+  using Routed = typename Program::Routed;
+  static constexpr GraphSize size = device_graph_size(
+      Routed::graph, Routed::partition, Program::map, D, Program::batching.reproducible);
+  static constexpr auto graph = device_graph<size>(Routed::graph, Routed::partition, Program::map,
+                                                   D, Program::batching.reproducible);
+};
+template <class Program, int D>
+  requires(Program::map.stages == 1)
+struct CutGraph<Program, D> {
+  static constexpr auto const& graph = Program::network;
+};
+
+/// The same of a rank that has its slice of some layers.
+template <class Program, int D, bool Spreads>
+struct SpreadGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct SpreadGraph<Program, D, true> {
+  static constexpr auto const& whole = CutGraph<Program, D>::graph;
+  static constexpr GraphSize size = spread_size(whole, Program::slices);
+  static constexpr auto graph = spread<size>(whole, Program::slices);
+  static constexpr SpreadVerdict verdict = check_spreads(graph);
+  static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
+};
+
+template <class Program, int D>
+using RankGraph = SpreadGraph<Program, D, (Program::slices > 1)>;
+
+template <class Program, int D, bool Rewrites>
+struct RewrittenGraph : RankGraph<Program, D> {};
+template <class Program, int D>
+struct RewrittenGraph<Program, D, true> {
+  static constexpr auto segments =
+      checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
+  static constexpr auto graph =
+      rewrite(RankGraph<Program, D>::graph,
+              allowed(Program::rewrites, Program::batching.reproducible), segments.of);
+};
+
+}  // namespace detail
+
+/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
+/// a template argument.
+template <class ProgramType, int D>
+struct DeviceProgram {
+  using Program = ProgramType;
+  using Network = typename Program::Network;
+  static constexpr int device = D;
+  static constexpr Batching batching = Program::batching;
+  static constexpr auto const& graph =
+      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
+  static constexpr auto stages =
+      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
+  /// Ranks that each have a part of the optimizer's states; 1: all of them have all.
+  static constexpr int state_shares = batching.sharded_state ? batching.replicas : 1;
+  static constexpr auto layout =
+      lay_out_parameters(graph, Program::element_bytes, batching.first_bucket_bytes,
+                         batching.bucket_bytes, state_shares);
+  /// Of an array of states.
+  static constexpr std::int64_t state_elements = layout.trained / state_shares;
+  /// Whether it has both copies of its part of the model, as a device in the middle may; then each
+  /// bucket has a twin.
+  static constexpr bool has_twins = tandem::has_twins(stages);
+  static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
+  static constexpr bool several_replicas = Program::several_replicas;
+  /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
+  /// its own.
+  static constexpr int gradient_copies = Program::averaging.keeps_two() ? 1 : Program::map.copies;
+  static constexpr bool sums_gradients = several_replicas || gradient_copies > 1;
+  /// @param replicas  of the world, where the strategy takes any number
+  [[nodiscard]] static constexpr int gradient_replicas(int replicas) {
+    return (Program::any_replicas ? replicas : batching.replicas) * gradient_copies;
+  }
+  /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
+  static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
+  static constexpr bool has_result = graph.result >= 0;
+  static constexpr bool has_input = [] {
+    bool has = false;
+    for (int n = 0; n < graph.nodes; ++n) {
+      has = has || graph.node[n].kind == NodeKind::input;
+    }
+    return has;
+  }();
+  /// Worked out once: a compiler's memory would grow with each question about a graph.
+  static constexpr auto gives_input_gradient = input_gradients(graph);
+  /// Of a node: which run of its stage's nodes is computed again together before their backward
+  /// pass.
+  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
+};
+
+namespace detail {
+
+template <class Device, bool Sliced>
+struct WholeParametersOf {
+  static constexpr auto const& graph = Device::graph;
+  static constexpr auto const& layout = Device::layout;
+};
+template <class Device>
+struct WholeParametersOf<Device, true> {
+  static constexpr auto const& graph = CutGraph<typename Device::Program, Device::device>::graph;
+  static constexpr auto layout =
+      lay_out_parameters(graph, Device::Program::element_bytes, Device::batching.first_bucket_bytes,
+                         Device::batching.bucket_bytes);
+};
+
+}  // namespace detail
+
+/// A device's parameters as the network has them, of which the rank may have slices: a graph and a
+/// layout with the same parameters in the same order.
+template <class Device>
+using WholeParameters = detail::WholeParametersOf<Device, (Device::Program::slices > 1)>;
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// A parameter, its gradient of the last step, and its optimizer states, by name.
@@ -21930,8 +23353,8 @@ auto named_parameters(Mirror& mirror, int states) {
     of_states.push_back(mirror.state(s));
   }
   return detail::named_parameters<typename Mirror::T>(
-      Program::graph, Program::layout.offset, Program::Program::map.parts(), mirror.parameters(),
-      mirror.gradients(), of_states);
+      WholeParameters<Program>::graph, WholeParameters<Program>::layout.offset,
+      Program::Program::map.parts(), mirror.parameters(), mirror.gradients(), of_states);
 }
 
 }  // namespace tandem
@@ -22015,7 +23438,173 @@ class ShardedMirror {
 
 }  // namespace tandem
 
+// ---- tandem/engine/memory/sliced_mirror.hpp
+
+/// @file
+/// SlicedMirror: the ParameterMirror of a rank that has slices of its parameters: it shows them
+/// whole, as the network has them.
+
 namespace tandem {
+
+namespace detail {
+
+/// f(first element in the slice's array, in the whole one, elements) of each run of parameter @p p
+/// that rank @p number has.
+template <class F>
+void each_run(GraphParameter const& p, int number, F const& f) {
+  Shape const& own = p.parameter.shape;
+  if (p.slices.count == 1) {
+    f(std::int64_t{0}, std::int64_t{0}, own.elements());
+    return;
+  }
+  std::int64_t const row = own.elements() / own[0];
+  if (p.slices.axis == 0) {
+    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int rows) {
+      f(from * row, to * row, rows * row);
+    });
+    return;
+  }
+  for (std::int64_t r = 0; r < own[0]; ++r) {
+    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int columns) {
+      f(r * row + from, r * row * p.slices.count + to, std::int64_t{columns});
+    });
+  }
+}
+
+}  // namespace detail
+
+/// On devices whose memory is the host's. What it shows are copies: after gather() all of each
+/// parameter, gradient and state, before it this rank's slices, the rest as it was; until the next
+/// step or upload() releases them.
+///
+/// Memory: while it shows something, that of a rank that has no slices.
+template <class Program, class Backend>
+class SlicedMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  using Whole = WholeParameters<Program>;
+
+  explicit SlicedMirror(int states) : states_{states} {}
+
+  template <class Slices>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Slices& slices) {
+    copies_.resize(
+        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
+    int const number = slices.slice().number;
+    each_array(memory, [&](T const* own, T* whole, bool trained, char const*) {
+      copy(own, whole, number, trained);
+    });
+  }
+
+  /// The other ranks' slices, too; all of them call it. Blocks until they are there.
+  template <class Slices>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Slices& slices) {
+    download(device, memory, slices);
+    int const count = slices.slice().count;
+    std::vector<T> all;
+    each_array(memory, [&](T const* own, T* whole, bool trained, char const* name) {
+      std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
+      auto const size = static_cast<std::size_t>(each);
+      all.resize(size * static_cast<std::size_t>(count));
+      slices.gather(device, {own, size}, all, {name});
+      device.finish();
+      for (int number = 0; number < count; ++number) {
+        copy(all.data() + number * each, whole, number, trained);
+      }
+    });
+  }
+
+  /// Takes this rank's slices of what was written.
+  template <class Slices>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Slices& slices) {
+    int const number = slices.slice().number;
+    if (!copies_.empty()) {
+      put(memory.parameters(), parameters(), number, false);
+      for (int s = 0; s < states_; ++s) {
+        put(memory.state(s), state(s), number, true);
+      }
+    }
+    release();
+  }
+
+  /// Gives the memory of the copies back.
+  void release() {
+    if (!copies_.empty()) {
+      copies_ = {};
+    }
+  }
+
+  /// In the layout of WholeParameters. @pre download() was called
+  [[nodiscard]] T* parameters() { return copies_.data(); }
+  [[nodiscard]] T* gradients() { return copies_.data() + Whole::layout.elements; }
+  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * Whole::layout.trained; }
+
+ private:
+  // f(a rank's array, the whole one, whether it has trained parameters only, its name).
+  template <class F>
+  void each_array(Memory const& memory, F const& f) {
+    f(memory.parameters(), parameters(), false, "parameters");
+    f(memory.gradients(), gradients(), true, "gradients");
+    for (int s = 0; s < states_; ++s) {
+      f(memory.state(s), state(s), true, "states");
+    }
+  }
+
+  // f(begin in the rank's array, in the whole one, elements) of slice @p number.
+  template <class F>
+  static void each_run(int number, bool trained, F const& f) {
+    GraphView const graph{Program::graph};
+    for (int p = 0; p < graph.parameters; ++p) {
+      if (!trained || !graph.parameter[p].frozen) {
+        std::int64_t const own = Program::layout.offset[p];
+        std::int64_t const whole = Whole::layout.offset[p];
+        detail::each_run(graph.parameter[p], number,
+                         [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+                           f(own + from, whole + to, count);
+                         });
+      }
+    }
+  }
+
+  static void copy(T const* own, T* whole, int number, bool trained) {
+    each_run(number, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      std::copy_n(own + from, count, whole + to);
+    });
+  }
+  static void put(T* own, T const* whole, int number, bool trained) {
+    each_run(number, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+      std::copy_n(whole + from, count, own + to);
+    });
+  }
+
+  int states_;
+  std::vector<T> copies_;  // parameters, gradients, then states
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <class Program, class Backend>
+struct MirrorOf {
+  using type = ParameterMirror<Program, Backend>;
+};
+template <class Program, class Backend>
+  requires(Program::Program::sharded_state)
+struct MirrorOf<Program, Backend> {
+  using type = ShardedMirror<Program, Backend>;
+};
+template <class Program, class Backend>
+  requires(Program::Program::slices > 1)
+struct MirrorOf<Program, Backend> {
+  using type = SlicedMirror<Program, Backend>;
+};
+
+}  // namespace detail
 
 /// @tparam Interface  SteppedRank or StreamedRank
 /// @tparam Parts      RankParts
@@ -22036,15 +23625,15 @@ class RankBody : public Interface {
     auto list = named_parameters<typename Parts::Program>(mirror_, states_);
     for (std::size_t p = 0; p < list.size(); ++p) {
       if (averaged_[p]) {
-        std::int64_t const at = Parts::Program::layout.offset[p];
+        std::int64_t const at = WholeParameters<typename Parts::Program>::layout.offset[p];
         list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
       }
     }
     return list;
   }
   void download() override {
-    if constexpr (Whole::sharded_state) {
-      mirror_.download(parts_.device, parts_.memory, parts_.shares);
+    if constexpr (Whole::has_pieces) {
+      mirror_.download(parts_.device, parts_.memory, parts_.pieces());
     } else {
       mirror_.download(parts_.device, parts_.memory);
     }
@@ -22068,10 +23657,7 @@ class RankBody : public Interface {
         averaged_{averaged_parameters(Parts::Program::graph, options.groups, options.average)} {}
 
   Parts parts_;
-  std::conditional_t<Whole::sharded_state,
-                     ShardedMirror<typename Parts::Program, typename Parts::Backend>,
-                     ParameterMirror<typename Parts::Program, typename Parts::Backend>>
-      mirror_;
+  typename detail::MirrorOf<typename Parts::Program, typename Parts::Backend>::type mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 
@@ -22114,8 +23700,9 @@ class RankInterface {
   virtual std::vector<NamedParameter<P>> parameters() = 0;
   virtual void download() = 0;
   /// Where each rank has its part of the optimizer's states alone: all of them and the gradients,
-  /// of the last step, for parameters(). All ranks call it; elsewhere it does nothing.
-  virtual void gather_shares() {}
+  /// of the last step, for parameters(); where it has slices of parameters, these as well. All
+  /// ranks call it; elsewhere it does nothing.
+  virtual void gather_pieces() {}
   virtual void upload() = 0;
 
   /// Where a strategy trains two models which may differ: both copies of each stage get the weights
@@ -23051,8 +24638,8 @@ class DeviceUpdate {
                 parts.memory,
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value),
-                Whole::devices == 1 || parts.mesh().leads(options.rank, Axis::data),
+                               Whole::map.parts(), options.clip_value, parts.slices.slice().number),
+                alone || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups),
                 options.scaling} {
     if constexpr (Whole::sharded_state) {
@@ -23081,9 +24668,11 @@ class DeviceUpdate {
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
 
  protected:
-  /// Square sums that no other rank adds to are not made before.
+  /// Whether no other rank adds to its square sums: they are not made before.
+  static constexpr bool alone = Whole::devices * Whole::slices == 1;
+
   void finish(Parts& parts, Slot& slot) {
-    if (Whole::devices == 1 && slot.key.clips) {
+    if (alone && slot.key.clips) {
       sum_squares(parts);
     }
     update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,
@@ -23415,14 +25004,14 @@ class Rank final
     report.tables += updates_.table_bytes();
     return report;
   }
-  void gather_shares() override {
-    if constexpr (Whole::sharded_state) {
-      mirror_.gather(parts_.device, parts_.memory, parts_.shares);
+  void gather_pieces() override {
+    if constexpr (Whole::has_pieces) {
+      mirror_.gather(parts_.device, parts_.memory, parts_.pieces());
     }
   }
   void upload() override {
-    if constexpr (Whole::sharded_state) {
-      mirror_.upload(parts_.device, parts_.memory, parts_.shares);
+    if constexpr (Whole::has_pieces) {
+      mirror_.upload(parts_.device, parts_.memory, parts_.pieces());
     } else {
       mirror_.upload(parts_.device, parts_.memory);
     }
@@ -23452,8 +25041,10 @@ class Rank final
   }
 
   void training_step() {
-    if constexpr (Whole::sharded_state) {
+    if constexpr (Whole::has_pieces) {
       mirror_.release();
+    }
+    if constexpr (Whole::sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
     slot_.load(parts_);
@@ -23540,6 +25131,17 @@ class Rank final
                                               : run_backward<BackwardPart::weight_gradient>(action);
   }
 
+  // Those of the first slice: the others' are the same.
+  void begin_losses() {
+    std::span<double> const lanes = parts_.sums.spread(parts_.device);
+    if constexpr (Whole::slices > 1) {
+      if (parts_.slices.slice().number > 0) {
+        std::fill(lanes.begin(), lanes.end(), 0.0);
+      }
+    }
+    parts_.gradients.reduce_sums(parts_.device, lanes);
+  }
+
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
     switch (action.kind) {
@@ -23551,7 +25153,7 @@ class Rank final
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
         break;
       case ActionKind::begin_loss:
-        parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
+        begin_losses();
         break;
       case ActionKind::await_loss:
         parts_.gradients.await_sums(parts_.device);
@@ -23851,6 +25453,7 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
+        node.columns = columns_of<L>(in);
         node.carried = carried_of<L>();
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);
@@ -24350,6 +25953,7 @@ struct ReLU {
   static constexpr std::string_view name = "ReLU";
   static constexpr LayerKind kind = LayerKind::relu;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 namespace detail {
@@ -24405,6 +26009,7 @@ struct Dropout<Rate> {
   static constexpr LayerKind kind = LayerKind::dropout;
   static constexpr double rate = Rate::value;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
   static constexpr Kept kept(Shape in) { return in.timed ? Kept::of(false, false) : Kept{}; }
 };
 
@@ -24522,6 +26127,13 @@ struct Attention<Heads, Options...> {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], Heads * width(in)); }
   static constexpr Kept kept(Shape in) {
     return Kept::of(true, true, 0, std::int64_t{in[0]} * Heads);
+  }
+  /// By heads: a rank has the queries of its heads and the keys and values that they read.
+  static constexpr Columns columns(Shape in) {
+    int const size = width(in);
+    int const keys = key_heads * size;
+    return {.in = {3, {Heads * size, keys, keys}, {size, size, size}},
+            .out = {1, {Heads * size}, {size}}};
   }
   static constexpr std::int64_t macs(Shape in) {
     std::int64_t const pairs =
@@ -25760,6 +27372,7 @@ struct Linear<Out, Options...> {
   static constexpr std::string_view name = "Linear";
   static constexpr LayerKind kind = LayerKind::linear;
   static constexpr bool bias = !(std::same_as<Options, NoBias> || ...);
+  using without_bias = Linear<Out, NoBias>;
 
   static constexpr Fault fault(Shape in) {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
@@ -26398,6 +28011,12 @@ struct RotaryPositions<Heads, Options...> {
   }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Kept kept(Shape) { return Kept::of(false, false); }
+  static constexpr Columns columns(Shape in) {
+    int const size = in[1] / options.all();
+    int const keys = options.key_heads * size;
+    ColumnParts const parts{3, {options.heads * size, keys, keys}, {size, size, size}};
+    return {.in = parts, .out = parts};
+  }
 };
 
 }  // namespace tandem
@@ -26416,6 +28035,7 @@ struct Gelu {
   static constexpr std::string_view name = "Gelu";
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))): GELU as GPT-2 has it.
@@ -26425,6 +28045,7 @@ struct GeluTanh {
   static constexpr LayerKind kind = LayerKind::gelu_tanh;
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = x / (1 + exp(-x)).
@@ -26433,6 +28054,7 @@ struct SiLU {
   static constexpr std::string_view name = "SiLU";
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = 1 / (1 + exp(-x)). Its gradient is taken from y.
@@ -26441,6 +28063,7 @@ struct Sigmoid {
   static constexpr std::string_view name = "Sigmoid";
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = tanh(x). Its gradient is taken from y.
@@ -26449,6 +28072,7 @@ struct Tanh {
   static constexpr std::string_view name = "Tanh";
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = exp(x) / sum(exp(x)), over the last axis. Its gradient is taken from y.
@@ -26478,6 +28102,10 @@ struct SwiGlu {
   static constexpr Shape output(Shape in) {
     int const size = detail::row_size(in);
     return size % 2 == 0 ? detail::with_row_size(in, size / 2) : Shape{};
+  }
+  static constexpr Columns columns(Shape in) {
+    int const size = detail::row_size(in) / 2;
+    return {.in = {2, {size, size}, {1, 1}}, .out = ColumnParts::whole(size)};
   }
 };
 
@@ -28295,6 +29923,45 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
+/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them.
+struct DropoutColumns {
+  static constexpr int most = 3;
+  int own = 0;    ///< columns that are there
+  int whole = 0;  ///< of a whole row, which elements are counted by
+  int runs = 0;
+  int at[most] = {};  ///< of a run: where it stands in a whole row
+  int count[most] = {};
+};
+
+/// dropout_forward() of a slice of the columns of each row, with the mask that whole rows have;
+/// likewise of gradients.
+///
+/// Shapes: x (B, rows, own); y (B, rows, own), which may be x.
+template <class T>
+TANDEM_NOINLINE void drop_columns(Team& team, int batch, std::int64_t rows,
+                                  DropoutColumns const& columns, DropoutPlace const& place,
+                                  float rate, T const* x, T* y) {
+  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  Real const scale = dropout_scale<Real>(rate);
+  team.parallel_for(batch * rows, [=](std::int64_t begin, std::int64_t end) {
+    constexpr int block = 64;
+    std::uint32_t words[block];
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t at = row * columns.own;
+      for (int run = 0; run < columns.runs; ++run) {
+        std::int64_t const first = row % rows * columns.whole + columns.at[run];
+        for (int c = 0; c < columns.count[run]; c += block) {
+          int const count = std::min(block, columns.count[run] - c);
+          channels_last::detail::dropout_row(place, row / rows, first + c, count, words);
+          for (int i = 0; i < count; ++i, ++at) {
+            y[at] = static_cast<T>(dropped(words[i], rate, scale, static_cast<Real>(x[at])));
+          }
+        }
+      }
+    }
+  });
+}
+
 }  // namespace tandem::host
 
 namespace tandem {
@@ -28319,6 +29986,21 @@ class ReluOp {
   Shape shape_;
 };
 
+/// What of whole rows a rank drops that has a slice of them; of no runs where it has all.
+inline DropoutColumns dropout_columns(OpSetup const& setup) {
+  DropoutColumns columns;
+  if (setup.slice.count > 1) {
+    columns.own = tandem::detail::row_size(setup.node.out);
+    columns.whole = setup.node.parts.columns();
+    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
+                              [&](int /*own*/, int whole, int count) {
+                                columns.at[columns.runs] = whole;
+                                columns.count[columns.runs++] = count;
+                              });
+  }
+  return columns;
+}
+
 /// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
 template <class T>
 class DropoutOp {
@@ -28326,20 +30008,27 @@ class DropoutOp {
   DropoutOp(OpSetup const& setup, double rate)
       : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
-        rate_{static_cast<float>(rate)} {}
+        rate_{static_cast<float>(rate)},
+        columns_{dropout_columns(setup)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p),
-                    p.training ? rate_ : 0.0F, o.x[0], o.y);
+    drop(p, p.training ? rate_ : 0.0F, o.x[0], o.y);
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_gradient(p.device.team, p.batch, shape_.elements(p.time), place(p), rate_, o.dy,
-                     o.dx[0]);
+    drop(p, rate_, o.dy, o.dx[0]);
   }
 
  private:
+  void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
+    if (columns_.runs > 0) {
+      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate, from,
+                   to);
+    } else {
+      dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p), rate, from, to);
+    }
+  }
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
     return {p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
             static_cast<std::uint32_t>(p.first_sample)};
@@ -28348,6 +30037,7 @@ class DropoutOp {
   Shape shape_;
   std::uint32_t layer_;
   float rate_;
+  DropoutColumns columns_;
 };
 
 }  // namespace host
@@ -28388,6 +30078,7 @@ struct AttentionShape {
   int width = 1;    ///< D, of one head
   int longest = 1;  ///< T, of the network: what dropout counts rows of keys by
   bool causal = false;
+  int first_head = 0;  ///< of these heads, among those of the network: what dropout counts heads by
 
   /// Numbers in a packed row, and in a row of the output.
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t row() const {
@@ -28438,12 +30129,12 @@ struct AttentionDropout {
 inline constexpr int attention_word_keys = 64;
 
 /// The counter's number of the block of key 64 b + n in row @p i of a head; n in [0, 16).
-/// @pre heads · T · (T + 63) < 2³⁴
+/// @pre heads of the network · T · (T + 63) < 2³⁴
 TANDEM_HOST_DEVICE constexpr std::int64_t attention_word_block(AttentionShape const& shape,
                                                                std::int64_t head, std::int64_t i,
                                                                std::int64_t b) {
   std::int64_t const blocks = (shape.longest + attention_word_keys - 1) / attention_word_keys;
-  return ((head * shape.longest + i) * blocks + b) * 16;
+  return (((shape.first_head + head) * shape.longest + i) * blocks + b) * 16;
 }
 
 /// The word that decides on the probability of row @p i for key @p j: a function of the place, the
@@ -28760,7 +30451,8 @@ class AttentionOp {
                               static_cast<std::int64_t>(sizeof(AttentionScalar<T>)))},
         saved_{std::int64_t{setup.batch} * shape.heads * shape.longest *
                static_cast<std::int64_t>(sizeof(Normaliser))} {
-    std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
+    std::int64_t const words =
+        std::int64_t{shape.heads} * setup.slice.count * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
             "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
             "heads times the square of the time must be below 2^34");
@@ -28834,10 +30526,19 @@ class AttentionOp {
 
 namespace detail {
 
-/// What the kernels know of a layer L on an input of shape @p in.
+/// What the kernels know of a layer L, or of the rank's slice of its heads.
 template <class L>
-constexpr AttentionShape attention_shape(Shape in) {
-  return {L::heads, L::key_heads, L::width(in), in[0], L::causal};
+constexpr AttentionShape attention_shape(OpSetup const& setup) {
+  Shape const& in = setup.node.in;
+  int const slices = setup.slice.count;
+  int const heads = L::heads / slices;
+  int const key_heads = L::key_heads / slices;
+  return {.heads = heads,
+          .key_heads = key_heads,
+          .width = in[1] / (heads + 2 * key_heads),
+          .longest = in[0],
+          .causal = L::causal,
+          .first_head = setup.slice.number * heads};
 }
 
 }  // namespace detail
@@ -28850,7 +30551,7 @@ struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
   explicit Op(OpSetup const& setup)
       : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
                           host::AttentionByRow<typename Precision::Scalar>>{
-            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+            setup, detail::attention_shape<L>(setup), L::dropout} {}
 };
 
 }  // namespace tandem
@@ -30105,6 +31806,33 @@ constexpr std::int64_t linear_scratch(int threads) {
   return gemm_scratch<T>(threads);
 }
 
+/// y += b, row by row. Shapes: y (B, Out), b (Out).
+template <class T>
+void add_bias(Team& team, int batch, int out, T const* bias, T* y) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T* const row = y + s * out;
+      for (int j = 0; j < out; ++j) {
+        row[j] += bias[j];
+      }
+    }
+  });
+}
+
+/// dbias = [+=] the sum of dy over the batch, in order. Shapes: dy (B, Out), dbias (Out).
+template <class T>
+void bias_gradient(Team& team, int batch, int out, T const* dy, T* dbias, bool accumulate) {
+  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      T total{0};
+      for (std::int64_t s = 0; s < batch; ++s) {
+        total += dy[s * out + j];
+      }
+      dbias[j] = accumulate ? dbias[j] + total : total;
+    }
+  });
+}
+
 /// y = x Wᵀ + b.
 ///
 /// Shapes: x (B, In), weight (Out, In), bias (Out) or null; y (B, Out).
@@ -30115,17 +31843,9 @@ TANDEM_NOINLINE void linear_forward(Team& team, int batch, int in, int out, T co
                                     T const* weight, T const* bias, T* y, T* scratch) {
   gemm(team, Transpose::no, Transpose::yes, batch, out, in, x, in, weight, in, y, out, false,
        scratch);
-  if (bias == nullptr) {
-    return;
+  if (bias != nullptr) {
+    add_bias(team, batch, out, bias, y);
   }
-  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t s = begin; s < end; ++s) {
-      T* const row = y + s * out;
-      for (int j = 0; j < out; ++j) {
-        row[j] += bias[j];
-      }
-    }
-  });
 }
 
 /// dx = dy W.
@@ -30151,18 +31871,9 @@ TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int o
                                             T* scratch) {
   gemm(team, Transpose::yes, Transpose::no, out, in, batch, dy, out, x, in, dweight, in, accumulate,
        scratch);
-  if (dbias == nullptr) {
-    return;
+  if (dbias != nullptr) {
+    bias_gradient(team, batch, out, dy, dbias, accumulate);
   }
-  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t j = begin; j < end; ++j) {
-      T total{0};
-      for (std::int64_t s = 0; s < batch; ++s) {
-        total += dy[s * out + j];
-      }
-      dbias[j] = accumulate ? dbias[j] + total : total;
-    }
-  });
 }
 
 }  // namespace tandem::host
@@ -31213,8 +32924,8 @@ struct Op<RotaryPositions<Heads, Options...>, BasicHost<Kernels, Precision>>
     : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
       : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, RotaryPositions<Heads, Options...>::options.all(),
-            RotaryPositions<Heads, Options...>::options.turned(),
+            setup, RotaryPositions<Heads, Options...>::options.all() / setup.slice.count,
+            RotaryPositions<Heads, Options...>::options.turned() / setup.slice.count,
             RotaryPositions<Heads, Options...>::options.base} {}
 };
 
@@ -33229,6 +34940,7 @@ template <class L>
 struct ElementLayer {
   using layer = L;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
   static constexpr Kept kept(Shape) {
     return Kept::of(
         !requires(float x) { L::slope_of_output(x); }, !requires(float x) { L::slope(x); });
@@ -35815,6 +37527,44 @@ struct Op<Upsample<Scale, Mode>, BasicHost<Portable, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/row_bias.hpp
+
+/// @file
+/// The bias of a Linear whose sum several ranks make, on Host, portable kernels.
+
+namespace tandem {
+
+/// Its input's gradient is its output's: the engine passes it on.
+template <class Precision>
+class Op<RowBias, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
+    if (o.y != o.x[0]) {
+      std::copy_n(o.x[0], p.elements(shape_), o.y);
+    }
+    host::add_bias(p.device.team, rows(p), columns(), o.parameter[0], o.y);
+  }
+  void weight_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    host::bias_gradient(p.device.team, rows(p), columns(), o.dy, o.gradient[0], p.accumulate);
+  }
+
+ private:
+  [[nodiscard]] int rows(Pass<host::Device> const& p) const {
+    return static_cast<int>(p.rows(shape_));
+  }
+  [[nodiscard]] int columns() const { return detail::row_size(shape_); }
+
+  Shape shape_;
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/sampled_vocabulary.hpp
 
 /// @file
@@ -37716,51 +39466,6 @@ using Cuda = BasicCuda<Portable>;
 /// is what only a backend knows: scratch memory, packed weights, batches and messages on their way,
 /// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
 
-// ---- tandem/strategy/cut/checkpoint_rule.hpp
-
-/// @file
-/// CheckpointRule: which activations are computed again in the backward pass instead of being kept.
-
-namespace tandem {
-
-/// Keeps what enters each run of `every` top-level layers of a stage, or of the whole stage.
-struct CheckpointRule {
-  static constexpr int none = 0;
-  static constexpr int boundaries = -1;
-  int every = none;
-};
-
-/// Of each node: the number of its run, ascending; -1 where all is kept.
-template <int Nodes>
-struct CheckpointSegments {
-  int of[static_cast<std::size_t>(Nodes)] = {};
-};
-
-template <GraphSize Size>
-constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& graph,
-                                                             CheckpointRule rule) {
-  CheckpointSegments<Size.nodes> segments;
-  int segment = 0;
-  int first_top = -1;  // of the run at work
-  for (int n = 0; n < Size.nodes; ++n) {
-    Node const& node = graph.node[n];
-    bool const new_stage = n > 0 && node.stage != graph.node[n - 1].stage;
-    bool const full =
-        rule.every > 0 && first_top >= 0 && !node.is_end() && node.top - first_top >= rule.every;
-    if (new_stage || full) {
-      ++segment;
-      first_top = -1;
-    }
-    if (first_top < 0 && !node.is_end()) {  // a tensor from elsewhere has a top from elsewhere
-      first_top = node.top;
-    }
-    segments.of[n] = rule.every == CheckpointRule::none ? -1 : segment;
-  }
-  return segments;
-}
-
-}  // namespace tandem
-
 // ---- tandem/strategy/memory/gradient_bound.hpp
 
 /// @file
@@ -38224,161 +39929,6 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
 /// stage to the next one, which links, schedules and plans know; a relay's gradient is the sum over
 /// all readers further on.
 
-// ---- tandem/strategy/cut/partition.hpp
-
-/// @file
-/// Partition: which part of the model each node of a network belongs to.
-
-namespace tandem {
-
-/// Parts are numbered so that tensors go from lower ones to higher ones only. The network's input
-/// is in part 0, but every part that reads it is fed with it.
-template <int Nodes>
-struct Partition {
-  int parts = 1;
-  std::int16_t part[static_cast<std::size_t>(Nodes)] = {};
-};
-
-/// Consecutive top-level parts of the network: the first @p counts[0] of them, the next
-/// @p counts[1], …
-template <GraphSize Size>
-constexpr Partition<Size.nodes> cut_tops(Graph<Size> const& graph, int const* counts, int parts) {
-  Partition<Size.nodes> partition{.parts = parts};
-  for (int n = 0; n < Size.nodes; ++n) {
-    int part = 0;
-    for (int end = counts[0]; part < parts - 1 && graph.node[n].top >= end; end += counts[part]) {
-      ++part;
-    }
-    partition.part[n] = static_cast<std::int16_t>(part);
-  }
-  return partition;
-}
-
-/// A device for each node of a network.
-template <int Nodes>
-struct NodePlaces {
-  std::int16_t device[static_cast<std::size_t>(Nodes)] = {};
-};
-
-/// A placed network's parts: runs of nodes on one device, as long as they can be with transfers to
-/// them at their beginning and from them at their end, so that a tensor leaves as soon as it is
-/// made and comes as late as it can.
-template <GraphSize Size>
-struct PlacedParts {
-  Partition<Size.nodes> partition{.parts = 0};
-  std::int16_t device[static_cast<std::size_t>(Size.nodes)] = {};  ///< of each part
-  StageEdge edge[static_cast<std::size_t>(Size.edges)] = {};  ///< one a pair of parts, ascending
-  int edges = 0;
-  int links = 0;  ///< one an edge between devices
-};
-
-namespace detail {
-
-/// Cuts a placed network.
-template <GraphSize Size>
-struct PlacementCutter {
-  Graph<Size> const& graph;
-  NodePlaces<Size.nodes> const& places;
-  PlacedParts<Size> parts{};
-  int reader[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] = {};  // of an edge
-  int arrival[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
-      {};  // of an edge between devices: the first that
-           // brings the tensor to that device
-  bool leaves[static_cast<std::size_t>(Size.nodes)] =
-      {};  // the node's output is wanted on another device
-
-  constexpr PlacedParts<Size> cut() {
-    find_arrivals();
-    int open[static_cast<std::size_t>(Size.nodes)];  // of a device: its part at work, or -1
-    for (int& part : open) {
-      part = -1;
-    }
-    for (int n = 0; n < Size.nodes; ++n) {
-      int const first = graph.node[n].first_edge;
-      int const end = first + graph.node[n].edges;
-      bool receives = false;
-      for (int e = first; e < end; ++e) {
-        receives = receives || (crosses(e) && arrival[e] == e);
-      }
-      int& part = open[device(n)];
-      if (part < 0 || receives) {
-        part = parts.partition.parts++;
-        parts.device[part] = static_cast<std::int16_t>(device(n));
-      }
-      parts.partition.part[n] = static_cast<std::int16_t>(part);
-      for (int e = first; e < end; ++e) {
-        connect(e);
-      }
-      part = leaves[n] ? -1 : part;
-    }
-    number_links();
-    return parts;
-  }
-
- private:
-  [[nodiscard]] constexpr int device(int node) const { return places.device[node]; }
-  [[nodiscard]] constexpr int part(int node) const { return parts.partition.part[node]; }
-  [[nodiscard]] constexpr bool is_input(int edge) const {
-    return graph.node[graph.source[edge]].kind == NodeKind::input;
-  }
-  [[nodiscard]] constexpr bool crosses(int edge) const {
-    return !is_input(edge) && device(graph.source[edge]) != device(reader[edge]);
-  }
-
-  constexpr void find_arrivals() {
-    for (int n = 0; n < Size.nodes; ++n) {
-      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
-        reader[e] = n;
-        arrival[e] = e;
-        leaves[graph.source[e]] = leaves[graph.source[e]] || crosses(e);
-        for (int before = 0; crosses(e) && before < e && arrival[e] == e; ++before) {
-          if (graph.source[before] == graph.source[e] && device(reader[before]) == device(n)) {
-            arrival[e] = before;
-          }
-        }
-      }
-    }
-  }
-
-  // A tensor that has come before is read where it came to.
-  constexpr void connect(int edge) {
-    int const from =
-        part(crosses(edge) && arrival[edge] != edge ? reader[arrival[edge]] : graph.source[edge]);
-    int const to = part(reader[edge]);
-    bool known = from == to || is_input(edge);
-    for (int i = 0; !known && i < parts.edges; ++i) {
-      known = parts.edge[i].from == from && parts.edge[i].to == to;
-    }
-    if (!known) {
-      int at = parts.edges++;
-      for (; at > 0 && parts.edge[at - 1].to == to && parts.edge[at - 1].from > from; --at) {
-        parts.edge[at] = parts.edge[at - 1];
-      }
-      parts.edge[at] = {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 0};
-    }
-  }
-
-  // One an edge, so that what one stage sends waits for nothing that another sends.
-  constexpr void number_links() {
-    for (int i = 0; i < parts.edges; ++i) {
-      StageEdge& own = parts.edge[i];
-      bool const between = parts.device[own.from] != parts.device[own.to];
-      own.link = between ? static_cast<std::int16_t>(parts.links++) : std::int16_t{-1};
-    }
-  }
-};
-
-}  // namespace detail
-
-/// Cuts a network whose nodes have been placed on devices.
-template <GraphSize Size>
-constexpr PlacedParts<Size> cut_placed(Graph<Size> const& graph,
-                                       NodePlaces<Size.nodes> const& places) {
-  return detail::PlacementCutter<Size>{graph, places}.cut();
-}
-
-}  // namespace tandem
-
 namespace tandem {
 
 namespace detail {
@@ -38549,370 +40099,6 @@ constexpr RelayedNetwork<Size> relayed(Graph<Whole> const& network,
   builder.build(&made.graph, made.partition.part);
   return made;
 }
-
-}  // namespace tandem
-
-// ---- tandem/strategy/device_program.hpp
-
-/// @file
-/// DeviceProgram: what one device of a model replica runs, known to the compiler.
-
-// ---- tandem/strategy/cut/device_graph.hpp
-
-/// @file
-/// device_graph: the part of a network that one device of a model replica computes, as a graph.
-///
-/// A tensor that comes from a stage elsewhere is a node of kind `receive` before its first reader;
-/// one that leaves ends in a node of kind `send` for each device that wants it. The gradient of a
-/// `receive` is what goes back, that of a `send` is what comes back.
-
-namespace tandem {
-
-namespace detail {
-
-/// What DeviceCutter works in.
-struct CutScratch {
-  std::int16_t* local;  ///< of a node of the copy at work: index here plus one, or 0
-  int* reader;          ///< of an edge
-  int* first_reading;   ///< of a node: the first edge that carries its output …
-  int* next_reading;    ///< … and of an edge: the next one, or -1
-};
-
-/// Walks over the nodes of a device; without a graph to fill it counts. Each node's readers are
-/// listed once, so that the walk is about linear in the edges.
-struct DeviceCutter {
-  GraphView network;
-  std::int16_t const* part;  ///< of each node
-  StageMapView map;
-  int device;
-  bool apart;  ///< gradients of several readers elsewhere are sent one by one, not their sum
-  CutScratch scratch;
-  GraphSize size{};
-
-  template <class G>
-  constexpr void cut(G* graph) {
-    list_readings();
-    bool const names = has_names() && map.is_chain();
-    for (int copy = 0; copy < map.copies; ++copy) {
-      for (int n = 0; n < network.nodes; ++n) {
-        scratch.local[n] = 0;
-      }
-      for (int n = 0; n < network.nodes; ++n) {
-        if (device_of(copy, n) == device) {
-          if (names && (n == 0 || part[n] != part[n - 1])) {
-            add_all_inputs(graph, copy, n);
-          }
-          add_inputs(graph, copy, n);
-          add_node(graph, copy, n);
-          add_sends(graph, copy, n);
-        }
-      }
-    }
-  }
-
- private:
-  [[nodiscard]] constexpr int stage_of(int copy, int n) const {
-    return copy * map.parts() + part[n];
-  }
-  [[nodiscard]] constexpr int device_of(int copy, int n) const {
-    return map.device[stage_of(copy, n)];
-  }
-  [[nodiscard]] static constexpr bool is_input(Node const& node) {
-    return node.kind == NodeKind::input;
-  }
-
-  [[nodiscard]] constexpr bool has_names() const {
-    bool any = false;
-    for (int n = 0; n < network.nodes; ++n) {
-      any = any || network.node[n].named;
-    }
-    return any;
-  }
-
-  constexpr void list_readings() {
-    for (int n = 0; n < network.nodes; ++n) {
-      scratch.first_reading[n] = -1;
-    }
-    for (int n = network.nodes - 1; n >= 0; --n) {
-      for (int e = network.node[n].first_edge + network.node[n].edges - 1;
-           e >= network.node[n].first_edge; --e) {
-        scratch.reader[e] = n;
-        scratch.next_reading[e] = scratch.first_reading[network.source[e]];
-        scratch.first_reading[network.source[e]] = e;
-      }
-    }
-  }
-
-  template <class G>
-  constexpr int add(G* graph, Node node, int stage, int edges) {
-    node.stage = stage;
-    node.first_edge = size.edges;
-    node.edges = edges;
-    if (graph != nullptr) {
-      graph->node[size.nodes] = node;
-    }
-    return size.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* graph, int source, int origin) {
-    if (graph != nullptr) {
-      graph->source[size.edges] = source;
-      graph->edge_origin[size.edges] = origin;
-    }
-    ++size.edges;
-  }
-
-  // All that comes from elsewhere for the part that node n begins, as it is sent: several values
-  // may.
-  template <class G>
-  constexpr void add_all_inputs(G* graph, int copy, int n) {
-    for (int source = 0; source < n; ++source) {
-      bool comes = false;
-      for (int e = scratch.first_reading[source]; e >= 0; e = scratch.next_reading[e]) {
-        comes = comes || part[scratch.reader[e]] == part[n];
-      }
-      if (comes && !is_input(network.node[source]) && device_of(copy, source) != device) {
-        add_input(graph, copy, source, n);
-      }
-    }
-  }
-
-  // What node n reads and is not here yet, in ascending order: as it is sent.
-  template <class G>
-  constexpr void add_inputs(G* graph, int copy, int n) {
-    Node const& node = network.node[n];
-    for (int left = node.edges; left > 0; --left) {
-      int source = network.nodes;
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const here = scratch.local[network.source[e]] != 0;
-        source = !here && network.source[e] < source ? network.source[e] : source;
-      }
-      if (source == network.nodes) {
-        return;
-      }
-      add_input(graph, copy, source, n);
-    }
-  }
-  template <class G>
-  constexpr void add_input(G* graph, int copy, int source, int n) {
-    Node end = network.node[source];
-    if (!is_input(end)) {
-      end = transfer(NodeKind::receive, end, stage_of(copy, source));
-    }
-    scratch.local[source] = static_cast<std::int16_t>(1 + add(graph, end, stage_of(copy, n), 0));
-  }
-
-  template <class G>
-  constexpr void add_node(G* graph, int copy, int n) {
-    Node node = network.node[n];
-    node.first_parameter = size.parameters;
-    for (int p = 0; p < node.parameters; ++p, ++size.parameters) {
-      if (graph != nullptr) {
-        graph->parameter[size.parameters] = network.parameter[network.node[n].first_parameter + p];
-        graph->parameter[size.parameters].node = size.nodes;
-      }
-    }
-    scratch.local[n] =
-        static_cast<std::int16_t>(1 + add(graph, node, stage_of(copy, n), node.edges));
-    for (int e = network.node[n].first_edge, end = e + node.edges; e < end; ++e) {
-      add_edge(graph, scratch.local[network.source[e]] - 1, network.edge_origin[e]);
-    }
-    if (graph != nullptr && n == network.nodes - 1) {
-      graph->result = scratch.local[n] - 1;
-    }
-  }
-
-  // To each device that reads the output of n, in ascending order.
-  template <class G>
-  constexpr void add_sends(G* graph, int copy, int n) {
-    for (int last = -1; !is_input(network.node[n]);) {
-      int to = map.devices;
-      for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
-        int const there = device_of(copy, scratch.reader[e]);
-        to = there != device && there > last && there < to ? there : to;
-      }
-      if (to == map.devices) {
-        return;
-      }
-      add_send(graph, copy, n, to);
-      last = to;
-    }
-  }
-  template <class G>
-  constexpr void add_send(G* graph, int copy, int n, int to) {
-    int edges = 0;
-    int first = -1;
-    for (int e = scratch.first_reading[n]; e >= 0; e = scratch.next_reading[e]) {
-      if (device_of(copy, scratch.reader[e]) == to) {
-        first = edges++ == 0 ? e : first;
-      }
-    }
-    Node const end =
-        transfer(NodeKind::send, network.node[n], stage_of(copy, scratch.reader[first]));
-    edges = apart && !end.named ? edges : 1;
-    add(graph, end, stage_of(copy, n), edges);
-    for (int e = first; edges > 0; e = scratch.next_reading[e]) {
-      if (device_of(copy, scratch.reader[e]) == to) {
-        add_edge(graph, scratch.local[n] - 1, network.edge_origin[e]);
-        --edges;
-      }
-    }
-  }
-
-  // Along a chain the readers elsewhere are all behind those of a named value's own stage, so that
-  // their gradients may be added before.
-  [[nodiscard]] constexpr Node transfer(NodeKind kind, Node const& of, int peer) const {
-    Node end{.kind = kind,
-             .needs_gradient = of.needs_gradient,
-             .named = of.named && map.is_chain(),
-             .top = of.top};
-    end.origin = of.origin;
-    end.peer = peer;
-    end.in = end.out = of.out;
-    end.name = kind == NodeKind::send ? "Send" : "Receive";
-    end.path = of.path;
-    return end;
-  }
-};
-
-/// The scratch of a network whose size is a constant.
-template <GraphSize Whole>
-struct CutArrays {
-  std::int16_t local[static_cast<std::size_t>(Whole.nodes)] = {};
-  int reader[static_cast<std::size_t>(Whole.edges + 1)] = {};
-  int first_reading[static_cast<std::size_t>(Whole.nodes)] = {};
-  int next_reading[static_cast<std::size_t>(Whole.edges + 1)] = {};
-
-  constexpr CutScratch scratch() { return {local, reader, first_reading, next_reading}; }
-};
-
-}  // namespace detail
-
-/// How large the graph of @p device is. See device_graph().
-template <GraphSize Whole, class Map>
-constexpr GraphSize device_graph_size(Graph<Whole> const& network,
-                                      Partition<Whole.nodes> const& partition, Map const& map,
-                                      int device, bool apart) {
-  detail::CutArrays<Whole> arrays;
-  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
-  cutter.cut(static_cast<Graph<Whole>*>(nullptr));
-  return cutter.size;
-}
-
-/// The graph of one device: its stages' nodes, copy by copy, each in the network's order.
-/// @param apart  the gradients that several readers on one device give a tensor from another are
-///               sent one by one, so that they are added in the network's order; those of a named
-///               value along a chain are added from the last reader to the first anyway
-template <GraphSize Own, GraphSize Whole, class Map>
-constexpr Graph<Own> device_graph(Graph<Whole> const& network,
-                                  Partition<Whole.nodes> const& partition, Map const& map,
-                                  int device, bool apart) {
-  Graph<Own> graph;
-  graph.tops = network.tops;
-  graph.result = -1;
-  detail::CutArrays<Whole> arrays;
-  detail::DeviceCutter cutter{network, partition.part, map, device, apart, arrays.scratch()};
-  cutter.cut(&graph);
-  return graph;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Reproducible bits must not depend on which siblings a device has, so it computes them one by
-/// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
-/// its activation.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
-  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
-  wanted.absorb_bias = wanted.absorb_bias && !reproducible;
-  wanted.fuse_linear = wanted.fuse_linear && !reproducible;
-  return wanted;
-}
-
-constexpr bool rewrites_anything(Rewrites r) {
-  return r.fuse_relu || r.fuse_linear || r.fuse_sum || r.channels_last || r.merge_pointwise ||
-         r.place_concat || r.absorb_bias;
-}
-
-/// A device's part of the network before rewrites; of one that has all of it, the network itself.
-template <class Program, int D>
-struct CutGraph {
-  using Routed = typename Program::Routed;
-  static constexpr GraphSize size = device_graph_size(
-      Routed::graph, Routed::partition, Program::map, D, Program::batching.reproducible);
-  static constexpr auto graph = device_graph<size>(Routed::graph, Routed::partition, Program::map,
-                                                   D, Program::batching.reproducible);
-};
-template <class Program, int D>
-  requires(Program::map.stages == 1)
-struct CutGraph<Program, D> {
-  static constexpr auto const& graph = Program::network;
-};
-
-template <class Program, int D, bool Rewrites>
-struct RewrittenGraph : CutGraph<Program, D> {};
-template <class Program, int D>
-struct RewrittenGraph<Program, D, true> {
-  static constexpr auto segments =
-      checkpoint_segments(CutGraph<Program, D>::graph, Program::checkpoint);
-  static constexpr auto graph =
-      rewrite(CutGraph<Program, D>::graph,
-              allowed(Program::rewrites, Program::batching.reproducible), segments.of);
-};
-
-}  // namespace detail
-
-/// What device @p D of each replica does. Each step is a constexpr variable of its own, and none is
-/// a template argument.
-template <class ProgramType, int D>
-struct DeviceProgram {
-  using Program = ProgramType;
-  using Network = typename Program::Network;
-  static constexpr int device = D;
-  static constexpr Batching batching = Program::batching;
-  static constexpr auto const& graph =
-      detail::RewrittenGraph<Program, D, detail::rewrites_anything(Program::rewrites)>::graph;
-  static constexpr auto stages =
-      detail::find_stages<detail::count_stages(graph)>(graph, Program::map.parts());
-  /// Ranks that each have a part of the optimizer's states; 1: all of them have all.
-  static constexpr int state_shares = batching.sharded_state ? batching.replicas : 1;
-  static constexpr auto layout =
-      lay_out_parameters(graph, Program::element_bytes, batching.first_bucket_bytes,
-                         batching.bucket_bytes, state_shares);
-  /// Of an array of states.
-  static constexpr std::int64_t state_elements = layout.trained / state_shares;
-  /// Whether it has both copies of its part of the model, as a device in the middle may; then each
-  /// bucket has a twin.
-  static constexpr bool has_twins = tandem::has_twins(stages);
-  static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
-  static constexpr bool several_replicas = Program::several_replicas;
-  /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
-  /// its own.
-  static constexpr int gradient_copies = Program::averaging.keeps_two() ? 1 : Program::map.copies;
-  static constexpr bool sums_gradients = several_replicas || gradient_copies > 1;
-  /// @param replicas  of the world, where the strategy takes any number
-  [[nodiscard]] static constexpr int gradient_replicas(int replicas) {
-    return (Program::any_replicas ? replicas : batching.replicas) * gradient_copies;
-  }
-  /// Copies of the device's weights; an asynchronous pipeline has stage k on device k.
-  static constexpr WeightPlaces places{.rule = Program::asynchrony, .stage = D};
-  static constexpr bool has_result = graph.result >= 0;
-  static constexpr bool has_input = [] {
-    bool has = false;
-    for (int n = 0; n < graph.nodes; ++n) {
-      has = has || graph.node[n].kind == NodeKind::input;
-    }
-    return has;
-  }();
-  /// Worked out once: a compiler's memory would grow with each question about a graph.
-  static constexpr auto gives_input_gradient = input_gradients(graph);
-  /// Of a node: which run of its stage's nodes is computed again together before their backward
-  /// pass.
-  static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
-};
 
 }  // namespace tandem
 
@@ -40629,7 +41815,7 @@ struct HybridPart {
                 "replicas of a whole model write DataParallel alone");
   static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
                 "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel or Pipeline");
+                "ModelParallel, Pipeline or TensorParallel");
   static_assert(!Last || !TrainsAsynchronously<Part>,
                 "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
                 "wait for each other at every update; take a synchronous schedule inside, or the "
@@ -40705,6 +41891,19 @@ struct ReplicasAreTold {
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
 };
 
+/// Replicas of a model whose layers several devices share.
+template <bool IsSliced, bool IsReproducible, bool SharesState>
+struct SlicedModelIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      !IsSliced || !IsReproducible,
+      "Hybrid<DataParallel<D, Reproducible<>>, TensorParallel<N>>: a layer's sum over its "
+      "inputs is cut in N, so that the bits depend on N; leave Reproducible out");
+  static_assert(!IsSliced || IsReproducible || !SharesState,
+                "Hybrid<DataParallel<D, ShardedState>, TensorParallel<N>>: a device has its slices "
+                "of the states already, and no second share of them; leave ShardedState out");
+};
+
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
 template <bool KeepsTwo, bool IsReproducible>
 struct TwoModelsAreSound {
@@ -40740,9 +41939,10 @@ inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
 
 }  // namespace detail
 
-/// Replicas of a model that is itself cut over devices.
+/// Replicas of a model that is itself cut over devices, or whose layers these share.
 ///
-///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
+///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>, Hybrid<DataParallel<2>,
+///   TensorParallel<2>>
 ///
 ///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
 ///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
@@ -40784,6 +41984,9 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
+  static_assert(
+      detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1), batching_for<1>.reproducible,
+                                 batching_for<1>.sharded_state>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -42572,6 +43775,79 @@ template <class Schedule, int Count, class... Arguments>
 
 }  // namespace tandem
 
+// ---- tandem/strategy/types/tensor_parallel.hpp
+
+/// @file
+/// TensorParallel: each device has a slice of each layer.
+
+namespace tandem {
+
+namespace detail {
+
+inline constexpr int most_slices = 1 << 10;
+
+template <class Option>
+concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option>;
+
+template <int N, class... Options>
+concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
+
+template <int N, bool AnyReproducible, bool AllFit>
+struct TensorParallelIsSound {
+  static constexpr bool value = true;
+  static_assert(N >= 2 && N <= most_slices,
+                "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
+                "for one write SingleDevice<>");
+  static_assert(!AnyReproducible,
+                "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
+                "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
+  static_assert(AnyReproducible || AllFit,
+                "TensorParallel<N, Options...>: options are Microbatches and Checkpoint");
+};
+
+}  // namespace detail
+
+/// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
+/// and the second's inputs, and what stands between, as the heads of an Attention. All other layers
+/// are whole on every device.
+///
+///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
+///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
+///
+/// A pair is a Linear whose output goes to another one through layers that need no whole rows:
+/// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
+/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise.
+///
+/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between.
+/// Comm:   of each pair and microbatch two all-reduces of its rows, (B, T, C): its output in
+///         forward, the gradient of its input in backward.
+/// Options: Microbatches, Checkpoint. On Host.
+/// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
+/// The primary template is the error path.
+template <int N, class... Options>
+struct TensorParallel : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert(detail::TensorParallelIsSound<N, (requires { Options::leaves; } || ...),
+                                              (detail::TensorOption<Options> && ...)>::value);
+};
+
+template <int N, class... Options>
+  requires detail::DealsOut<N, Options...>
+struct TensorParallel<N, Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
+  using Model = OneDeviceModel<detail::gather_batching<1, Options...>().microbatches>;
+  static constexpr Mesh mesh{Axis::tensor, N};
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Options...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
+  static constexpr Batching batching = batching_for<1>;
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
@@ -42690,6 +43966,27 @@ struct StatesAreSound {
                 "anew; take a synchronous schedule, such as OneFOneB");
 };
 
+template <class Net, int Slices, int Pairs>
+struct NetworkHasPairs {
+  static constexpr bool value = true;
+  static_assert(Slices == 1 || Pairs > 0,
+                "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
+                "whose output goes to another one through Attention, activations or Dropout alone, "
+                "with a number of columns, or of heads, that N divides; take DataParallel, or "
+                "another N (NetworkHasPairs names the network and N)");
+};
+
+template <bool Sliced, bool HasRows, bool Carries>
+struct SlicesAreSound {
+  static constexpr bool value = true;
+  static_assert(!Sliced || !HasRows,
+                "RowGradient with TensorParallel: each device would gather the rows of all; leave "
+                "RowGradient out");
+  static_assert(!Sliced || HasRows || !Carries,
+                "Stateful with TensorParallel: the devices that share a layer would each keep the "
+                "states of all samples; leave Stateful out, or take DataParallel");
+};
+
 template <bool Shared, bool IsAsynchronous, bool IsOrdered>
 struct TiesAreSound {
   static constexpr bool value = true;
@@ -42752,6 +44049,7 @@ struct Program {
   static constexpr Mesh mesh = S::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
+  static constexpr int slices = mesh.extent(Axis::tensor);  ///< ranks that share each device's part
   /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
@@ -42785,9 +44083,17 @@ struct Program {
   static constexpr bool sharded_state = batching.sharded_state && batching.replicas > 1;
   static_assert(detail::ShardedStateIsSound < batching.sharded_state, any_replicas,
                 sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
+  /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
+  /// to be read.
+  static constexpr bool has_pieces = sharded_state || slices > 1;
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
+  static_assert(detail::NetworkHasPairs < Net, slices,
+                slices == 1 || network.fault != Fault::none
+                    ? 1
+                    : plan_spread(network, slices).pairs > ::value);
+  static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
@@ -47337,11 +48643,11 @@ class Replicas {
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
-  /// of() and whole(); and where each rank has its part of the optimizer's states alone, @p states
-  /// and gradients. All processes call it.
+  /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
+  /// gradients; and where it has slices of parameters, all of them. All processes call it.
   void fetch(bool states = true) const {
-    if (Program::sharded_state && states) {
-      workers_.run([](RankType& rank) { rank.gather_shares(); }, WorkKind::gathers);
+    if (Program::has_pieces && (states || !Program::sharded_state)) {
+      workers_.run([](RankType& rank) { rank.gather_pieces(); }, WorkKind::gathers);
     }
     if (workers_.elsewhere().needed()) {
       workers_.elsewhere().fetch(workers_);
@@ -52677,6 +53983,15 @@ struct ShardedStateRuns {
                 "ShardedState out");
 };
 
+template <bool Sliced, class Backend>
+struct SlicesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Sliced || is_host<Backend>(),
+      "Trainer: TensorParallel runs on Host; take Host or OverMpi<Host>, or DataParallel, "
+      "ModelParallel or Pipeline");
+};
+
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
 /// computes nothing.
 struct RefusedBackend {};
@@ -52826,6 +54141,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
           "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
+  expects(Program::slices == 1 || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "TensorParallel each device has a slice of some; take AdamW, or another strategy");
   if constexpr (Program::has_row_gradients) {
     check_row_gradients(Program::network, options);
   }
@@ -54822,8 +56140,8 @@ struct TransportFits<T, B, Program> {
                 "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
                 "what the strategy asks: all_reduce of gradients for several copies of the model, "
                 "all_gather of them for RowGradient, reduce_scatter and all_gather for "
-                "ShardedState, send and receive of activations for a model on "
-                "several devices");
+                "ShardedState, send and receive of activations for a model on several devices, "
+                "all_reduce of activations and all_gather of parameters for TensorParallel");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
@@ -55229,7 +56547,7 @@ TANDEM_COLD int replicas_there(World const& world, int devices) {
 template <class Program>
 int replicas_of(World const& world) {
   if constexpr (Program::any_replicas) {
-    return detail::replicas_there(world, Program::devices);
+    return detail::replicas_there(world, Program::devices * Program::slices);
   } else {
     return Program::batching.replicas;
   }
@@ -55526,7 +56844,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
   static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
   static_assert(detail::ShardedStateRuns<shards, Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards, Named>;
+  static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
+  static_assert(detail::SlicesRun<slices, Named>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -57484,24 +58804,32 @@ class DropoutOp {
   DropoutOp(OpSetup const& setup, double rate)
       : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
-        rate_{static_cast<float>(rate)} {}
+        rate_{static_cast<float>(rate)},
+        columns_{dropout_columns(setup)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     if (p.training) {
-      channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
-                                     o.x[0], o.y);
+      drop(p, o.x[0], o.y);
     } else {
       channels_last::convert(p.device.team, o.x[0], o.y, p.elements(shape_));
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::dropout_gradient(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
-                                    o.dy, o.dx[0]);
+    drop(p, o.dy, o.dx[0]);
   }
 
  private:
+  void drop(Pass<Device> const& p, T const* from, T* to) const {
+    if (columns_.runs > 0) {
+      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate_, from,
+                   to);
+    } else {
+      channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
+                                     from, to);
+    }
+  }
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
     return {p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
             static_cast<std::uint32_t>(p.first_sample)};
@@ -57518,6 +58846,7 @@ class DropoutOp {
   Shape shape_;
   std::uint32_t layer_;
   float rate_;
+  DropoutColumns columns_;
 };
 
 }  // namespace host::channels_last
@@ -58307,7 +59636,7 @@ struct Op<Attention<Heads, Options...>, BasicHost<OneDnn, Precision>>
   explicit Op(OpSetup const& setup)
       : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
                           host::channels_last::AttentionInVectors<typename Precision::Scalar>>{
-            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+            setup, detail::attention_shape<L>(setup), L::dropout} {}
 };
 
 }  // namespace tandem
@@ -62870,6 +64199,46 @@ struct Op<Upsample<Scale, Mode>, BasicHost<OneDnn, Precision>>
       : host::channels_last::ResampleOp<typename Precision::Scalar, typename Precision::Master,
                                         UpsampleAxis<Upsample<Scale, Mode>::bilinear>>{
             enlarged<Upsample<Scale, Mode>::bilinear>(setup.node.in, Scale)} {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/onednn/row_bias.hpp
+
+/// @file
+/// The bias of a Linear whose sum several ranks make, on Host in vectors.
+
+#include <algorithm>
+
+namespace tandem {
+
+/// Its input's gradient is its output's: the engine passes it on.
+template <class Precision>
+class Op<RowBias, BasicHost<OneDnn, Precision>> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
+
+  void forward(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    if (o.y != o.x[0]) {
+      std::copy_n(o.x[0], p.elements(shape_), o.y);
+    }
+    host::channels_last::add_row_bias(p.device.team, p.rows(shape_), columns(), o.parameter[0],
+                                      o.y);
+  }
+  void weight_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
+    onednn::column_sum(p.device.team, o.dy, p.rows(shape_), columns(), columns(), o.gradient[0],
+                       p.accumulate);
+  }
+
+ private:
+  [[nodiscard]] int columns() const { return detail::row_size(shape_); }
+
+  Shape shape_;
 };
 
 }  // namespace tandem

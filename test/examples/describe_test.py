@@ -44,6 +44,14 @@ class Describe(program.ProgramTest):
         self.assertIn("--batch takes a whole number from 1 to 1048576, not '0'",
                       self.sentence("googlenet", "--batch", "0"))
 
+    def test_layers_that_devices_share(self):
+        rows = [row.split() for row in self.output("gpt2", "--top", "--strategy", "tensor", "--batch", "8").splitlines()]
+        spread = {row[0] + " " + row[1]: row[2:] for row in rows if len(row) == 7}
+        self.assertEqual(spread["2.0.0.body.1 Linear"], ["1024x1152", "columns", "columns", "-", "-"])
+        self.assertEqual(spread["2.0.0.body.1 Copy"], ["1024x768", "whole", "partial", "-", "3072.0"])
+        self.assertEqual(spread["2.0.0.body.3 Reduce"], ["1024x768", "whole", "whole", "3072.0", "-"])
+        self.assertIn(["total", "48", "all-reduces", "73728.0", "73728.0"], rows)  # four a block
+
     def test_kernels_of_a_step_on_a_gpu(self):
         rows = self.output("resnet20", "--backend", "cuda", "--precision", "bf16", "--batch", "64").splitlines()
         self.assertEqual(rows[1], "ResNet-20 in bf16: a step of 64 samples on one GPU; us by the roofline of dgx-h100")
@@ -61,14 +69,14 @@ class Describe(program.ProgramTest):
                 (("googlenet", "--to"), "--to"), (("googlenet", "--top", "--top"), "--top"),
                 (("--top", "googlenet"), "googlenet"), (("GoogLeNet",), "GoogLeNet"),
                 (("--help",), "--help"), (("small_cnn", "resnet20"), "resnet20"),
-                (("googlenet", "--strategy", "data3"), "data3"),
+                (("googlenet", "--strategy", "data3"), "data3"), (("googlenet", "--strategy", "tensor"), "tensor"),
                 (("\x1b[2J\n",), "\\x1B[2J\\x0A"), (("%s%n",), "%s%n"),
                 (("resnet18" * 1000,), "resnet18" * 32 + "...")]:
             with self.subTest(arguments=arguments):
                 self.assertEqual(
                     self.sentence(*arguments),
                     "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, gpt2_large or "
-                    "gpt2_xl, and then --top, --strategy single, data2 or model2, --batch and a number, --backend cuda "
+                    "gpt2_xl, and then --top, --strategy single, data2, model2 or, of gpt2, tensor, --batch and a number, --backend cuda "
                     f"with --precision tf32, bf16 or fp32 and --machine and a name but no --strategy, or nothing, not '{word}'")
 
 

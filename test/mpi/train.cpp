@@ -46,6 +46,14 @@ struct Net : td::Network<td::Image<3, 8, 8>,
                                         td::Conv2d<8, td::Kernel<3>>, td::ReLU, td::Flatten, Fuse,
                                         td::ReLU, td::Linear<5>>> {};
 
+/// Its last two layers are for devices that share them.
+struct Shared
+    : td::Network<
+          td::Image<3, 8, 8>,
+          td::Sequential<td::Conv2d<6, td::Kernel<3>, td::Padding<1>, td::NoBias>,
+                         td::BatchNorm2d<>, td::ReLU, td::MaxPool2d<td::Kernel<2>>, td::Flatten,
+                         Fuse, td::Linear<12>, td::ReLU, td::Dropout<>, td::Linear<5>>> {};
+
 /// Samples made of their index alone.
 class Data {
  public:
@@ -76,10 +84,10 @@ void add(std::span<T const> values) {
 }
 void add(double value) { add(std::span<double const>{&value, 1}); }
 
-template <class Strategy, bool Clips = true>
+template <class Strategy, bool Clips = true, class Network = Net>
 int train(td::World const& world, std::string const& what, std::string const& argument) {
   int const which = argument.empty() ? -1 : std::atoi(argument.c_str());
-  td::Trainer<Net, Strategy, td::OverMpi<td::Host>> trainer{
+  td::Trainer<Network, Strategy, td::OverMpi<td::Host>> trainer{
       {.batch = 16,
        .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
        .clip_norm = Clips ? 2.0 : 0.0,
@@ -150,6 +158,10 @@ int main(int argc, char** argv) try {
       td::Pipeline<td::OneFOneB, 4, td::Split<3>, td::Split<3>, td::Split<2>, td::Split<2>>;
   if (strategy == "data") {
     return train<td::DataParallel<4>>(world, what, argument);
+  }
+  if (strategy == "tensor") {
+    return train<td::Hybrid<td::DataParallel<2>, td::TensorParallel<2, td::Microbatches<2>>>, true,
+                 Shared>(world, what, argument);
   }
   if (strategy == "reproducible") {
     return train<td::DataParallel<4, td::Microbatches<2>, td::Reproducible<>>>(world, what,

@@ -21,7 +21,7 @@ inline constexpr int by_world = -1;
 enum class Axis : std::uint8_t {
   data,   ///< replicas of the model, each with its share of the batch
   model,  ///< devices of a replica, each with its parts of the model
-  tensor  ///< slices of a part's layers; no strategy has this axis yet
+  tensor  ///< slices of the layers of a part
 };
 inline constexpr int axis_count = 3;
 inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};

@@ -14,13 +14,27 @@
 #include <string_view>
 
 #include <tandem/core/shape.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/spread/spread.hpp>
 
 namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
-/// comes from there.
-enum class NodeKind : std::uint8_t { input, layer, concat, add, multiply, send, receive };
+/// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
+/// where ranks add gradients, where they add values, and a bias that is added behind such a sum.
+enum class NodeKind : std::uint8_t {
+  input,
+  layer,
+  concat,
+  add,
+  multiply,
+  send,
+  receive,
+  copy,
+  reduce,
+  bias
+};
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
 struct Path {
@@ -82,9 +96,13 @@ struct Node {
   bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
   Shape in{};           ///< of the first input
   Shape out{};
-  double rate = 0.0;       ///< of a dropout
-  std::int64_t macs = 0;   ///< of one sample's forward pass
-  Kept kept{};             ///< of one sample's forward pass, for backward
+  double rate = 0.0;      ///< of a dropout
+  std::int64_t macs = 0;  ///< of one sample's forward pass
+  Kept kept{};            ///< of one sample's forward pass, for backward
+  Columns columns{};      ///< of a layer that needs no whole rows
+  Dealt dealt = Dealt::whole;
+  int slices = 1;          ///< ranks over which it is dealt out
+  ColumnParts parts{};     ///< of one that is: what a whole row of its output is
   CarriedState carried{};  ///< of one sample, from step to step
   std::string_view name{};
   Path path{};
@@ -92,10 +110,27 @@ struct Node {
 
   /// Whether it has an op.
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  /// Whether the ranks that have its slices add something where it stands.
+  [[nodiscard]] constexpr bool is_collective() const {
+    return kind == NodeKind::copy || kind == NodeKind::reduce;
+  }
+  /// Whether its inputs have the gradient of its output, as it is.
+  [[nodiscard]] constexpr bool passes_gradient() const {
+    return kind == NodeKind::add || kind == NodeKind::bias;
+  }
   /// Whether nothing is computed because the tensor comes from elsewhere, or goes there.
   [[nodiscard]] constexpr bool is_end() const {
     return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
   }
+};
+
+/// Of a parameter that is dealt out over ranks: the axis along which, and its parts in whole.
+struct ParameterSlices {
+  int count = 1;
+  int axis = 0;
+  ColumnParts parts{};
+
+  friend constexpr bool operator==(ParameterSlices const&, ParameterSlices const&) = default;
 };
 
 /// A parameter, the node it belongs to, and whether it is trained.
@@ -107,6 +142,7 @@ struct GraphParameter {
   int shared = -1;  ///< whose copy it is: that one's index in the network's graph; -1: nobody's
   Path path{};      ///< of the node that it is named after: its own, or its owner's
   char const* own_name = "";  ///< of one that is shared: what its own layer calls it
+  ParameterSlices slices{};   ///< `parameter` is one of these
 
   /// Index in the network's graph of the parameter whose values it has.
   [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
@@ -186,7 +222,7 @@ constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
   for (int e = 0; e < node.edges; ++e) {
     wanted = wanted || graph.node[graph.source[node.first_edge + e]].needs_gradient;
   }
-  return wanted && node.kind != NodeKind::add && node.computes();
+  return wanted && !node.passes_gradient() && node.computes();
 }
 
 /// A flag for each node of a graph.

@@ -145,6 +145,7 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
+        node.columns = columns_of<L>(in);
         node.carried = carried_of<L>();
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);

@@ -14,6 +14,7 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/shape.hpp>
+#include <tandem/graph/columns.hpp>
 
 namespace tandem {
 
@@ -160,7 +161,8 @@ struct CarriedState {
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
-/// `Divisor` is the loss), `carried` (see CarriedState), and `shares` (see Shares).
+/// `Divisor` is the loss), `carried` (see CarriedState), `columns(in)` (it needs no whole rows),
+/// and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -190,6 +192,15 @@ template <class L>
 constexpr Kept kept_of(Shape in) {
   if constexpr (requires { L::kept(in); }) {
     return L::kept(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
+constexpr Columns columns_of(Shape in) {
+  if constexpr (requires { L::columns(in); }) {
+    return L::columns(in);
   } else {
     return {};
   }

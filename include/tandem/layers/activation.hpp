@@ -4,6 +4,7 @@
 /// @file
 /// ReLU and Dropout: layers that keep their input's shape and have no parameters.
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 
 namespace tandem {
@@ -14,6 +15,7 @@ struct ReLU {
   static constexpr std::string_view name = "ReLU";
   static constexpr LayerKind kind = LayerKind::relu;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 namespace detail {
@@ -69,6 +71,7 @@ struct Dropout<Rate> {
   static constexpr LayerKind kind = LayerKind::dropout;
   static constexpr double rate = Rate::value;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
   static constexpr Kept kept(Shape in) { return in.timed ? Kept::of(false, false) : Kept{}; }
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 #include <tandem/layers/activation.hpp>
 
@@ -118,6 +119,13 @@ struct Attention<Heads, Options...> {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], Heads * width(in)); }
   static constexpr Kept kept(Shape in) {
     return Kept::of(true, true, 0, std::int64_t{in[0]} * Heads);
+  }
+  /// By heads: a rank has the queries of its heads and the keys and values that they read.
+  static constexpr Columns columns(Shape in) {
+    int const size = width(in);
+    int const keys = key_heads * size;
+    return {.in = {3, {Heads * size, keys, keys}, {size, size, size}},
+            .out = {1, {Heads * size}, {size}}};
   }
   static constexpr std::int64_t macs(Shape in) {
     std::int64_t const pairs =

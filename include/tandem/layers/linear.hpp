@@ -47,6 +47,7 @@ struct Linear<Out, Options...> {
   static constexpr std::string_view name = "Linear";
   static constexpr LayerKind kind = LayerKind::linear;
   static constexpr bool bias = !(std::same_as<Options, NoBias> || ...);
+  using without_bias = Linear<Out, NoBias>;
 
   static constexpr Fault fault(Shape in) {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;

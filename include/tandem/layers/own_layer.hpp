@@ -18,6 +18,7 @@
 #include <concepts>
 
 #include <tandem/core/config.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 
 namespace tandem {
@@ -34,6 +35,7 @@ template <class L>
 struct ElementLayer {
   using layer = L;
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
   static constexpr Kept kept(Shape) {
     return Kept::of(
         !requires(float x) { L::slope_of_output(x); }, !requires(float x) { L::slope(x); });

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <string_view>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 #include <tandem/layers/options.hpp>
 
@@ -97,6 +98,12 @@ struct RotaryPositions<Heads, Options...> {
   }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Kept kept(Shape) { return Kept::of(false, false); }
+  static constexpr Columns columns(Shape in) {
+    int const size = in[1] / options.all();
+    int const keys = options.key_heads * size;
+    ColumnParts const parts{3, {options.heads * size, keys, keys}, {size, size, size}};
+    return {.in = parts, .out = parts};
+  }
 };
 
 }  // namespace tandem

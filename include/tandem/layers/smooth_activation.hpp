@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 #include <tandem/layers/rows.hpp>
 
@@ -18,6 +19,7 @@ struct Gelu {
   static constexpr std::string_view name = "Gelu";
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))): GELU as GPT-2 has it.
@@ -27,6 +29,7 @@ struct GeluTanh {
   static constexpr LayerKind kind = LayerKind::gelu_tanh;
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = x / (1 + exp(-x)).
@@ -35,6 +38,7 @@ struct SiLU {
   static constexpr std::string_view name = "SiLU";
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = 1 / (1 + exp(-x)). Its gradient is taken from y.
@@ -43,6 +47,7 @@ struct Sigmoid {
   static constexpr std::string_view name = "Sigmoid";
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = tanh(x). Its gradient is taken from y.
@@ -51,6 +56,7 @@ struct Tanh {
   static constexpr std::string_view name = "Tanh";
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 /// y = exp(x) / sum(exp(x)), over the last axis. Its gradient is taken from y.
@@ -80,6 +86,10 @@ struct SwiGlu {
   static constexpr Shape output(Shape in) {
     int const size = detail::row_size(in);
     return size % 2 == 0 ? detail::with_row_size(in, size / 2) : Shape{};
+  }
+  static constexpr Columns columns(Shape in) {
+    int const size = detail::row_size(in) / 2;
+    return {.in = {2, {size, size}, {1, 1}}, .out = ColumnParts::whole(size)};
   }
 };
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include <tandem/core/gradient_rows.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/step_state.hpp>
 
@@ -47,6 +48,8 @@ struct OpSetup {
   /// first summand, 0 if there is none, and that one's `index`.
   double dropout = 0.0;
   int dropout_index = 0;
+  /// Where several ranks share the layer: which slice of it `node` is.
+  Slice slice{};
 };
 
 /// The memory that an op wants for a microbatch of OpSetup::batch samples.
@@ -212,6 +215,8 @@ struct Op : detail::NoOp {
 struct ConcatJoin {};
 struct AddJoin {};
 struct MultiplyJoin {};
+/// y = x + bias, row by row, which several ranks need once: a node of a spread graph.
+struct RowBias {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>

@@ -151,10 +151,12 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
 /// @param clip_value  of parameters whose group says none
+/// @param slice  which of several the rank has: of whole parameters only the first counts
 template <class = void>
 TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
-                                                  int parts, double clip_value = 0.0) {
+                                                  int parts, double clip_value = 0.0,
+                                                  int slice = 0) {
   std::vector<UpdateRun> runs;
   int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
@@ -164,11 +166,12 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
         continue;
       }
       Parameter const& parameter = graph.parameter[p].parameter;
+      bool const is_first = slice == 0 || graph.parameter[p].slices.count > 1;
       UpdateRun run{.begin = offset[p],
                     .end = offset[p] + parameter.shape.elements(),
                     .origin = graph.parameter[p].origin,
                     .stage = node.stage,
-                    .counted = node.stage < parts && graph.parameter[p].shared < 0,
+                    .counted = node.stage < parts && graph.parameter[p].shared < 0 && is_first,
                     .role = parameter.role,
                     .rate = parameter.rate,
                     .clip_value = clip_value};

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include <tandem/graph/rewrite.hpp>
+#include <tandem/graph/spread/check.hpp>
+#include <tandem/graph/spread/rewrite.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -49,14 +51,29 @@ struct CutGraph<Program, D> {
   static constexpr auto const& graph = Program::network;
 };
 
+/// The same of a rank that has its slice of some layers.
+template <class Program, int D, bool Spreads>
+struct SpreadGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct SpreadGraph<Program, D, true> {
+  static constexpr auto const& whole = CutGraph<Program, D>::graph;
+  static constexpr GraphSize size = spread_size(whole, Program::slices);
+  static constexpr auto graph = spread<size>(whole, Program::slices);
+  static constexpr SpreadVerdict verdict = check_spreads(graph);
+  static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
+};
+
+template <class Program, int D>
+using RankGraph = SpreadGraph<Program, D, (Program::slices > 1)>;
+
 template <class Program, int D, bool Rewrites>
-struct RewrittenGraph : CutGraph<Program, D> {};
+struct RewrittenGraph : RankGraph<Program, D> {};
 template <class Program, int D>
 struct RewrittenGraph<Program, D, true> {
   static constexpr auto segments =
-      checkpoint_segments(CutGraph<Program, D>::graph, Program::checkpoint);
+      checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
   static constexpr auto graph =
-      rewrite(CutGraph<Program, D>::graph,
+      rewrite(RankGraph<Program, D>::graph,
               allowed(Program::rewrites, Program::batching.reproducible), segments.of);
 };
 
@@ -110,5 +127,27 @@ struct DeviceProgram {
   /// pass.
   static constexpr auto segments = checkpoint_segments(graph, Program::checkpoint);
 };
+
+namespace detail {
+
+template <class Device, bool Sliced>
+struct WholeParametersOf {
+  static constexpr auto const& graph = Device::graph;
+  static constexpr auto const& layout = Device::layout;
+};
+template <class Device>
+struct WholeParametersOf<Device, true> {
+  static constexpr auto const& graph = CutGraph<typename Device::Program, Device::device>::graph;
+  static constexpr auto layout =
+      lay_out_parameters(graph, Device::Program::element_bytes, Device::batching.first_bucket_bytes,
+                         Device::batching.bucket_bytes);
+};
+
+}  // namespace detail
+
+/// A device's parameters as the network has them, of which the rank may have slices: a graph and a
+/// layout with the same parameters in the same order.
+template <class Device>
+using WholeParameters = detail::WholeParametersOf<Device, (Device::Program::slices > 1)>;
 
 }  // namespace tandem

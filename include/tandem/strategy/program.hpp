@@ -10,6 +10,7 @@
 #include <tandem/core/mesh.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
+#include <tandem/graph/spread/plan.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/strategy/cut/relays.hpp>
@@ -19,6 +20,7 @@
 #include <tandem/strategy/types/hybrid.hpp>
 #include <tandem/strategy/types/model_parallel.hpp>
 #include <tandem/strategy/types/pipeline.hpp>
+#include <tandem/strategy/types/tensor_parallel.hpp>
 
 namespace tandem {
 
@@ -138,6 +140,27 @@ struct StatesAreSound {
                 "anew; take a synchronous schedule, such as OneFOneB");
 };
 
+template <class Net, int Slices, int Pairs>
+struct NetworkHasPairs {
+  static constexpr bool value = true;
+  static_assert(Slices == 1 || Pairs > 0,
+                "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
+                "whose output goes to another one through Attention, activations or Dropout alone, "
+                "with a number of columns, or of heads, that N divides; take DataParallel, or "
+                "another N (NetworkHasPairs names the network and N)");
+};
+
+template <bool Sliced, bool HasRows, bool Carries>
+struct SlicesAreSound {
+  static constexpr bool value = true;
+  static_assert(!Sliced || !HasRows,
+                "RowGradient with TensorParallel: each device would gather the rows of all; leave "
+                "RowGradient out");
+  static_assert(!Sliced || HasRows || !Carries,
+                "Stateful with TensorParallel: the devices that share a layer would each keep the "
+                "states of all samples; leave Stateful out, or take DataParallel");
+};
+
 template <bool Shared, bool IsAsynchronous, bool IsOrdered>
 struct TiesAreSound {
   static constexpr bool value = true;
@@ -200,6 +223,7 @@ struct Program {
   static constexpr Mesh mesh = S::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
+  static constexpr int slices = mesh.extent(Axis::tensor);  ///< ranks that share each device's part
   /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
@@ -233,9 +257,17 @@ struct Program {
   static constexpr bool sharded_state = batching.sharded_state && batching.replicas > 1;
   static_assert(detail::ShardedStateIsSound < batching.sharded_state, any_replicas,
                 sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
+  /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
+  /// to be read.
+  static constexpr bool has_pieces = sharded_state || slices > 1;
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
+  static_assert(detail::NetworkHasPairs < Net, slices,
+                slices == 1 || network.fault != Fault::none
+                    ? 1
+                    : plan_spread(network, slices).pairs > ::value);
+  static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),

@@ -92,7 +92,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
   static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
   static_assert(detail::ShardedStateRuns<shards, Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards, Named>;
+  static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
+  static_assert(detail::SlicesRun<slices, Named>::value);
+  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 

@@ -287,7 +287,7 @@ Entry<MasterOf<Backend>> entry(std::string name) {
             own.world.devices = Named::ranks / own.world.processes;
             return std::make_unique<TrainerContender<Net, S, Backend>>(own);
           },
-          .replicas = Named::mesh.extent(Axis::data),
+          .replicas = Named::ranks / S::devices,  // or slices, of which each shows all
           .devices = S::devices,
           .copies = P::map.copies,
           .over_processes = !std::is_same_v<Backend, Computes>,

@@ -77,6 +77,47 @@ def trained_names(part):
     return found
 
 
+def chains_of(part):
+    """Runs of layers of which each reads what the one before it gives, and nobody else does."""
+    if part["kind"] not in ("seq", "frozen"):
+        return [chain for child in part.get("parts", ()) for chain in chains_of(child)] or [[part]]
+    chains, run = [], []
+    for child in part["parts"]:
+        inner = chains_of(child) if child["kind"] == "seq" else [[child]]
+        if child["kind"] == "seq" and len(inner) == 1:
+            run += inner[0]
+        elif "parts" in child or child["kind"] in ("let", "use", "input"):
+            chains, run = chains + [run] + chains_of(child), []
+        else:
+            run.append(child)
+    return [chain for chain in chains + [run] if chain]
+
+
+def is_pair(layers, slices):
+    """Whether TensorParallel deals out these: a Linear, what needs no whole rows, and a Linear."""
+    alike = ("relu", "dropout", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
+    if len(layers) < 2 or layers[0]["kind"] != "linear" or layers[-1]["kind"] != "linear":
+        return False
+    inside = [part for part in layers[1:-1] if part["kind"] not in alike]
+    columns = layers[0]["out"]
+    if not inside:
+        return columns % slices == 0
+    if [part["kind"] for part in inside] == ["swiglu"]:
+        return columns // 2 % slices == 0
+    heads = [part for part in inside if part["kind"] in ("attention", "rotary")]
+    same = len({(part["heads"], part["key_heads"]) for part in heads}) == 1
+    return heads == inside and same and all(heads[0][key] % slices == 0 for key in ("heads", "key_heads"))
+
+
+def shares_pairs(body, slices):
+    """Whether some layers of a network can be dealt out over so many devices."""
+    for chain in chains_of(body):
+        linears = [i for i, part in enumerate(chain) if part["kind"] == "linear"]
+        if any(is_pair(chain[a:b + 1], slices) for a, b in zip(linears, linears[1:])):
+            return True
+    return False
+
+
 def trains(part):
     """Whether it has parameters that are not frozen."""
     if part["kind"] == "frozen":

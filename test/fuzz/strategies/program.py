@@ -11,7 +11,7 @@ import networks
 import sequences
 import strategies
 
-FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data")
+FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data", "tensor")
 BACKENDS = {"double": "BasicHost<Portable, Fp64>", "float": "BasicHost<Portable>", "onednn": "BasicHost<OneDnn>",
             "bf16": "BasicHost<OneDnn, Bf16>", "emulated": "BasicCuda<Portable, Fp64>"}
 ADAGRAD = "own_optimizer<Backend>(Adagrad{.learning_rate = 0.02F, .lr_decay = 0.1F, .epsilon = 1e-1F})"
@@ -95,6 +95,8 @@ def random_pair(r, program, index, number, settings_of):
     settings = settings_of[key]
     if s.get("schedule") == "WeightPrediction" and settings["optimizer"] not in OPTIMIZERS[1:3]:  # momentum of Sgd
         settings = {**settings, "optimizer": OPTIMIZERS[1], "number": 1000 + settings["number"]}
+    if s["form"] == "tensor" and settings["optimizer"] == LAMB:  # norms of whole parameters
+        settings = {**settings, "optimizer": OPTIMIZERS[4], "number": 3000 + settings["number"]}
     bits = s["leaves"] is not None or s["form"] == "late"
     if bits and s.get("schedule") != "WeightPrediction" and not two_models and r.random() < 0.15:
         settings = {**settings, "optimizer": LION, "number": 2000 + settings["number"]}
@@ -171,7 +173,8 @@ def with_row_gradients(seed, program):
     network = program["network"]
     if r.random() >= 0.4 or not networks.is_of_tokens(network) or network.get("tied"):
         return program
-    kept = [index for index, s in enumerate(program["strategies"]) if s["form"] != "late" and strategies.copies_of(s) == 1]
+    kept = [index for index, s in enumerate(program["strategies"])
+            if s["form"] not in ("late", "tensor") and strategies.copies_of(s) == 1]
     pairs = [pair for pair in program["pairs"] if pair["strategy"] in kept]
     if not pairs:
         return program
@@ -196,7 +199,7 @@ def with_sharded_state(seed, program):
     rows = networks.is_of_tokens(program["network"]) and any(part.get("rows") for part in sequences.parts_in(body))
     takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}  # of whole parameters
     for index, s in enumerate(program["strategies"]):
-        if s["replicas"] and strategies.copies_of(s) == 1 and r.random() < 0.5:
+        if s["replicas"] and strategies.copies_of(s) == 1 and s["form"] != "tensor" and r.random() < 0.5:
             if program["backend"] != "emulated" and not rows and index not in takes_norms:
                 s.update(sharded=True, by_world=False)
     return program
@@ -229,6 +232,8 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, pro
                                classifiers.is_one(network) or sequences.is_stateful(network)):
             continue
         if form == "late" and processes:  # one process has all devices of its replica
+            continue
+        if form == "tensor" and (backend not in ("double", "float", "onednn") or sequences.is_stateful(network)):
             continue
         s = strategies.random_strategy(r, program["network"], form)
         if processes and s is not None and s["form"] == "cross" and s["leaves"] is None and not s["replicas"]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random strategies that are valid for a network, what each is compared with, and tables for it.
 
-A strategy is a dictionary: "form" (data, model, placed, pipeline, cross, late), "replicas" (a list: DataParallels
-around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
+A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (of a tensor), "replicas"
+(a list: DataParallels around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
 microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
 (whether replicas have parts of the optimizer's states), "by_world" (it is the program that says how many replicas there
 are, and not the type).
@@ -42,7 +42,7 @@ def devices_of(strategy):
 
 
 def ranks_of(strategy):
-    return replicas_of(strategy) * devices_of(strategy)
+    return replicas_of(strategy) * devices_of(strategy) * strategy.get("slices", 1)
 
 
 def copies_of(strategy):
@@ -66,7 +66,7 @@ def is_valid(strategy, tops, microbatches=None):
     m = microbatches or strategy["microbatches"]
     parts, schedule = parts_of(strategy), strategy.get("schedule")
     cut = strategy.get("cut")
-    if strategy["form"] not in ("data", "placed"):
+    if strategy["form"] not in ("data", "placed", "tensor"):
         if (cut[0] == "split" and (sum(cut[1]) != tops or min(cut[1]) < 1)) or parts > tops:
             return False
         if parts % CHUNKS.get(schedule, 1):
@@ -133,7 +133,10 @@ def cpp(strategy, table="table"):
     inside = options_text(strategy, False)
     if form == "placed":
         how = [f"Placed<{table}>"]
-    if form in ("model", "placed"):
+    if form == "tensor":
+        words = [str(strategy["slices"])] + ([f"Microbatches<{m}>"] if m > 1 else [])
+        model = networks.spelled("TensorParallel", words + inside)
+    elif form in ("model", "placed"):
         model = networks.spelled("ModelParallel", how + ([f"Microbatches<{m}>"] if m > 1 else []) + inside)
     elif form == "cross":
         name = ["CrossModelParallel"] if m == 2 and not strategy.get("long") else ["CrossPipeline", str(m)]
@@ -218,6 +221,13 @@ def random_strategy(r, network, form):
         if form == "data":
             s["replicas"] = [r.choice((2, 2, 3, 4))]
             s["microbatches"] = r.choice((1, 1, 2, 3, 4))
+        elif form == "tensor":
+            choices = [n for n in (2, 2, 3, 4) if networks.shares_pairs(network["body"], n)]
+            if not choices:
+                return None
+            s.update(slices=r.choice(choices), leaves=None, buckets=None)
+            if r.random() < 0.4:
+                s["checkpoint"] = r.choice(("Boundaries", 1, 2))
         elif form == "placed":
             devices = r.choice((2, 2, 3))
             if tops < devices + 2:
@@ -244,7 +254,7 @@ def random_strategy(r, network, form):
             s["cut"] = random_cut(r, tops, parts)
             if form != "late" and s.get("schedule") not in SPLITTING and r.random() < 0.45:
                 s["checkpoint"] = r.choice(("Boundaries", 1, 1, 2, 3))
-        replicates = form in ("model", "placed", "pipeline", "cross") and s.get("rule") != "AverageWeights<1>"
+        replicates = form in ("tensor", "model", "placed", "pipeline", "cross") and s.get("rule") != "AverageWeights<1>"
         if replicates and r.random() < 0.3:
             s["replicas"] = r.choice(([2], [2], [3], [2, 2]))
             s["leaves_outside"] = False
@@ -337,6 +347,8 @@ def smaller_strategies(strategy):
             if schedule != strategy["schedule"]:
                 yield {**strategy, "form": "model", "schedule": None} if schedule == "model" else {
                     **strategy, "schedule": schedule}
+    if strategy.get("slices", 2) > 2:
+        yield {**strategy, "slices": 2}
     for m in range(1, strategy["microbatches"]):
         yield {**strategy, "microbatches": m}
     if strategy.get("cut", ("",))[0] == "split":

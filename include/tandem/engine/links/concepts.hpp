@@ -33,18 +33,23 @@ template <class C, class B, class Program>
 concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
                                                   ReduceScatters<C, typename B::Master, Sum>);
 template <class C, class B, class Program>
+concept SumsSlices = Program::slices == 1 ||
+                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
 
 /// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
 /// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// and sends activations where a copy is on several devices. Labels are text that the rank owns.
+/// sends activations where a copy is on several devices, and sums them where devices share layers.
+/// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries = std::move_constructible<C> &&
-    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
-    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
-    detail::SharesState<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries =
+    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
+    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
+    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
+    detail::SumsSlices<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem

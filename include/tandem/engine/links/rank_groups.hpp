@@ -3,8 +3,8 @@
 
 /// @file
 /// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, for each link and direction its two ends, and where two models are averaged
-/// the two ranks that have the same parts of them.
+/// ranks that have it, or its slice, for each link and direction its two ends, where two models are
+/// averaged the two ranks that have the same parts of them, and the ranks that have its slices.
 
 #include <string>
 #include <vector>
@@ -32,16 +32,19 @@ class RankGroups {
   TANDEM_COLD std::vector<RankSet> list() const {
     std::vector<RankSet> groups;
     for (int stage = 0; stage < reduced(); ++stage) {
-      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
-      for (int line = 0; line < lines(); ++line) {
-        for (int s = stage; s < map().stages; s += reduced()) {
-          int const rank = rank_of(line, s);
-          if (set.ranks.empty() || set.ranks.back() != rank) {  // a device may have both copies
-            set.ranks.push_back(rank);
+      for (int slice = 0; slice < slices(); ++slice) {
+        RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage) + of_slice(slice)};
+        for (int line = 0; line < lines(); ++line) {
+          for (int s = stage; s < map().stages; s += reduced()) {
+            int const rank = rank_of(line, s);
+            bool const again = !set.ranks.empty() && set.ranks.back() == rank;  // has both copies
+            if (!again && mesh_.coordinate(rank, Axis::tensor) == slice) {
+              set.ranks.push_back(rank);
+            }
           }
         }
+        groups.push_back(set);
       }
-      groups.push_back(set);
     }
     for (int line = 0; line < lines(); ++line) {
       for (int link = 0; link < map().links; ++link) {
@@ -76,6 +79,14 @@ class RankGroups {
         }
       }
     }
+    for (int g = 0; has_slice_groups() && g < mesh_.groups(Axis::tensor); ++g) {
+      MeshGroup const ranks = mesh_.group(g, Axis::tensor);
+      RankSet set{.ranks = {}, .name = "slices of rank " + std::to_string(ranks.first)};
+      for (int slice = 0; slice < ranks.count; ++slice) {
+        set.ranks.push_back(ranks[slice]);
+      }
+      groups.push_back(set);
+    }
     return groups;
   }
 
@@ -84,28 +95,36 @@ class RankGroups {
   TANDEM_COLD int of_tie(int rank, int copy, int tie) const {
     return !Program::ties.of[copy][tie].crosses()
                ? all
-               : reduced() + 2 * lines() * map().links + lines() * pairs() +
-                     line_of(rank) * Program::ties.groups() + Program::ties.group(copy, tie);
+               : before_ties() + line_of(rank) * Program::ties.groups() +
+                     Program::ties.group(copy, tie);
   }
 
-  /// Of the ranks over which the gradients of this stage are summed.
-  [[nodiscard]] int of_stage(int stage) const {
-    int const groups = reduced();
-    return groups > 0 ? stage % groups : all;
+  /// Of the ranks that have the slices of a rank's layers; `all` also stands for none.
+  [[nodiscard]] int of_slices(int rank) const {
+    return has_slice_groups() ? before_ties() + lines() * Program::ties.groups() +
+                                    mesh_.group_of(rank, Axis::tensor)
+                              : all;
   }
-  /// The ends of these groups for a device's stages, by connect(group).
+
+  /// Of the ranks over which the gradients of this stage of a rank are summed.
+  [[nodiscard]] int of_stage(int rank, int stage) const {
+    int const groups = reduced();
+    return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
+  }
+  /// The ends of these groups for a rank's stages, by connect(group).
   template <int Count, class Connect>
-  TANDEM_COLD auto connect_stages(LocalStages<Count> const& stages, Connect const& connect) const {
+  TANDEM_COLD auto connect_stages(int rank, LocalStages<Count> const& stages,
+                                  Connect const& connect) const {
     std::vector<decltype(connect(all))> ends;
     for (LocalStage const& stage : stages.stage) {
-      ends.push_back(connect(of_stage(stage.id)));
+      ends.push_back(connect(of_stage(rank, stage.id)));
     }
     return ends;
   }
 
   /// Of the ends of a link; the sender is its first rank.
   [[nodiscard]] int of_link(int line, int link, bool forward) const {
-    return reduced() + 2 * (line * map().links + link) + (forward ? 0 : 1);
+    return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
   /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
   template <class Connect>
@@ -120,8 +139,7 @@ class RankGroups {
   [[nodiscard]] int of_pair(int rank) const {
     int const device = mesh_.coordinate(rank, Axis::model);
     int const pair = device < pairs() ? device : opposite(device);
-    return pair < pairs() ? reduced() + 2 * lines() * map().links + line_of(rank) * pairs() + pair
-                          : all;
+    return pair < pairs() ? before_pairs() + line_of(rank) * pairs() + pair : all;
   }
 
  private:
@@ -129,11 +147,22 @@ class RankGroups {
   [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
   [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
-  // Stages whose gradients have a group each. Where each device has the whole model, its group is
-  // that of all.
+  static constexpr int slices() { return Program::slices; }
+  static std::string of_slice(int slice) {
+    return slices() > 1 ? ", slice " + std::to_string(slice) : "";
+  }
+  // Where there is nothing else than slices their group is that of all.
+  [[nodiscard]] bool has_slice_groups() const { return slices() > 1 && slices() < mesh_.size(); }
+  [[nodiscard]] int before_links() const { return reduced() * slices(); }
+  [[nodiscard]] int before_pairs() const { return before_links() + 2 * lines() * map().links; }
+  [[nodiscard]] int before_ties() const { return before_pairs() + lines() * pairs(); }
+  // Stages whose gradients have a group each, of each slice. Where each rank has the whole model,
+  // its group is that of all.
   [[nodiscard]] int reduced() const {
     bool const reduces = mesh_.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
-    return Program::devices == 1 || !reduces ? 0 : keeps_two() ? map().stages : map().parts();
+    return Program::devices * slices() == 1 || !reduces ? 0
+           : keeps_two()                                ? map().stages
+                                                        : map().parts();
   }
   static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
   // The device that has the same parts of the other model.

@@ -11,6 +11,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
+#include <tandem/strategy/device_program.hpp>
 
 namespace tandem {
 
@@ -73,8 +74,8 @@ auto named_parameters(Mirror& mirror, int states) {
     of_states.push_back(mirror.state(s));
   }
   return detail::named_parameters<typename Mirror::T>(
-      Program::graph, Program::layout.offset, Program::Program::map.parts(), mirror.parameters(),
-      mirror.gradients(), of_states);
+      WholeParameters<Program>::graph, WholeParameters<Program>::layout.offset,
+      Program::Program::map.parts(), mirror.parameters(), mirror.gradients(), of_states);
 }
 
 }  // namespace tandem

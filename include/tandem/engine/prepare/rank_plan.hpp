@@ -45,6 +45,7 @@ struct RankPlanTask {
   std::span<LocalStage const> stages{};
   std::span<int const> bucket_stage{};  ///< of each bucket of gradients
   bool ties = false;                    ///< devices share a parameter
+  int slices = 1;                       ///< ranks that share each device's part
   /// row_order() where the model has two copies; a program without them does not compile it.
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 };
@@ -77,6 +78,7 @@ RankPlanTask rank_plan_task(int replicas = Program::Program::batching.replicas) 
           .bucket_stage = {Program::layout.bucket_stage,
                            static_cast<std::size_t>(Program::layout.buckets)},
           .ties = Whole::ties.crosses(),
+          .slices = Whole::slices,
           .order = detail::order_of<Whole>()};
 }
 
@@ -107,7 +109,8 @@ TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
   return {.replicas = task.replicas,
           .averaging = task.averaging,
           .buckets = buckets.data(),
-          .ties = task.ties};
+          .ties = task.ties,
+          .slices = task.slices};
 }
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation.

@@ -40,7 +40,8 @@ constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
     int g = 0;
     for (; g < groups.count; ++g) {
       Node const& other = graph.node[groups.list[g]];
-      if (other.kind == node.kind && other.identity == node.identity) {
+      if (other.kind == node.kind && other.identity == node.identity &&
+          (other.dealt == Dealt::rows) == (node.dealt == Dealt::rows)) {
         break;
       }
     }
@@ -115,7 +116,8 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
     Node const& node = Program::graph.node[n];
     int key = 128 * (groups.first[n] + 1) + node.in.clock;
     for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
-                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n])}) {
+                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
+                          node.kind == NodeKind::copy, node.kind == NodeKind::reduce}) {
       key = 2 * key + (is ? 1 : 0);
     }
     // What computes nothing stands alone, but for a layer that has become part of another.

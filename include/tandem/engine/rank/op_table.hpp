@@ -13,6 +13,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/engine/rank/node_runs.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/leaves.hpp>
 #include <tandem/ops/op.hpp>
 
@@ -20,29 +21,39 @@ namespace tandem {
 
 namespace detail {
 
-template <NodeKind Kind, class Net, class Backend, int LeafIndex>
+/// @tparam BiasApart  of a Linear: its bias is a node of its own
+template <NodeKind Kind, bool BiasApart, class Net, class Backend, int LeafIndex>
 struct SelectOp;
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
   using type = Op<Leaf<Net, LeafIndex>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, true, Net, Backend, LeafIndex> {
+  using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::multiply, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::multiply, false, Net, Backend, LeafIndex> {
   using type = Op<MultiplyJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::bias, false, Net, Backend, LeafIndex> {
+  using type = Op<RowBias, Backend>;
 };
 
 /// Of a node that computes.
 template <class Program, class Backend, int I>
-using OpAt = typename SelectOp<Program::graph.node[I].kind, typename Program::Network, Backend,
-                               Program::graph.node[I].leaf>::type;
+using OpAt =
+    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].dealt == Dealt::rows,
+                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 /// The ops of one type, in the order of their nodes.
 template <class O, int Count>
@@ -139,8 +150,8 @@ template <class Program, class Backend>
 class OpTable {
  public:
   /// @param batch  samples in the largest microbatch
-  OpTable(int batch, int threads, typename Backend::Device& device)
-      : slots_{setups(batch, threads), device} {}
+  OpTable(int batch, int threads, Slice slice, typename Backend::Device& device)
+      : slots_{setups(batch, threads, slice), device} {}
 
   /// Of node @p n, whose op has the type of node I's.
   /// @pre both compute
@@ -153,7 +164,7 @@ class OpTable {
   [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() { return slots_.needs(); }
 
  private:
-  TANDEM_COLD static std::vector<OpSetup> setups(int batch, int threads) {
+  TANDEM_COLD static std::vector<OpSetup> setups(int batch, int threads, Slice slice) {
     static std::vector<Shape> const inputs = input_shapes();
     std::vector<OpSetup> list;
     for (int n = 0; n < Program::graph.nodes; ++n) {
@@ -171,7 +182,8 @@ class OpTable {
            .merged = merged_into(n),
            .absorbed_bias = absorbed_bias(node),
            .dropout = dropped(node).rate,
-           .dropout_index = dropped(node).origin});
+           .dropout_index = dropped(node).origin,
+           .slice = node.slices > 1 ? slice : Slice{}});
     }
     return list;
   }

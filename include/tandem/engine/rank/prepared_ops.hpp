@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tandem/engine/rank/op_table.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/ops/metrics.hpp>
 
 namespace tandem {
@@ -19,10 +20,11 @@ class PreparedOps {
  public:
   static constexpr Shape output = Program::Program::network.output().out;
 
-  PreparedOps(int largest_microbatch, int threads, typename Backend::Device& device)
+  /// @param slice  of layers that several ranks share, the rank's
+  PreparedOps(int largest_microbatch, int threads, Slice slice, typename Backend::Device& device)
       : loss{output, largest_microbatch},
         metric{output},
-        nodes_{largest_microbatch, threads, device},
+        nodes_{largest_microbatch, threads, slice, device},
         needs_{nodes_.needs()},
         largest_microbatch_{largest_microbatch} {}
 

@@ -7,6 +7,7 @@
 /// nothing, looks up nothing and calls nothing virtually. Libraries do as they like: each run of a
 /// oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -182,14 +183,14 @@ class Rank final
     report.tables += updates_.table_bytes();
     return report;
   }
-  void gather_shares() override {
-    if constexpr (Whole::sharded_state) {
-      mirror_.gather(parts_.device, parts_.memory, parts_.shares);
+  void gather_pieces() override {
+    if constexpr (Whole::has_pieces) {
+      mirror_.gather(parts_.device, parts_.memory, parts_.pieces());
     }
   }
   void upload() override {
-    if constexpr (Whole::sharded_state) {
-      mirror_.upload(parts_.device, parts_.memory, parts_.shares);
+    if constexpr (Whole::has_pieces) {
+      mirror_.upload(parts_.device, parts_.memory, parts_.pieces());
     } else {
       mirror_.upload(parts_.device, parts_.memory);
     }
@@ -219,8 +220,10 @@ class Rank final
   }
 
   void training_step() {
-    if constexpr (Whole::sharded_state) {
+    if constexpr (Whole::has_pieces) {
       mirror_.release();
+    }
+    if constexpr (Whole::sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
     slot_.load(parts_);
@@ -307,6 +310,17 @@ class Rank final
                                               : run_backward<BackwardPart::weight_gradient>(action);
   }
 
+  // Those of the first slice: the others' are the same.
+  void begin_losses() {
+    std::span<double> const lanes = parts_.sums.spread(parts_.device);
+    if constexpr (Whole::slices > 1) {
+      if (parts_.slices.slice().number > 0) {
+        std::fill(lanes.begin(), lanes.end(), 0.0);
+      }
+    }
+    parts_.gradients.reduce_sums(parts_.device, lanes);
+  }
+
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
     switch (action.kind) {
@@ -318,7 +332,7 @@ class Rank final
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
         break;
       case ActionKind::begin_loss:
-        parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
+        begin_losses();
         break;
       case ActionKind::await_loss:
         parts_.gradients.await_sums(parts_.device);

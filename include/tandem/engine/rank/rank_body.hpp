@@ -15,6 +15,7 @@
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/engine/memory/sharded_mirror.hpp>
+#include <tandem/engine/memory/sliced_mirror.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
@@ -23,6 +24,25 @@
 #include <tandem/optim/weight_average.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+template <class Program, class Backend>
+struct MirrorOf {
+  using type = ParameterMirror<Program, Backend>;
+};
+template <class Program, class Backend>
+  requires(Program::Program::sharded_state)
+struct MirrorOf<Program, Backend> {
+  using type = ShardedMirror<Program, Backend>;
+};
+template <class Program, class Backend>
+  requires(Program::Program::slices > 1)
+struct MirrorOf<Program, Backend> {
+  using type = SlicedMirror<Program, Backend>;
+};
+
+}  // namespace detail
 
 /// @tparam Interface  SteppedRank or StreamedRank
 /// @tparam Parts      RankParts
@@ -43,15 +63,15 @@ class RankBody : public Interface {
     auto list = named_parameters<typename Parts::Program>(mirror_, states_);
     for (std::size_t p = 0; p < list.size(); ++p) {
       if (averaged_[p]) {
-        std::int64_t const at = Parts::Program::layout.offset[p];
+        std::int64_t const at = WholeParameters<typename Parts::Program>::layout.offset[p];
         list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
       }
     }
     return list;
   }
   void download() override {
-    if constexpr (Whole::sharded_state) {
-      mirror_.download(parts_.device, parts_.memory, parts_.shares);
+    if constexpr (Whole::has_pieces) {
+      mirror_.download(parts_.device, parts_.memory, parts_.pieces());
     } else {
       mirror_.download(parts_.device, parts_.memory);
     }
@@ -75,10 +95,7 @@ class RankBody : public Interface {
         averaged_{averaged_parameters(Parts::Program::graph, options.groups, options.average)} {}
 
   Parts parts_;
-  std::conditional_t<Whole::sharded_state,
-                     ShardedMirror<typename Parts::Program, typename Parts::Backend>,
-                     ParameterMirror<typename Parts::Program, typename Parts::Backend>>
-      mirror_;
+  typename detail::MirrorOf<typename Parts::Program, typename Parts::Backend>::type mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 

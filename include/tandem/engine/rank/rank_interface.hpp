@@ -43,8 +43,9 @@ class RankInterface {
   virtual std::vector<NamedParameter<P>> parameters() = 0;
   virtual void download() = 0;
   /// Where each rank has its part of the optimizer's states alone: all of them and the gradients,
-  /// of the last step, for parameters(). All ranks call it; elsewhere it does nothing.
-  virtual void gather_shares() {}
+  /// of the last step, for parameters(); where it has slices of parameters, these as well. All
+  /// ranks call it; elsewhere it does nothing.
+  virtual void gather_pieces() {}
   virtual void upload() = 0;
 
   /// Where a strategy trains two models which may differ: both copies of each stage get the weights

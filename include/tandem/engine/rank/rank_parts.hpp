@@ -18,6 +18,7 @@
 #include <tandem/engine/links/parameter_shares.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/links/rank_links.hpp>
+#include <tandem/engine/links/slice_sums.hpp>
 #include <tandem/engine/links/tied_sums.hpp>
 #include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/rank_memory.hpp>
@@ -67,6 +68,8 @@ struct RankParts {
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
                          NoParameterShares>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
+  using Slices =
+      std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
 
   /// @param rank_plan  what it does in a step
   /// @param connect    connect(group): the rank's end of a group of RankGroups
@@ -75,7 +78,7 @@ struct RankParts {
       : plan{std::move(rank_plan)},
         device{options.device},
         branches{Program::graph, options.cuda.branches, segments()},
-        ops{options.largest_microbatch, options.device.threads, device},
+        ops{options.largest_microbatch, options.device.threads, slice_of(options), device},
         memory{device,
                ops,
                arrays_of(options),
@@ -84,9 +87,10 @@ struct RankParts {
                plan.batching.replicas},
         states{device, Program::graph, ops.needs(), samples_of(options)},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
-        gradients{device, connect(Groups::all), groups().connect_stages(Program::stages, connect),
-                  plan, tracer},
+        gradients{device, connect(Groups::all),
+                  groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
         shares{device, gradients, tracer},
+        slices{device, connect, groups().of_slices(options.rank), tracer},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
@@ -95,7 +99,7 @@ struct RankParts {
               options.largest_microbatch},
         ties{device, groups(), options.rank, connect, tracer},
         sums{device, plan.batching.microbatches, metric_sums<MetricType>,
-             plan.batching.replicas * Whole::devices > 1} {
+             plan.batching.replicas * Whole::devices * Whole::slices > 1} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
     if constexpr (requires { device.casts; }) {
@@ -123,6 +127,15 @@ struct RankParts {
   /// Of all ranks.
   [[nodiscard]] Mesh mesh() const { return Whole::mesh_of(plan.batching.replicas); }
   [[nodiscard]] Groups groups() const { return Groups{plan.batching.replicas}; }
+
+  /// What a mirror of the parameters asks for the pieces of other ranks.
+  [[nodiscard]] auto& pieces() {
+    if constexpr (Whole::slices > 1) {
+      return slices;
+    } else {
+      return shares;
+    }
+  }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
@@ -190,6 +203,12 @@ struct RankParts {
     requires(A == Axis::data && How == Joined::sum)
   void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
 
+  /// What is computed from now on reads in @p data, what collective node @p n has, the sums over
+  /// the ranks that have slices of the layers.
+  void add_slices(T* data, std::int64_t elements, int n, char const* label) {
+    slices.add(device, data, elements, {label, n});
+  }
+
   /// Puts the gradient of received tensor @p node where it is sent from.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
     if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
@@ -214,11 +233,16 @@ struct RankParts {
   Tracer<Device> tracer;
   Gradients gradients;
   Shares shares;
+  Slices slices;
   Links links;
   Ties ties;
   StepSums<Backend> sums;
 
  private:
+  // Known before there are communicators.
+  [[nodiscard]] Slice slice_of(RankOptions const& options) const {
+    return {mesh().coordinate(options.rank, Axis::tensor), Whole::slices};
+  }
   // Of a step, on this rank, at most.
   [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
     return std::int64_t{options.largest_microbatch} * plan.batching.microbatches;

@@ -43,6 +43,8 @@ constexpr bool synchronizes(int first, int last) {
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
+/// add_slices(data, elements, node, label): where several ranks share layers, what a collective
+///                        node has becomes its sum over them.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
                              std::int64_t elements, int i) {
@@ -145,6 +147,9 @@ struct Stage {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
       }
+      if constexpr (graph.node[at].kind == NodeKind::reduce) {
+        host.add_slices(table.operands[n].y, elements<at>(pass), n, "reduce");
+      }
       if constexpr (branches) {
         host.branches.end_forward(host.device, n);
       }
@@ -205,6 +210,12 @@ struct Stage {
     }
   }
 
+  // Of a microbatch's value of node I.
+  template <int I>
+  static std::int64_t elements(PassType const& pass) {
+    return pass_of<I>(pass).elements(graph.node[I].out);
+  }
+
   // Where nothing is joined with other ranks no such pass is called.
   static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
 
@@ -246,6 +257,9 @@ struct Stage {
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
         add_forks<I>(host, pass_of<I>(pass), table, n);
+      }
+      if constexpr (node.kind == NodeKind::copy) {
+        host.add_slices(table.gradient[n], elements<I>(pass), n, "gradient of copy");
       }
       if constexpr (both) {
         OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));

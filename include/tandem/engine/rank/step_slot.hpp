@@ -73,7 +73,7 @@ struct StepSlot {
   [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
     float* coverage = nullptr;
     if constexpr (requires { feed.coverage(own); }) {
-      coverage = feed.coverage(own);
+      coverage = parts.slices.slice().number == 0 ? feed.coverage(own) : nullptr;
     }
     return {.device = parts.device,
             .batch = own.size,
@@ -103,6 +103,12 @@ struct StepSlot {
     if constexpr (is_criterion) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
       all.scores = feed.scores(own);
+      if constexpr (Whole::slices > 1) {
+        if (all.scores != nullptr) {
+          all.scores =
+              parts.slices.scores(all.scores, own.size * std::int64_t{network.output().limit});
+        }
+      }
     }
     return all;
   }

@@ -40,8 +40,8 @@ class DeviceUpdate {
                 parts.memory,
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value),
-                Whole::devices == 1 || parts.mesh().leads(options.rank, Axis::data),
+                               Whole::map.parts(), options.clip_value, parts.slices.slice().number),
+                alone || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups),
                 options.scaling} {
     if constexpr (Whole::sharded_state) {
@@ -70,9 +70,11 @@ class DeviceUpdate {
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
 
  protected:
-  /// Square sums that no other rank adds to are not made before.
+  /// Whether no other rank adds to its square sums: they are not made before.
+  static constexpr bool alone = Whole::devices * Whole::slices == 1;
+
   void finish(Parts& parts, Slot& slot) {
-    if (Whole::devices == 1 && slot.key.clips) {
+    if (alone && slot.key.clips) {
       sum_squares(parts);
     }
     update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,

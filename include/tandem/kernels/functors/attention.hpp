@@ -21,6 +21,7 @@ struct AttentionShape {
   int width = 1;    ///< D, of one head
   int longest = 1;  ///< T, of the network: what dropout counts rows of keys by
   bool causal = false;
+  int first_head = 0;  ///< of these heads, among those of the network: what dropout counts heads by
 
   /// Numbers in a packed row, and in a row of the output.
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t row() const {
@@ -71,12 +72,12 @@ struct AttentionDropout {
 inline constexpr int attention_word_keys = 64;
 
 /// The counter's number of the block of key 64 b + n in row @p i of a head; n in [0, 16).
-/// @pre heads · T · (T + 63) < 2³⁴
+/// @pre heads of the network · T · (T + 63) < 2³⁴
 TANDEM_HOST_DEVICE constexpr std::int64_t attention_word_block(AttentionShape const& shape,
                                                                std::int64_t head, std::int64_t i,
                                                                std::int64_t b) {
   std::int64_t const blocks = (shape.longest + attention_word_keys - 1) / attention_word_keys;
-  return ((head * shape.longest + i) * blocks + b) * 16;
+  return (((shape.first_head + head) * shape.longest + i) * blocks + b) * 16;
 }
 
 /// The word that decides on the probability of row @p i for key @p j: a function of the place, the

@@ -55,4 +55,43 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
+/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them.
+struct DropoutColumns {
+  static constexpr int most = 3;
+  int own = 0;    ///< columns that are there
+  int whole = 0;  ///< of a whole row, which elements are counted by
+  int runs = 0;
+  int at[most] = {};  ///< of a run: where it stands in a whole row
+  int count[most] = {};
+};
+
+/// dropout_forward() of a slice of the columns of each row, with the mask that whole rows have;
+/// likewise of gradients.
+///
+/// Shapes: x (B, rows, own); y (B, rows, own), which may be x.
+template <class T>
+TANDEM_NOINLINE void drop_columns(Team& team, int batch, std::int64_t rows,
+                                  DropoutColumns const& columns, DropoutPlace const& place,
+                                  float rate, T const* x, T* y) {
+  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  Real const scale = dropout_scale<Real>(rate);
+  team.parallel_for(batch * rows, [=](std::int64_t begin, std::int64_t end) {
+    constexpr int block = 64;
+    std::uint32_t words[block];
+    for (std::int64_t row = begin; row < end; ++row) {
+      std::int64_t at = row * columns.own;
+      for (int run = 0; run < columns.runs; ++run) {
+        std::int64_t const first = row % rows * columns.whole + columns.at[run];
+        for (int c = 0; c < columns.count[run]; c += block) {
+          int const count = std::min(block, columns.count[run] - c);
+          channels_last::detail::dropout_row(place, row / rows, first + c, count, words);
+          for (int i = 0; i < count; ++i, ++at) {
+            y[at] = static_cast<T>(dropped(words[i], rate, scale, static_cast<Real>(x[at])));
+          }
+        }
+      }
+    }
+  });
+}
+
 }  // namespace tandem::host

@@ -18,6 +18,33 @@ constexpr std::int64_t linear_scratch(int threads) {
   return gemm_scratch<T>(threads);
 }
 
+/// y += b, row by row. Shapes: y (B, Out), b (Out).
+template <class T>
+void add_bias(Team& team, int batch, int out, T const* bias, T* y) {
+  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t s = begin; s < end; ++s) {
+      T* const row = y + s * out;
+      for (int j = 0; j < out; ++j) {
+        row[j] += bias[j];
+      }
+    }
+  });
+}
+
+/// dbias = [+=] the sum of dy over the batch, in order. Shapes: dy (B, Out), dbias (Out).
+template <class T>
+void bias_gradient(Team& team, int batch, int out, T const* dy, T* dbias, bool accumulate) {
+  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t j = begin; j < end; ++j) {
+      T total{0};
+      for (std::int64_t s = 0; s < batch; ++s) {
+        total += dy[s * out + j];
+      }
+      dbias[j] = accumulate ? dbias[j] + total : total;
+    }
+  });
+}
+
 /// y = x Wᵀ + b.
 ///
 /// Shapes: x (B, In), weight (Out, In), bias (Out) or null; y (B, Out).
@@ -28,17 +55,9 @@ TANDEM_NOINLINE void linear_forward(Team& team, int batch, int in, int out, T co
                                     T const* weight, T const* bias, T* y, T* scratch) {
   gemm(team, Transpose::no, Transpose::yes, batch, out, in, x, in, weight, in, y, out, false,
        scratch);
-  if (bias == nullptr) {
-    return;
+  if (bias != nullptr) {
+    add_bias(team, batch, out, bias, y);
   }
-  team.parallel_for(batch, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t s = begin; s < end; ++s) {
-      T* const row = y + s * out;
-      for (int j = 0; j < out; ++j) {
-        row[j] += bias[j];
-      }
-    }
-  });
 }
 
 /// dx = dy W.
@@ -64,18 +83,9 @@ TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int o
                                             T* scratch) {
   gemm(team, Transpose::yes, Transpose::no, out, in, batch, dy, out, x, in, dweight, in, accumulate,
        scratch);
-  if (dbias == nullptr) {
-    return;
+  if (dbias != nullptr) {
+    bias_gradient(team, batch, out, dy, dbias, accumulate);
   }
-  team.parallel_for(out, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t j = begin; j < end; ++j) {
-      T total{0};
-      for (std::int64_t s = 0; s < batch; ++s) {
-        total += dy[s * out + j];
-      }
-      dbias[j] = accumulate ? dbias[j] + total : total;
-    }
-  });
 }
 
 }  // namespace tandem::host

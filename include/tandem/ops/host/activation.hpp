@@ -7,6 +7,7 @@
 #include <tandem/kernels/host/activation.hpp>
 #include <tandem/kernels/host/dropout.hpp>
 #include <tandem/layers/activation.hpp>
+#include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -32,6 +33,21 @@ class ReluOp {
   Shape shape_;
 };
 
+/// What of whole rows a rank drops that has a slice of them; of no runs where it has all.
+inline DropoutColumns dropout_columns(OpSetup const& setup) {
+  DropoutColumns columns;
+  if (setup.slice.count > 1) {
+    columns.own = tandem::detail::row_size(setup.node.out);
+    columns.whole = setup.node.parts.columns();
+    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
+                              [&](int /*own*/, int whole, int count) {
+                                columns.at[columns.runs] = whole;
+                                columns.count[columns.runs++] = count;
+                              });
+  }
+  return columns;
+}
+
 /// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
 template <class T>
 class DropoutOp {
@@ -39,20 +55,27 @@ class DropoutOp {
   DropoutOp(OpSetup const& setup, double rate)
       : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
-        rate_{static_cast<float>(rate)} {}
+        rate_{static_cast<float>(rate)},
+        columns_{dropout_columns(setup)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
 
   void forward(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p),
-                    p.training ? rate_ : 0.0F, o.x[0], o.y);
+    drop(p, p.training ? rate_ : 0.0F, o.x[0], o.y);
   }
   void input_gradient(Operands<T> const& o, Pass<Device> const& p) const {
-    dropout_gradient(p.device.team, p.batch, shape_.elements(p.time), place(p), rate_, o.dy,
-                     o.dx[0]);
+    drop(p, rate_, o.dy, o.dx[0]);
   }
 
  private:
+  void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
+    if (columns_.runs > 0) {
+      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate, from,
+                   to);
+    } else {
+      dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p), rate, from, to);
+    }
+  }
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
     return {p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
             static_cast<std::uint32_t>(p.first_sample)};
@@ -61,6 +84,7 @@ class DropoutOp {
   Shape shape_;
   std::uint32_t layer_;
   float rate_;
+  DropoutColumns columns_;
 };
 
 }  // namespace host

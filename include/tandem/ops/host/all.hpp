@@ -20,6 +20,7 @@
 #include <tandem/ops/host/pool.hpp>
 #include <tandem/ops/host/recurrent.hpp>
 #include <tandem/ops/host/resample.hpp>
+#include <tandem/ops/host/row_bias.hpp>
 #include <tandem/ops/host/sampled_vocabulary.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/sync_batch_norm.hpp>

@@ -55,7 +55,8 @@ class AttentionOp {
                               static_cast<std::int64_t>(sizeof(AttentionScalar<T>)))},
         saved_{std::int64_t{setup.batch} * shape.heads * shape.longest *
                static_cast<std::int64_t>(sizeof(Normaliser))} {
-    std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
+    std::int64_t const words =
+        std::int64_t{shape.heads} * setup.slice.count * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
             "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
             "heads times the square of the time must be below 2^34");
@@ -129,10 +130,19 @@ class AttentionOp {
 
 namespace detail {
 
-/// What the kernels know of a layer L on an input of shape @p in.
+/// What the kernels know of a layer L, or of the rank's slice of its heads.
 template <class L>
-constexpr AttentionShape attention_shape(Shape in) {
-  return {L::heads, L::key_heads, L::width(in), in[0], L::causal};
+constexpr AttentionShape attention_shape(OpSetup const& setup) {
+  Shape const& in = setup.node.in;
+  int const slices = setup.slice.count;
+  int const heads = L::heads / slices;
+  int const key_heads = L::key_heads / slices;
+  return {.heads = heads,
+          .key_heads = key_heads,
+          .width = in[1] / (heads + 2 * key_heads),
+          .longest = in[0],
+          .causal = L::causal,
+          .first_head = setup.slice.number * heads};
 }
 
 }  // namespace detail
@@ -145,7 +155,7 @@ struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
   explicit Op(OpSetup const& setup)
       : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
                           host::AttentionByRow<typename Precision::Scalar>>{
-            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+            setup, detail::attention_shape<L>(setup), L::dropout} {}
 };
 
 }  // namespace tandem

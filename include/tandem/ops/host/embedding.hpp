@@ -142,8 +142,8 @@ struct Op<RotaryPositions<Heads, Options...>, BasicHost<Kernels, Precision>>
     : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
       : host::RotaryPositionsOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, RotaryPositions<Heads, Options...>::options.all(),
-            RotaryPositions<Heads, Options...>::options.turned(),
+            setup, RotaryPositions<Heads, Options...>::options.all() / setup.slice.count,
+            RotaryPositions<Heads, Options...>::options.turned() / setup.slice.count,
             RotaryPositions<Heads, Options...>::options.base} {}
 };
 

@@ -6,7 +6,9 @@
 
 #include <tandem/kernels/channels_last/dropout.hpp>
 #include <tandem/kernels/channels_last/elementwise.hpp>
+#include <tandem/kernels/host/dropout.hpp>
 #include <tandem/layers/activation.hpp>
+#include <tandem/ops/host/activation.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -40,24 +42,32 @@ class DropoutOp {
   DropoutOp(OpSetup const& setup, double rate)
       : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
-        rate_{static_cast<float>(rate)} {}
+        rate_{static_cast<float>(rate)},
+        columns_{dropout_columns(setup)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     if (p.training) {
-      channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
-                                     o.x[0], o.y);
+      drop(p, o.x[0], o.y);
     } else {
       channels_last::convert(p.device.team, o.x[0], o.y, p.elements(shape_));
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    channels_last::dropout_gradient(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
-                                    o.dy, o.dx[0]);
+    drop(p, o.dy, o.dx[0]);
   }
 
  private:
+  void drop(Pass<Device> const& p, T const* from, T* to) const {
+    if (columns_.runs > 0) {
+      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate_, from,
+                   to);
+    } else {
+      channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
+                                     from, to);
+    }
+  }
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
     return {p.state->seed, static_cast<std::uint32_t>(p.state->step), layer_,
             static_cast<std::uint32_t>(p.first_sample)};
@@ -74,6 +84,7 @@ class DropoutOp {
   Shape shape_;
   std::uint32_t layer_;
   float rate_;
+  DropoutColumns columns_;
 };
 
 }  // namespace host::channels_last

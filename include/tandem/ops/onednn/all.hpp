@@ -20,6 +20,7 @@
 #include <tandem/ops/onednn/pool.hpp>
 #include <tandem/ops/onednn/recurrent.hpp>
 #include <tandem/ops/onednn/resample.hpp>
+#include <tandem/ops/onednn/row_bias.hpp>
 #include <tandem/ops/onednn/sync_batch_norm.hpp>
 #include <tandem/ops/onednn/user_layer.hpp>
 #include <tandem/ops/onednn/vocabulary.hpp>

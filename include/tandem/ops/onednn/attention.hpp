@@ -49,7 +49,7 @@ struct Op<Attention<Heads, Options...>, BasicHost<OneDnn, Precision>>
   explicit Op(OpSetup const& setup)
       : host::AttentionOp<typename Precision::Scalar, typename Precision::Master,
                           host::channels_last::AttentionInVectors<typename Precision::Scalar>>{
-            setup, detail::attention_shape<L>(setup.node.in), L::dropout} {}
+            setup, detail::attention_shape<L>(setup), L::dropout} {}
 };
 
 }  // namespace tandem

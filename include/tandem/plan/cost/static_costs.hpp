@@ -71,7 +71,7 @@ class NodeCosts {
   // Of the input, then of the weights; a layer without products does both at once. The sum of a
   // Residual passes its gradient on.
   [[nodiscard]] double backward() const {
-    if (!computes() || !node_.needs_gradient || node_.kind == NodeKind::add) {
+    if (!computes() || !node_.needs_gradient || node_.passes_gradient()) {
       return 0;
     }
     double const dense =

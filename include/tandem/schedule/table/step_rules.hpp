@@ -20,6 +20,8 @@ struct StepRules {
   std::span<int const> const* buckets = nullptr;
   /// Whether devices share a parameter, whose gradients they add when all rows have ended.
   bool ties = false;
+  /// Ranks that share each device's part of the model, whose rows are the same.
+  int slices = 1;
 
   [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
   /// Whether gradients are summed, over replicas or over the copies of a part.
@@ -27,11 +29,11 @@ struct StepRules {
     return replicas * (keeps_two() ? 1 : map.copies) > 1;
   }
   [[nodiscard]] constexpr bool sums_losses(StageMapView const& map) const {
-    return replicas * map.devices > 1;
+    return replicas * map.devices * slices > 1;
   }
   /// Whether the norm of all gradients is: two models have one each.
   [[nodiscard]] constexpr bool sums_norm(StageMapView const& map) const {
-    return map.devices > 1 && !keeps_two();
+    return map.devices * slices > 1 && !keeps_two();
   }
 
   /// Calls f(stage, bucket) for each bucket of a device.

@@ -172,7 +172,7 @@ class GradientPlanner {
   constexpr void place_edge_gradients(int n, int writer) {
     Node const& node = graph_.node[n];
     bool const passes = passes_on(n);
-    bool const alone = node.kind != NodeKind::add && (own_[n].alone || !passes);
+    bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);
     std::int64_t channel = 0;
     for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
       int const source = graph_.source[e];
@@ -225,7 +225,7 @@ class GradientPlanner {
   // The gradient of its output and those of its inputs are in the same memory.
   [[nodiscard]] constexpr bool passes_on(int n) const {
     Node const& node = graph_.node[n];
-    return node.kind == NodeKind::add || node.view || node.placed ||
+    return node.passes_gradient() || node.view || node.placed ||
            (task_.in_place[n] && own_[n].alone);
   }
 

@@ -32,9 +32,10 @@ inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
 
 }  // namespace detail
 
-/// Replicas of a model that is itself cut over devices.
+/// Replicas of a model that is itself cut over devices, or whose layers these share.
 ///
-///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>
+///   Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>, Hybrid<DataParallel<2>,
+///   TensorParallel<2>>
 ///
 ///   rank 0 | replica 0, device 0        rank 2 | replica 1, device 0
 ///   rank 1 | replica 0, device 1        rank 3 | replica 1, device 1
@@ -76,6 +77,9 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
+  static_assert(
+      detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1), batching_for<1>.reproducible,
+                                 batching_for<1>.sharded_state>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;

@@ -70,7 +70,7 @@ struct HybridPart {
                 "replicas of a whole model write DataParallel alone");
   static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
                 "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel or Pipeline");
+                "ModelParallel, Pipeline or TensorParallel");
   static_assert(!Last || !TrainsAsynchronously<Part>,
                 "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
                 "wait for each other at every update; take a synchronous schedule inside, or the "
@@ -144,6 +144,19 @@ struct ReplicasAreTold {
                 "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
                 "DataParallel<> are all that the program is started with; leave the other out");
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
+};
+
+/// Replicas of a model whose layers several devices share.
+template <bool IsSliced, bool IsReproducible, bool SharesState>
+struct SlicedModelIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      !IsSliced || !IsReproducible,
+      "Hybrid<DataParallel<D, Reproducible<>>, TensorParallel<N>>: a layer's sum over its "
+      "inputs is cut in N, so that the bits depend on N; leave Reproducible out");
+  static_assert(!IsSliced || IsReproducible || !SharesState,
+                "Hybrid<DataParallel<D, ShardedState>, TensorParallel<N>>: a device has its slices "
+                "of the states already, and no second share of them; leave ShardedState out");
 };
 
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.

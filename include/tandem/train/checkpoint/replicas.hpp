@@ -32,11 +32,11 @@ class Replicas {
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
-  /// of() and whole(); and where each rank has its part of the optimizer's states alone, @p states
-  /// and gradients. All processes call it.
+  /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
+  /// gradients; and where it has slices of parameters, all of them. All processes call it.
   void fetch(bool states = true) const {
-    if (Program::sharded_state && states) {
-      workers_.run([](RankType& rank) { rank.gather_shares(); }, WorkKind::gathers);
+    if (Program::has_pieces && (states || !Program::sharded_state)) {
+      workers_.run([](RankType& rank) { rank.gather_pieces(); }, WorkKind::gathers);
     }
     if (workers_.elsewhere().needed()) {
       workers_.elsewhere().fetch(workers_);

@@ -17,6 +17,7 @@
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/program.hpp>
 #include <tandem/train/describe/layer_table.hpp>
+#include <tandem/train/describe/spread_table.hpp>
 
 namespace tandem {
 
@@ -77,7 +78,8 @@ std::string relayed_values(GraphView graph, std::int16_t const* stage) {
 }  // namespace detail
 
 /// A table of @p Net: each layer's path, kind, output, parameters, multiply-accumulates and output
-/// in KiB, and their sums; weights that layers share; named values that stages relay; and, of
+/// in KiB, and their sums; weights that layers share; named values that stages relay; of
+/// TensorParallel how each value and its gradient are dealt out, and what is added up; and, of
 /// .batch samples, each device's memory by the function that fits<> asks, parameters, gradients,
 /// the optimizer's states, activations and their gradients. Needs no device.
 ///
@@ -93,6 +95,10 @@ std::string describe(DescribeOptions const& options = {}) {
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
   if constexpr (S::devices > 1) {
     text += detail::relayed_values(P::Routed::graph, P::Routed::partition.part);
+  }
+  if constexpr (P::slices > 1) {
+    text += detail::spread_table(detail::RankGraph<P, 0>::graph, P::slices,
+                                 static_cast<std::int64_t>(sizeof(typename Precision::Scalar)));
   }
   if constexpr (detail::takes_any_replicas<S>) {
     expects(options.batch == 0,

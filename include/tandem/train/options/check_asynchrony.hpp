@@ -42,6 +42,15 @@ struct ShardedStateRuns {
                 "ShardedState out");
 };
 
+template <bool Sliced, class Backend>
+struct SlicesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Sliced || is_host<Backend>(),
+      "Trainer: TensorParallel runs on Host; take Host or OverMpi<Host>, or DataParallel, "
+      "ModelParallel or Pipeline");
+};
+
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
 /// computes nothing.
 struct RefusedBackend {};

@@ -44,7 +44,7 @@ TANDEM_COLD int replicas_there(World const& world, int devices) {
 template <class Program>
 int replicas_of(World const& world) {
   if constexpr (Program::any_replicas) {
-    return detail::replicas_there(world, Program::devices);
+    return detail::replicas_there(world, Program::devices * Program::slices);
   } else {
     return Program::batching.replicas;
   }

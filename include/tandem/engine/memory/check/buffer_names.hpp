@@ -53,7 +53,7 @@ class BufferNames {
 
   /// Whether its inputs' gradients are its output's.
   [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.kind == NodeKind::add || node.view || node.placed;
+    return node.passes_gradient() || node.view || node.placed;
   }
 
   /// Whether it writes the whole gradient of its input, which another node reads as well.

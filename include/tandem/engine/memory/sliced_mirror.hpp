@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// SlicedMirror: the ParameterMirror of a rank that has slices of its parameters: it shows them
+/// whole, as the network has them.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/graph/columns.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/strategy/device_program.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// f(first element in the slice's array, in the whole one, elements) of each run of parameter @p p
+/// that rank @p number has.
+template <class F>
+void each_run(GraphParameter const& p, int number, F const& f) {
+  Shape const& own = p.parameter.shape;
+  if (p.slices.count == 1) {
+    f(std::int64_t{0}, std::int64_t{0}, own.elements());
+    return;
+  }
+  std::int64_t const row = own.elements() / own[0];
+  if (p.slices.axis == 0) {
+    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int rows) {
+      f(from * row, to * row, rows * row);
+    });
+    return;
+  }
+  for (std::int64_t r = 0; r < own[0]; ++r) {
+    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int columns) {
+      f(r * row + from, r * row * p.slices.count + to, std::int64_t{columns});
+    });
+  }
+}
+
+}  // namespace detail
+
+/// On devices whose memory is the host's. What it shows are copies: after gather() all of each
+/// parameter, gradient and state, before it this rank's slices, the rest as it was; until the next
+/// step or upload() releases them.
+///
+/// Memory: while it shows something, that of a rank that has no slices.
+template <class Program, class Backend>
+class SlicedMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  using Whole = WholeParameters<Program>;
+
+  explicit SlicedMirror(int states) : states_{states} {}
+
+  template <class Slices>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Slices& slices) {
+    copies_.resize(
+        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
+    int const number = slices.slice().number;
+    each_array(memory, [&](T const* own, T* whole, bool trained, char const*) {
+      copy(own, whole, number, trained);
+    });
+  }
+
+  /// The other ranks' slices, too; all of them call it. Blocks until they are there.
+  template <class Slices>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Slices& slices) {
+    download(device, memory, slices);
+    int const count = slices.slice().count;
+    std::vector<T> all;
+    each_array(memory, [&](T const* own, T* whole, bool trained, char const* name) {
+      std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
+      auto const size = static_cast<std::size_t>(each);
+      all.resize(size * static_cast<std::size_t>(count));
+      slices.gather(device, {own, size}, all, {name});
+      device.finish();
+      for (int number = 0; number < count; ++number) {
+        copy(all.data() + number * each, whole, number, trained);
+      }
+    });
+  }
+
+  /// Takes this rank's slices of what was written.
+  template <class Slices>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Slices& slices) {
+    int const number = slices.slice().number;
+    if (!copies_.empty()) {
+      put(memory.parameters(), parameters(), number, false);
+      for (int s = 0; s < states_; ++s) {
+        put(memory.state(s), state(s), number, true);
+      }
+    }
+    release();
+  }
+
+  /// Gives the memory of the copies back.
+  void release() {
+    if (!copies_.empty()) {
+      copies_ = {};
+    }
+  }
+
+  /// In the layout of WholeParameters. @pre download() was called
+  [[nodiscard]] T* parameters() { return copies_.data(); }
+  [[nodiscard]] T* gradients() { return copies_.data() + Whole::layout.elements; }
+  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * Whole::layout.trained; }
+
+ private:
+  // f(a rank's array, the whole one, whether it has trained parameters only, its name).
+  template <class F>
+  void each_array(Memory const& memory, F const& f) {
+    f(memory.parameters(), parameters(), false, "parameters");
+    f(memory.gradients(), gradients(), true, "gradients");
+    for (int s = 0; s < states_; ++s) {
+      f(memory.state(s), state(s), true, "states");
+    }
+  }
+
+  // f(begin in the rank's array, in the whole one, elements) of slice @p number.
+  template <class F>
+  static void each_run(int number, bool trained, F const& f) {
+    GraphView const graph{Program::graph};
+    for (int p = 0; p < graph.parameters; ++p) {
+      if (!trained || !graph.parameter[p].frozen) {
+        std::int64_t const own = Program::layout.offset[p];
+        std::int64_t const whole = Whole::layout.offset[p];
+        detail::each_run(graph.parameter[p], number,
+                         [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+                           f(own + from, whole + to, count);
+                         });
+      }
+    }
+  }
+
+  static void copy(T const* own, T* whole, int number, bool trained) {
+    each_run(number, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+      std::copy_n(own + from, count, whole + to);
+    });
+  }
+  static void put(T* own, T const* whole, int number, bool trained) {
+    each_run(number, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+      std::copy_n(whole + from, count, own + to);
+    });
+  }
+
+  int states_;
+  std::vector<T> copies_;  // parameters, gradients, then states
+};
+
+}  // namespace tandem

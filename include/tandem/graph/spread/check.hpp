@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// check_spreads: the proof that the nodes of a rank's graph add up to the network: along each edge
+/// what is given is what is taken, each partial value and each partial gradient is summed exactly
+/// once, and shapes and parameters are the slices that they should be.
+///
+/// It reads the graph as it is, by spread_rule(), and knows nothing of how it was made; so that a
+/// collective that is missing, doubled, or on the wrong side of its reader does not compile.
+
+#include <cstdint>
+
+#include <tandem/graph/graph.hpp>
+
+namespace tandem {
+
+/// What is wrong with a graph that is dealt out.
+enum class SpreadFault : std::uint8_t {
+  none,
+  edge,       ///< a node takes another spread than its input gives
+  twice,      ///< a partial value is read by several: it would be summed by each
+  result,     ///< what the network gives is not whole
+  shape,      ///< a node's rows, or their parts, are not those of its input or of its slice
+  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round
+  kind        ///< a node says that it is a collective, and is none, or the other way round
+};
+
+struct SpreadVerdict {
+  SpreadFault fault = SpreadFault::none;
+  int node = 0;
+
+  [[nodiscard]] constexpr bool sound() const { return fault == SpreadFault::none; }
+  friend constexpr bool operator==(SpreadVerdict const&, SpreadVerdict const&) = default;
+};
+
+namespace detail {
+
+constexpr int row_columns(Shape const& shape) { return shape.extent[shape.rank - 1]; }
+
+/// Whether the parameters of node @p n are the slices that it computes with.
+template <GraphSize Size>
+constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool sound = node.dealt != Dealt::inside || node.parameters == 0;
+  sound = sound && (node.dealt != Dealt::rows || node.parameters == 1);  // no bias before the sum
+  for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+    Parameter const& own = graph.parameter[p].parameter;
+    ParameterSlices const& slices = graph.parameter[p].slices;
+    if (node.dealt == Dealt::columns) {
+      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts} &&
+              own.shape[0] == row_columns(node.out);
+    } else if (node.dealt == Dealt::rows) {
+      Node const& before = graph.node[graph.source[node.first_edge]];
+      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts} &&
+              own.shape[1] == row_columns(node.in);
+    } else {
+      sound = sound && slices.count == 1;
+    }
+  }
+  return sound;
+}
+
+/// Whether node @p n has rows of its input's columns, and of its slice's.
+template <GraphSize Size>
+constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  if (node.dealt == Dealt::whole) {
+    return node.slices == 1;
+  }
+  Node const& before = graph.node[graph.source[node.first_edge]];
+  bool const reads = node.in == before.out;
+  bool const takes =
+      node.dealt != Dealt::inside ||
+      (node.columns.each ? node.parts == before.parts
+                         : node.columns.in == before.parts && node.columns.out == node.parts);
+  bool const slices = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
+  bool const makes = slices || (node.parts.divides(node.slices) &&
+                                node.parts.columns() == node.slices * row_columns(node.out));
+  return reads && takes && makes && node.edges == 1;
+}
+
+}  // namespace detail
+
+/// The first fault of @p graph, or none. Cost: linear in its edges.
+template <GraphSize Size>
+constexpr SpreadVerdict check_spreads(Graph<Size> const& graph) {
+  int readers[static_cast<std::size_t>(Size.nodes)] = {};
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    SpreadPair const wanted = spread_rule(node.dealt).in;
+    bool const collective = node.dealt == Dealt::copy || node.dealt == Dealt::reduce;
+    bool const fits = node.kind == NodeKind::copy     ? node.dealt == Dealt::copy
+                      : node.kind == NodeKind::reduce ? node.dealt == Dealt::reduce
+                                                      : !collective;
+    if (!fits) {
+      return {SpreadFault::kind, n};
+    }
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      int const source = graph.source[e];
+      SpreadPair const given = spread_rule(graph.node[source].dealt).out;
+      if (given != wanted) {
+        return {SpreadFault::edge, n};
+      }
+      if (given.value == Spread::partial && ++readers[source] > 1) {
+        return {SpreadFault::twice, n};
+      }
+    }
+    if (!detail::has_own_rows(graph, n)) {
+      return {SpreadFault::shape, n};
+    }
+    if (!detail::has_own_slices(graph, n)) {
+      return {SpreadFault::parameter, n};
+    }
+  }
+  bool const whole =
+      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+  return whole ? SpreadVerdict{} : SpreadVerdict{SpreadFault::result, graph.result};
+}
+
+namespace detail {
+
+/// The sentences; both numbers are printed.
+template <SpreadFault Why, int NodeIndex>
+struct SpreadsAreSound {
+  static constexpr bool value = true;
+  static_assert(
+      Why != SpreadFault::edge,
+      "TensorParallel: a node takes another spread than its input has: a Copy or a Reduce "
+      "is missing, doubled, or on the wrong side of it (SpreadsAreSound names the node)");
+  static_assert(Why != SpreadFault::twice,
+                "TensorParallel: a partial value is read by several nodes, so that it would be "
+                "summed more than once (SpreadsAreSound names the second of them)");
+  static_assert(Why != SpreadFault::result,
+                "TensorParallel: the network's output is not whole on each rank: what is behind it "
+                "would see a slice, or a part of a sum");
+  static_assert(Why != SpreadFault::shape,
+                "TensorParallel: a node's rows are not the slice that its input has, or that its "
+                "parameters make (SpreadsAreSound names the node)");
+  static_assert(
+      Why != SpreadFault::parameter,
+      "TensorParallel: a parameter is whole where a rank has a slice, or a slice where it "
+      "is whole, or a bias would be added on each rank (SpreadsAreSound names its node)");
+  static_assert(Why != SpreadFault::kind,
+                "TensorParallel: a node is said to be dealt out as its kind cannot be "
+                "(SpreadsAreSound names the node)");
+};
+
+}  // namespace detail
+
+}  // namespace tandem

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Spreads: how a tensor and its gradient are dealt out over the ranks that share a layer, and what
+/// each kind of node takes and gives.
+///
+///   whole      equal on all ranks
+///   columns    a rank has its slice of each row
+///   partial    the sum over the ranks is the tensor
+
+#include <cstdint>
+
+namespace tandem {
+
+enum class Spread : std::uint8_t { whole, columns, partial };
+
+/// Of a value and of its gradient.
+struct SpreadPair {
+  Spread value = Spread::whole;
+  Spread gradient = Spread::whole;
+
+  friend constexpr bool operator==(SpreadPair const&, SpreadPair const&) = default;
+};
+
+/// What a node is of a network that is dealt out over ranks.
+enum class Dealt : std::uint8_t {
+  whole,    ///< all ranks compute all of it
+  columns,  ///< a Linear of which a rank has its slice of the outputs
+  inside,   ///< a layer behind such a Linear, on a rank's columns
+  rows,     ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its own
+  copy,     ///< the gradients of the ranks are added: an all-reduce in backward
+  reduce    ///< the values of the ranks are added: an all-reduce in forward
+};
+
+/// What a node wants of each of its inputs, and what its readers find.
+struct SpreadRule {
+  SpreadPair in{};
+  SpreadPair out{};
+};
+
+/// | node    | takes              | gives              |
+/// | ------- | ------------------ | ------------------ |
+/// | whole   | whole, whole       | whole, whole       |
+/// | copy    | whole, whole       | whole, partial     |
+/// | columns | whole, partial     | columns, columns   |
+/// | inside  | columns, columns   | columns, columns   |
+/// | rows    | columns, columns   | partial, whole     |
+/// | reduce  | partial, whole     | whole, whole       |
+constexpr SpreadRule spread_rule(Dealt dealt) {
+  constexpr SpreadPair whole{};
+  constexpr SpreadPair copied{Spread::whole, Spread::partial};
+  constexpr SpreadPair columns{Spread::columns, Spread::columns};
+  constexpr SpreadPair partial{Spread::partial, Spread::whole};
+  switch (dealt) {
+    case Dealt::copy:
+      return {whole, copied};
+    case Dealt::columns:
+      return {copied, columns};
+    case Dealt::inside:
+      return {columns, columns};
+    case Dealt::rows:
+      return {columns, partial};
+    case Dealt::reduce:
+      return {partial, whole};
+    case Dealt::whole:
+      break;
+  }
+  return {whole, whole};
+}
+
+constexpr char const* name(Spread spread) {
+  return spread == Spread::whole ? "whole" : spread == Spread::columns ? "columns" : "partial";
+}
+
+}  // namespace tandem

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The bias of a Linear whose sum several ranks make, on Host, portable kernels.
+
+#include <algorithm>
+#include <cstdint>
+
+#include <tandem/kernels/host/linear.hpp>
+#include <tandem/layers/rows.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/runtime/host/host.hpp>
+
+namespace tandem {
+
+/// Its input's gradient is its output's: the engine passes it on.
+template <class Precision>
+class Op<RowBias, BasicHost<Portable, Precision>> {
+  using T = typename Precision::Scalar;
+
+ public:
+  explicit Op(OpSetup const& setup) : shape_{setup.node.out} {}
+
+  [[nodiscard]] OpNeeds needs() const { return {.in_place = true}; }
+
+  void forward(Operands<T> const& o, Pass<host::Device> const& p) const {
+    if (o.y != o.x[0]) {
+      std::copy_n(o.x[0], p.elements(shape_), o.y);
+    }
+    host::add_bias(p.device.team, rows(p), columns(), o.parameter[0], o.y);
+  }
+  void weight_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
+    host::bias_gradient(p.device.team, rows(p), columns(), o.dy, o.gradient[0], p.accumulate);
+  }
+
+ private:
+  [[nodiscard]] int rows(Pass<host::Device> const& p) const {
+    return static_cast<int>(p.rows(shape_));
+  }
+  [[nodiscard]] int columns() const { return detail::row_size(shape_); }
+
+  Shape shape_;
+};
+
+}  // namespace tandem

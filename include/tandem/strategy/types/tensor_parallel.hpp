@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// TensorParallel: each device has a slice of each layer.
+
+#include <tandem/core/mesh.hpp>
+#include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
+#include <tandem/strategy/cut/model_shape.hpp>
+#include <tandem/strategy/types/model_options.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+inline constexpr int most_slices = 1 << 10;
+
+template <class Option>
+concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option>;
+
+template <int N, class... Options>
+concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
+
+template <int N, bool AnyReproducible, bool AllFit>
+struct TensorParallelIsSound {
+  static constexpr bool value = true;
+  static_assert(N >= 2 && N <= most_slices,
+                "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
+                "for one write SingleDevice<>");
+  static_assert(!AnyReproducible,
+                "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
+                "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
+  static_assert(AnyReproducible || AllFit,
+                "TensorParallel<N, Options...>: options are Microbatches and Checkpoint");
+};
+
+}  // namespace detail
+
+/// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
+/// and the second's inputs, and what stands between, as the heads of an Attention. All other layers
+/// are whole on every device.
+///
+///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
+///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
+///
+/// A pair is a Linear whose output goes to another one through layers that need no whole rows:
+/// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
+/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise.
+///
+/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between.
+/// Comm:   of each pair and microbatch two all-reduces of its rows, (B, T, C): its output in
+///         forward, the gradient of its input in backward.
+/// Options: Microbatches, Checkpoint. On Host.
+/// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
+/// The primary template is the error path.
+template <int N, class... Options>
+struct TensorParallel : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert(detail::TensorParallelIsSound<N, (requires { Options::leaves; } || ...),
+                                              (detail::TensorOption<Options> && ...)>::value);
+};
+
+template <int N, class... Options>
+  requires detail::DealsOut<N, Options...>
+struct TensorParallel<N, Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
+  using Model = OneDeviceModel<detail::gather_batching<1, Options...>().microbatches>;
+  static constexpr Mesh mesh{Axis::tensor, N};
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Options...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
+  static constexpr Batching batching = batching_for<1>;
+};
+
+}  // namespace tandem

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layers dealt out over ranks: which are, what a rank's graph is, and that no other graph passes.
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/graph/spread/check.hpp>
+#include <tandem/graph/spread/rewrite.hpp>
+#include <tandem/layers/activation.hpp>
+#include <tandem/layers/attention.hpp>
+#include <tandem/layers/embedding.hpp>
+#include <tandem/layers/layer_norm.hpp>
+#include <tandem/layers/linear.hpp>
+#include <tandem/layers/rotary_positions.hpp>
+#include <tandem/layers/smooth_activation.hpp>
+#include <tandem/layers/vocabulary.hpp>
+#include <tandem/models/gpt.hpp>
+
+namespace tandem {
+namespace spread_test {
+
+struct Two : models::Gpt<11, 6, 8, 2, 2, Percent<20>> {};
+struct Mlp : Network<Vector<6>, Sequential<Linear<6>, ReLU, Dropout<>, Linear<4>, Linear<3>>> {};
+template <class... Parts>
+struct Body : Network<Tokens<5, 7>, Sequential<Embedding<7, 8>, Parts..., Vocabulary<7>>> {};
+struct Grouped : Body<Linear<32>, RotaryPositions<4, KeyHeads<2>>,
+                      Attention<4, Causal, KeyHeads<2>>, Linear<8>, Linear<12>, SwiGlu, Linear<8>> {
+};
+struct Forked : Body<Linear<8>, Residual<ReLU>, Linear<8>> {};
+struct Normed : Body<Linear<8>, LayerNorm<>, Linear<8>> {};
+
+template <class Net, int N>
+constexpr int pairs = plan_spread(graph<Net>, N).pairs;
+
+// Two a block: what has whole rows between, forks, or is not to be divided stays whole.
+static_assert(pairs<Two, 2> == 4 && pairs<Two, 4> == 2);  // the other two have two heads
+static_assert(pairs<Mlp, 2> == 1 && pairs<Mlp, 6> == 1 && pairs<Mlp, 3> == 1 && pairs<Mlp, 5> == 0);
+static_assert(pairs<Mlp, 4> == 1);  // of the last two
+static_assert(pairs<Grouped, 2> == 2 && pairs<Grouped, 3> == 1);
+static_assert(pairs<Grouped, 4> == 1);  // not the heads, of whose keys there are two
+static_assert(pairs<Forked, 2> == 0 && pairs<Normed, 2> == 0);
+
+template <class Net, int N>
+struct Dealing {
+  static constexpr GraphSize size = spread_size(graph<Net>, N);
+  static constexpr auto graph = spread<size>(tandem::graph<Net>, N);
+};
+
+template <class Net, int N>
+constexpr auto const& dealt = Dealing<Net, N>::graph;
+
+static_assert(check_spreads(dealt<Two, 2>).sound() && check_spreads(dealt<Mlp, 2>).sound() &&
+              check_spreads(dealt<Mlp, 3>).sound() && check_spreads(dealt<Grouped, 2>).sound() &&
+              check_spreads(graph<Two>).sound());
+
+// A pair has a Copy, a Reduce, and a bias behind it.
+static_assert(Dealing<Mlp, 2>::size.nodes == graph<Mlp>.nodes + 3 &&
+              Dealing<Mlp, 2>::size.edges == graph<Mlp>.edges + 3 &&
+              Dealing<Mlp, 2>::size.parameters == graph<Mlp>.parameters);
+
+template <GraphSize Size>
+constexpr int find(Graph<Size> const& graph, std::string_view name, int which = 0) {
+  for (int n = 0; n < Size.nodes; ++n) {
+    if (graph.node[n].name == name && which-- == 0) {
+      return n;
+    }
+  }
+  return -1;
+}
+
+TEST_CASE("a rank's graph has its slices, and all else as it was") {
+  auto const& own = dealt<Mlp, 2>;
+  char const* const names[] = {"Input",  "Copy",   "Linear", "ReLU",  "Dropout",
+                               "Linear", "Reduce", "Bias",   "Linear"};
+  for (int n = 0; n < own.nodes; ++n) {
+    CHECK(own.node[n].name == names[n]);
+    CHECK(own.node[n].edges == (n > 0 ? 1 : 0));
+    CHECK((n == 0 || own.source[own.node[n].first_edge] == n - 1));
+  }
+  CHECK(own.result == 8);
+  CHECK(own.node[2].in == vector_shape(6));
+  CHECK(own.node[2].out == vector_shape(3));
+  CHECK(own.node[4].out == vector_shape(3));
+  CHECK(own.node[5].in == vector_shape(3));
+  CHECK(own.node[5].out == vector_shape(4));
+  CHECK(own.node[2].macs * 2 == graph<Mlp>.node[1].macs);
+  CHECK(own.node[4].origin == 3);  // what its mask depends on
+  CHECK(own.parameter[0].parameter.shape == Shape{2, {3, 6}});
+  CHECK(own.parameter[1].parameter.shape == vector_shape(3));
+  CHECK(own.parameter[2].parameter.shape == Shape{2, {4, 3}});
+  CHECK(own.parameter[3].parameter.shape == vector_shape(4));  // the bias of all, once
+  CHECK(own.parameter[2].node == 5);
+  CHECK(own.parameter[3].node == 7);
+  CHECK(own.parameter[4].slices.count == 1);
+  CHECK_FALSE(own.node[1].needs_gradient);  // of the network's input nobody wants one
+}
+
+TEST_CASE("queries, keys and values are dealt out each by itself, by heads") {
+  auto const& own = dealt<Grouped, 2>;
+  int const products = find(own, "Linear");
+  ColumnParts const parts{3, {16, 8, 8}, {4, 4, 4}};
+  CHECK(own.node[products].parts == parts);
+  CHECK(own.parameter[own.node[products].first_parameter].slices.parts == parts);
+  CHECK(own.node[find(own, "Attention")].in[1] == 16);
+  CHECK(own.node[find(own, "Attention")].out[1] == 8);
+  CHECK(own.node[find(own, "Attention")].parts == ColumnParts{1, {16}, {4}});
+  int runs = 0;
+  parts.each_run(1, 2, [&](int from, int to, int count) {
+    int const expected[3][3] = {{0, 8, 8}, {8, 20, 4}, {12, 28, 4}};
+    CHECK((from == expected[runs][0] && to == expected[runs][1] && count == expected[runs][2]));
+    ++runs;
+  });
+  CHECK(runs == 3);
+  CHECK(own.node[find(own, "SwiGlu")].in[1] == 6);
+  CHECK(own.node[find(own, "SwiGlu")].parts == ColumnParts::whole(6));
+}
+
+// Without node n: its readers read what it reads.
+template <GraphSize Size>
+constexpr Graph<Size> without(Graph<Size> graph, int n) {
+  int const before = graph.source[graph.node[n].first_edge];
+  for (int e = 0; e < Size.edges; ++e) {
+    graph.source[e] = graph.source[e] == n ? before : graph.source[e];
+  }
+  graph.result = graph.result == n ? before : graph.result;
+  return graph;
+}
+
+// With another one like node n behind it.
+template <GraphSize Size>
+constexpr auto with_two(Graph<Size> const& graph, int n) {
+  constexpr int last = Size.nodes;
+  Graph<GraphSize{Size.nodes + 1, Size.edges + 1, Size.parameters}> twice;
+  for (int i = 0; i < Size.nodes; ++i) {
+    twice.node[i] = graph.node[i];
+  }
+  for (int e = 0; e < Size.edges; ++e) {
+    twice.source[e] = graph.source[e] == n ? last : graph.source[e];
+  }
+  for (int p = 0; p < Size.parameters; ++p) {
+    twice.parameter[p] = graph.parameter[p];
+  }
+  twice.node[last] = graph.node[n];
+  twice.node[last].first_edge = Size.edges;
+  twice.source[Size.edges] = n;
+  twice.result = graph.result == n ? last : graph.result;
+  return twice;
+}
+
+// With node n on the other side of its first reader.
+template <GraphSize Size>
+constexpr Graph<Size> behind_reader(Graph<Size> graph, int n) {
+  int const first = graph.node[n].first_edge;
+  int reader = 0;
+  while (graph.node[reader].edges == 0 || graph.source[graph.node[reader].first_edge] != n) {
+    ++reader;
+  }
+  for (int e = 0; e < Size.edges; ++e) {
+    graph.source[e] = graph.source[e] == reader ? n : graph.source[e];
+  }
+  graph.source[graph.node[reader].first_edge] = graph.source[first];
+  graph.source[first] = reader;
+  graph.result = graph.result == reader ? n : graph.result;
+  graph.node[n].in = graph.node[n].out = graph.node[reader].out;
+  return graph;
+}
+
+// Collectives of which each mutation is found.
+template <GraphSize Size>
+constexpr int all_found(Graph<Size> const& graph) {
+  int count = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    if (!graph.node[n].is_collective()) {
+      continue;
+    }
+    if (check_spreads(without(graph, n)).sound() || check_spreads(with_two(graph, n)).sound() ||
+        check_spreads(behind_reader(graph, n)).sound()) {
+      return -1;
+    }
+    ++count;
+  }
+  return count;
+}
+static_assert(all_found(dealt<Two, 2>) == 8);
+static_assert(all_found(dealt<Grouped, 2>) == 4);
+static_assert(all_found(dealt<Mlp, 3>) == 2);
+
+template <class Change>
+constexpr SpreadFault fault_of(Change const& change) {
+  auto own = dealt<Mlp, 2>;
+  change(own);
+  return check_spreads(own).fault;
+}
+
+// A sum read by two, a bias on each rank, a slice of another axis, a whole weight where a slice is
+// wanted, an output that is part of a sum.
+static_assert(fault_of([](auto& g) {
+                g.source[g.node[8].first_edge] = 5;
+                g.node[8] = g.node[6];
+                g.node[8].first_edge = 7;
+              }) == SpreadFault::twice);
+static_assert(fault_of([](auto& g) { g.node[5].parameters = 2; }) == SpreadFault::parameter);
+static_assert(fault_of([](auto& g) { g.parameter[0].slices.axis = 1; }) == SpreadFault::parameter);
+static_assert(fault_of([](auto& g) { g.parameter[2].slices = {}; }) == SpreadFault::parameter);
+static_assert(fault_of([](auto& g) { g.parameter[4].slices.count = 2; }) == SpreadFault::parameter);
+static_assert(fault_of([](auto& g) { g.result = 5; }) == SpreadFault::result);
+static_assert(fault_of([](auto& g) { g.node[4].parts = ColumnParts::whole(8); }) ==
+              SpreadFault::shape);
+static_assert(fault_of([](auto& g) { g.node[2].out = vector_shape(8); }) == SpreadFault::shape);
+static_assert(fault_of([](auto& g) { g.node[6].kind = NodeKind::copy; }) == SpreadFault::kind);
+static_assert(fault_of([](auto& g) { g.node[3].dealt = Dealt::whole; }) == SpreadFault::edge);
+
+TEST_CASE("a spread graph without one of its collectives, or with one too many, is none") {
+  CHECK(check_spreads(without(dealt<Mlp, 2>, 6)) == SpreadVerdict{SpreadFault::edge, 7});
+  CHECK(check_spreads(with_two(dealt<Mlp, 2>, 1)) == SpreadVerdict{SpreadFault::edge, 9});
+}
+
+}  // namespace spread_test
+}  // namespace tandem
