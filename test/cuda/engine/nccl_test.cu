@@ -68,16 +68,21 @@ TEST_CASE("NCCL: reproducible, the same bits as one GPU") {
   CHECK(first_difference(four.parameters(2), one.parameters()) == "");
 }
 
-TEST_CASE("NCCL: two processes count one confusion, each of its own samples") {
+TEST_CASE("NCCL: two processes read one checkpoint and count one confusion, each a share") {
   Watchdog const watchdog{"NCCL processes"};
   if (!enough_gpus(2)) {
     return;
   }
   auto const data = dataset(TinyNet::input::shape, 5, 13, 3);
   OnGpu<SingleDevice<Microbatches<2>>> one{engine_options()};
+  engine_step(one, 0);
   Confusion const wanted = one.confusion(data);
+  auto const parameters = values_of(one.parameters());
   TemporaryFolder const folder;
+  one.save(folder.file("one"));
   std::vector<Confusion> found(2, Confusion{5});
+  std::vector<LoadedBytes> loaded(2);
+  std::vector<int> same(2);
   std::vector<std::thread> threads;
   for (int process = 0; process < 2; ++process) {
     threads.emplace_back([&, process] {
@@ -86,8 +91,12 @@ TEST_CASE("NCCL: two processes count one confusion, each of its own samples") {
                        .process = process,
                        .local_process = process,
                        .rendezvous = {.address = "file:" + folder.file("meet")}};
+      auto const own = static_cast<std::size_t>(process);
       OnGpus<DataParallel<2>> trainer{options};
-      found[static_cast<std::size_t>(process)] = trainer.confusion(data);
+      trainer.load(folder.file("one"));
+      loaded[own] = trainer.loaded_bytes();
+      same[own] = values_of(trainer.parameters()) == parameters ? 1 : 0;
+      found[own] = trainer.confusion(data);
     });
   }
   for (std::thread& thread : threads) {
@@ -96,6 +105,9 @@ TEST_CASE("NCCL: two processes count one confusion, each of its own samples") {
   CHECK(wanted.samples() == 13);
   CHECK(found[0] == wanted);
   CHECK(found[1] == wanted);
+  CHECK(same == std::vector<int>{1, 1});
+  CHECK(loaded[0].received == loaded[1].read);
+  CHECK(loaded[1].received + 4 * 8 == loaded[0].read);  // the position, process 0 tells
 }
 
 #if defined(TANDEM_CUDA_EMULATED)
