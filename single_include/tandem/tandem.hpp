@@ -49632,6 +49632,12 @@ std::string bad_sample_of(D const& data, LoaderOptions const& options) {
 /// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
 /// taken nothing has changed.
 
+// ---- tandem/train/checkpoint/plan.hpp
+
+/// @file
+/// CheckpointPlan: what of a checkpoint is copied where, and that it is of this network and
+/// optimizer. Of the tensors' data only those of the position are looked at.
+
 // ---- tandem/train/checkpoint/states.hpp
 
 /// @file
@@ -49817,31 +49823,6 @@ struct CheckpointCopy {
   std::byte* to = nullptr;
   TensorView const* from = nullptr;
   TensorView const* second = nullptr;  ///< of the mean; else null
-};
-
-/// What a load will do. All that can fail has been done when there is one.
-template <class T>
-struct LoadedCheckpoint {
-  Safetensors file;
-  std::vector<CheckpointCopy> copies;
-  TrainingPosition position{};
-  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of position.streams samples
-  std::vector<std::string> unused{};    ///< of load_weights(): tensors that nobody takes
-
-  /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
-  void take() const noexcept {
-    for (CheckpointCopy const& copy : copies) {
-      if (copy.second != nullptr) {
-        take_mean<T>(copy.to, *copy.from, *copy.second);
-      } else if (is_float(copy.from->dtype) && copy.from->dtype != dtype_of<T>) {
-        auto const size = static_cast<std::int64_t>(copy.from->data.size());
-        copy_numbers(copy.from->dtype, copy.from->data.data(), reinterpret_cast<T*>(copy.to), 1,
-                     size / dtype_bytes(copy.from->dtype), false);
-      } else if (!copy.from->data.empty()) {
-        std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
-      }
-    }
-  }
 };
 
 namespace detail {
@@ -50049,6 +50030,39 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
   }
   return plan;
 }
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a load will do. All that can fail has been done when there is one.
+template <class T>
+struct LoadedCheckpoint {
+  Safetensors file;
+  std::vector<CheckpointCopy> copies;
+  TrainingPosition position{};
+  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of position.streams samples
+  std::vector<std::string> unused{};    ///< of load_weights(): tensors that nobody takes
+
+  /// Copies, and rounds what is of another type to nearest. Allocates nothing, cannot fail.
+  void take() const noexcept {
+    for (CheckpointCopy const& copy : copies) {
+      if (copy.second != nullptr) {
+        take_mean<T>(copy.to, *copy.from, *copy.second);
+      } else if (is_float(copy.from->dtype) && copy.from->dtype != dtype_of<T>) {
+        auto const size = static_cast<std::int64_t>(copy.from->data.size());
+        copy_numbers(copy.from->dtype, copy.from->data.data(), reinterpret_cast<T*>(copy.to), 1,
+                     size / dtype_bytes(copy.from->dtype), false);
+      } else if (!copy.from->data.empty()) {
+        std::memcpy(copy.to, copy.from->data.data(), copy.from->data.size());
+      }
+    }
+  }
+};
+
+namespace detail {
 
 /// The plan's states and position, and copies of the first @p ranks of its ranks.
 template <class T>

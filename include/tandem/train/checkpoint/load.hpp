@@ -5,34 +5,23 @@
 /// LoadedCheckpoint: a checkpoint that was read and checked, and what it will change; until it is
 /// taken nothing has changed.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <tandem/core/error.hpp>
-#include <tandem/core/printable.hpp>
+#include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
-#include <tandem/graph/graph_view.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/io/safetensors/numbers.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/folder/read.hpp>
-#include <tandem/train/checkpoint/states.hpp>
+#include <tandem/train/checkpoint/plan.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 
 namespace tandem {
-
-/// Memory and the file's tensor that it will hold, or the mean of two.
-struct CheckpointCopy {
-  std::byte* to = nullptr;
-  TensorView const* from = nullptr;
-  TensorView const* second = nullptr;  ///< of the mean; else null
-};
 
 /// What a load will do. All that can fail has been done when there is one.
 template <class T>
@@ -60,210 +49,6 @@ struct LoadedCheckpoint {
 };
 
 namespace detail {
-
-// The tensor of @p file that has the name, type and shape of @p wanted.
-template <class = void>
-TensorView const& matching(Safetensors const& file, std::string const& path,
-                           TensorView const& wanted) {
-  TensorView const* const found = file.find(wanted.name);
-  if (found == nullptr) {
-    throw FileError{path, "tensor '" + wanted.name +
-                              "' is missing; the file is of another network or optimizer"};
-  }
-  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
-    auto const text = [](TensorView const& t) {
-      std::string s{dtype_name(t.dtype)};
-      for (std::int64_t const extent : t.shape) {
-        s += " " + std::to_string(extent);
-      }
-      return s;
-    };
-    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
-                              "), but this trainer wants (" + text(wanted) + ")"};
-  }
-  return *found;
-}
-
-// Where @p wanted is in memory.
-inline std::byte* memory_of(TensorView const& wanted) {
-  return const_cast<std::byte*>(wanted.data.data());
-}
-
-/// @param counts  what 2^53 bounds
-template <class = void>
-void read_count(Safetensors const& file, std::string const& path, char const* name,
-                std::int64_t& value, bool counts) {
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
-  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
-  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
-  if (counts && (value < 0 || value > most)) {
-    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
-                              ", which is not between 0 and 2^53, so no training has come "
-                              "there; the file is corrupt"};
-  }
-}
-
-template <class = void>
-TrainingPosition read_position(Safetensors const& file, std::string const& path) {
-  TrainingPosition position;
-  for (PositionField const& field : position_fields) {
-    bool const counts = field.field != &TrainingPosition::seed;
-    read_count(file, path, field.name, position.*field.field, counts);
-  }
-  if (file.find(loss_scale_field) != nullptr) {
-    float& scale = position.scaling.scale;
-    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
-    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
-    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
-      throw FileError{path, std::string{loss_scale_field} +
-                                " is no finite number above 0; the file is corrupt"};
-    }
-    for (ScalingField const& field : scaling_fields) {
-      read_count(file, path, field.name, position.scaling.*field.field, true);
-    }
-  }
-  if (file.find(learning_rate_field) != nullptr) {
-    double& rate = position.learning_rate;
-    TensorView const own =
-        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
-    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
-    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
-      throw FileError{path, std::string{learning_rate_field} +
-                                " is no finite number of 0 or more; the file is corrupt"};
-    }
-  }
-  return position;
-}
-
-/// Whether a file has averages of weights.
-template <class = void>
-bool has_averages(Safetensors const& file) {
-  return std::ranges::any_of(file.tensors(),
-                             [](TensorView const& t) { return t.name.starts_with("average."); });
-}
-
-/// Every tensor of the file is a wanted one or a position.
-template <class = void>
-void check_all_known(Safetensors const& file, std::string const& path,
-                     std::vector<TensorView> const& wanted, auto const& states) {
-  for (TensorView const& tensor : file.tensors()) {
-    bool const known =
-        tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
-        std::ranges::any_of(scaling_fields,
-                            [&](ScalingField const& field) { return tensor.name == field.name; }) ||
-        std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||
-        std::ranges::any_of(states, [&](auto const& s) { return s.name == tensor.name; }) ||
-        std::ranges::any_of(position_fields,
-                            [&](PositionField const& field) { return tensor.name == field.name; });
-    if (!known) {
-      throw FileError{path, "tensor '" + printable(tensor.name) +
-                                "' is not of this network and optimizer; load_weights() reads the "
-                                "parameters alone"};
-    }
-  }
-}
-
-/// Averages begin where their weights do, whose copies are planned.
-template <class T>
-void begin_averages(std::vector<CheckpointCopy>& copies,
-                    std::vector<NamedParameter<T>> const& rank) {
-  for (NamedParameter<T> const& p : rank) {
-    if (!p.average.empty()) {
-      auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
-      CheckpointCopy copy = *std::ranges::find(copies, weight, &CheckpointCopy::to);
-      copy.to = reinterpret_cast<std::byte*>(p.average.data());
-      copies.push_back(copy);
-    }
-  }
-}
-
-/// Of a network and its trainer, for which a checkpoint is to be.
-template <class T>
-struct CheckpointWanted {
-  /// All parameters of the network, of both models if they may differ.
-  std::vector<NamedParameter<T>> whole{};
-  std::vector<std::string> state_names{};
-  std::string optimizer{};
-  std::vector<NamedState<T>> states{};  ///< of Stateful layers, of no samples
-  int most = 0;                         ///< samples whose states are taken
-};
-
-/// What is to be copied where.
-template <class T>
-struct CheckpointPlan {
-  TrainingPosition position{};
-  std::vector<NamedState<T>> states{};
-  std::vector<CheckpointCopy> of_states{};
-  std::vector<std::vector<CheckpointCopy>> of_ranks{};
-};
-
-/// Checks a checkpoint, of whose tensors only those of the position need to have data yet, and
-/// plans it for @p ranks, each the parameters of one.
-/// @param path  names it in errors
-/// @throws FileError  as read_checkpoint(), but for tensors' data
-template <class T>
-CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& path,
-                                  CheckpointWanted<T> const& by,
-                                  std::vector<std::vector<NamedParameter<T>>> const& ranks) {
-  CheckpointPlan<T> plan;
-  std::string const* const writer = file.find_metadata("optimizer");
-  if (writer != nullptr && *writer != by.optimizer) {  // Adam and AdamW: states of the same names
-    throw FileError{path, "the optimizer was " + printable(*writer) + ", but this trainer has " +
-                              by.optimizer + "; load_weights() reads the parameters alone"};
-  }
-  bool const two =
-      file.find(std::string{second_model} + without_prefix(by.whole)[0].name) != nullptr;
-  std::vector<TensorView> wanted =
-      checkpoint_tensors(two ? by.whole : without_prefix(by.whole), by.state_names);
-  bool const mean = two && by.whole.back().copy == 0;
-  if (mean) {
-    for (TensorView const& tensor : checkpoint_tensors(as_second(by.whole), by.state_names)) {
-      wanted.push_back(tensor);
-    }
-  }
-  bool const averages = has_averages(file);
-  std::vector<TensorView> const averaged = average_tensors(by.whole);
-  if (averages && averaged.empty()) {
-    throw FileError{path,
-                    "it has averages of weights, but this trainer keeps none; give "
-                    "TrainerOptions::average, or load_weights() reads the parameters alone"};
-  }
-  if (averages) {
-    wanted.insert(wanted.end(), averaged.begin(), averaged.end());
-  }
-  for (TensorView const& tensor : wanted) {
-    static_cast<void>(matching(file, path, tensor));
-  }
-  plan.position = read_position(file, path);
-  plan.states = by.states;
-  check_all_known(file, path, wanted, plan.states);
-  plan.position.streams = make_room_for_states(file, path, plan.states, by.most);
-  for (NamedState<T>& state : plan.states) {
-    if (!state.value.empty()) {
-      plan.of_states.push_back(
-          {reinterpret_cast<std::byte*>(state.value.data()), file.find(state.name)});
-    }
-  }
-  for (auto const& rank : ranks) {
-    std::vector<CheckpointCopy>& copies = plan.of_ranks.emplace_back();
-    std::vector<TensorView> const own =
-        checkpoint_tensors(two ? rank : without_prefix(rank), by.state_names);
-    std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
-        mean ? checkpoint_tensors(as_second(rank), by.state_names) : std::vector<TensorView>{};
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      copies.push_back(
-          {memory_of(own[i]), file.find(own[i].name), mean ? file.find(second[i].name) : nullptr});
-    }
-    if (averages) {
-      for (TensorView const& tensor : average_tensors(rank)) {
-        copies.push_back({memory_of(tensor), file.find(tensor.name)});
-      }
-    } else {
-      begin_averages(copies, rank);
-    }
-  }
-  return plan;
-}
 
 /// The plan's states and position, and copies of the first @p ranks of its ranks.
 template <class T>

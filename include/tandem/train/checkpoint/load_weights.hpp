@@ -20,6 +20,7 @@
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/folder/read.hpp>
 #include <tandem/train/checkpoint/load.hpp>
+#include <tandem/train/checkpoint/plan.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/checkpoint/weight_names.hpp>
 

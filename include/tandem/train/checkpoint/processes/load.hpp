@@ -21,6 +21,7 @@
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/load.hpp>
+#include <tandem/train/checkpoint/plan.hpp>
 #include <tandem/train/checkpoint/processes/group.hpp>
 #include <tandem/train/checkpoint/processes/outline.hpp>
 #include <tandem/train/checkpoint/processes/sharing.hpp>

@@ -15,7 +15,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/io/safetensors/all.hpp>
-#include <tandem/train/checkpoint/load.hpp>
+#include <tandem/train/checkpoint/plan.hpp>
 #include <tandem/train/checkpoint/processes/group.hpp>
 #include <tandem/train/checkpoint/processes/outline.hpp>
 #include <tandem/train/checkpoint/processes/sharing.hpp>
