@@ -60,6 +60,8 @@ struct PlanArguments {
   double gradient_bytes = 4;
   tandem::MeshLimits limits;               // with --global-batch
   std::vector<tandem::EpochPoint> epochs;  // none: one epoch whatever the batch
+  std::vector<tandem::EpochPoint> tokens;  // to a loss, by tokens a step
+  double critical_batch = 0;               // not given
   std::vector<int> counts;                 // of devices, where a strategy is sought
   std::string format = "text";
   std::string optimizer = "momentum";
@@ -226,6 +228,14 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
        "to the target accuracy, by global batch: \"2048:4,4096:7,8192:12,16384:23\" (default: one "
        "epoch whatever the batch, so that only time a sample counts)",
        [&a](Text text) { a.epochs = tandem::parse_epoch_points(text); });
+  read("--tokens", "POINTS",
+       "of a GPT, in place of --epochs: tokens to the target loss by tokens of a global batch, "
+       "\"65536:2e9,131072:2.1e9\"; without --samples an epoch is those of the first point",
+       [&a](Text text) { a.tokens = tandem::parse_epoch_points(text); });
+  add("--critical-batch", "B", a.critical_batch,
+      "with one point of --epochs or --tokens: a batch B needs twice as many as a small one, "
+      "(1 + batch / B) times as many in general; samples, or tokens with --tokens")
+      ->transform(number(1e-3, 1e15));
   add("--samples", "N", a.samples,
       "of an epoch (default that of ImageNet, or of CIFAR-10 for its networks; networks of text "
       "have none)")
@@ -356,6 +366,20 @@ inline void check_scaling(PlanArguments const& a) {
   }
 }
 
+/// What --epochs, --tokens and --critical-batch want of each other.
+inline void check_points(PlanArguments const& a) {
+  if (!a.tokens.empty() && !a.net.starts_with("gpt")) {
+    throw std::runtime_error{"--tokens goes with --net gpt2 or another GPT; give --epochs"};
+  }
+  if (!a.tokens.empty() && !a.epochs.empty()) {
+    throw std::runtime_error{"give --epochs or --tokens"};
+  }
+  if (a.critical_batch > 0 && a.epochs.size() + a.tokens.size() != 1) {
+    throw std::runtime_error{
+        "--critical-batch needs one point of --epochs or --tokens, through which its law goes"};
+  }
+}
+
 /// @throws std::runtime_error  a flag has a fault, is missing, or does not go with another
 inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   PlanArguments a;
@@ -394,7 +418,8 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
     throw std::runtime_error{"--devices takes up to 1024, and more with --global-batch only"};
   }
   bool const reads_text = a.net.starts_with("gpt") || a.net == "gnmt" || a.net == "big_lstm";
-  if (a.mode == searching && reads_text && a.samples == 0) {
+  check_points(a);
+  if (a.mode == searching && reads_text && a.samples == 0 && a.tokens.empty()) {
     throw std::runtime_error{"--net " + a.net +
                              " needs --samples N, the sequences of an epoch of your text"};
   }

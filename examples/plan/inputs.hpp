@@ -31,6 +31,7 @@
 #include <tandem/plan/cost/profile_json.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/epochs/tokens.hpp>
 #include <tandem/plan/machine/calibrate.hpp>
 #include <tandem/plan/machine/fit_kernels.hpp>
 #include <tandem/plan/machine/json.hpp>
@@ -213,22 +214,41 @@ inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
   return graph;
 }
 
+/// Of an epoch.
+inline double samples_of(PlanArguments const& a) {
+  bool const small = a.net == "googlenet" || a.net == "resnet18";
+  return a.samples > 0       ? a.samples
+         : !a.tokens.empty() ? a.tokens.front().epochs / a.gpt.context
+         : small             ? 50'000
+                             : 1'281'167;
+}
+
+/// Epochs by batch in samples; none where one epoch is assumed.
+inline std::vector<tandem::EpochPoint> points_of(PlanArguments const& a) {
+  return a.tokens.empty() ? a.epochs
+                          : tandem::epochs_of_tokens(a.tokens, a.gpt.context, samples_of(a));
+}
+
 inline tandem::EpochCurve epochs_of(PlanArguments const& a) {
-  std::vector<tandem::EpochPoint> const one{{.batch = 1, .epochs = 1}};
-  return tandem::EpochCurve::measured(a.epochs.empty() ? one : a.epochs);
+  std::vector<tandem::EpochPoint> points = points_of(a);
+  if (a.critical_batch > 0) {
+    double const unit = a.tokens.empty() ? 1 : a.gpt.context;
+    return tandem::EpochCurve::of_noise(a.critical_batch / unit, points.front());
+  }
+  if (points.empty()) {
+    points.push_back({.batch = 1, .epochs = 1});
+  }
+  return tandem::EpochCurve::measured(std::move(points));
 }
 
 inline tandem::SearchTask search_task(PlanArguments const& a) {
-  bool const small = a.net == "googlenet" || a.net == "resnet18";
   std::optional<tandem::GraphView> network;
   if (!a.net.empty()) {
     network = network_of(a);
   }
   return {.machine = machine_of(a),
           .batch_per_worker = a.batch,
-          .samples = a.samples > 0 ? a.samples
-                     : small       ? 50'000
-                                   : 1'281'167,
+          .samples = samples_of(a),
           .bytes_of_parameter = bytes_of_parameter(a),
           .memory = a.memory < 0 ? 0 : a.memory,
           .late_gradients = a.late_gradients,
@@ -246,7 +266,17 @@ inline tandem::SearchSources sources_of(PlanArguments const& a, tandem::SearchTa
                                 ? tandem::computed_nodes_source(task.machine, a.precision)
                                 : a.graph + ", of " + std::to_string(a.batch) +
                                       " samples; passes of fewer take as much less";
-  return tandem::search_sources(task, nodes, a.epochs);
+  tandem::SearchSources sources = tandem::search_sources(task, nodes, points_of(a));
+  auto const text = [](double value) { return tandem::detail::digits(value, 6); };
+  if (!a.tokens.empty()) {
+    sources.epochs += ", of tokens to a loss: " + text(a.gpt.context) + " a sample, " +
+                      text(samples_of(a) * a.gpt.context) + " an epoch";
+  }
+  if (a.critical_batch > 0) {
+    sources.epochs += ", elsewhere (1 + batch / " + text(a.critical_batch) +
+                      (a.tokens.empty() ? "" : " tokens") + ") times that of a small batch";
+  }
+  return sources;
 }
 
 /// A placement for the order in which the engine runs the nodes, as a type to paste, with what a

@@ -19,6 +19,7 @@
 #include <tandem/plan/epochs/convergence_time.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/epochs/failures.hpp>
+#include <tandem/plan/epochs/tokens.hpp>
 #include <tandem/plan/machine/calibrate.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/fit_kernels.hpp>

@@ -15,7 +15,7 @@ class Flags(plan_cases.PlanTest):
              "--simulate": ("--simulate", "table.csv", "--net", "vgg16", "--machine", "two-cpus"),
              "--partition": ("--partition", "1,2", "--parts", 1),
              "--compare": ("--compare", "a.json", "b.json")}
-    VALUES = {"--compare": ("a.json", "b.json"), "--precision": "fp32", "--memory": "1GB", "--optimizer": "sgd", "--epochs": "64:2",
+    VALUES = {"--compare": ("a.json", "b.json"), "--precision": "fp32", "--memory": "1GB", "--optimizer": "sgd", "--epochs": "64:2", "--tokens": "64:2",
               "--schedule": "gpipe", "--format": "json", "--recompute": "full", "--sequence-rows": "yes",
               "--shard-state": "no"}
 

@@ -127,6 +127,27 @@ class Plan(plan_cases.PlanTest):
         self.assertIn("Pipeline<OneFOneB, 4, Split<27>, Split<25>>",
                       self.output("--net", "gpt2_xl", "--memory", "100GB", *words))
 
+    def test_tokens_to_a_loss(self):
+        words = ("--net", "gpt2", "--devices", "1..64", "--batch-per-worker", 8)
+        by_tokens = self.searched(*words, "--tokens", "65536:1e9,524288:2e9")
+        by_epochs = self.searched(*words, "--samples", 1e9 / 1024, "--epochs", "64:1,512:2")
+        for one, other in zip(by_tokens["results"], by_epochs["results"]):
+            for plan, same in zip(one["plans"], other["plans"]):
+                self.assertEqual(plan["strategy"], same["strategy"])
+                self.assertAlmostEqual(plan.get("C", 0), same.get("C", 0), delta=1e-6 * plan.get("C", 1))
+        self.assertIn("of tokens to a loss: 1024 a sample, 1e+09 an epoch", by_tokens["sources"]["epochs"])
+        law = self.searched(*words, "--tokens", "65536:1e9", "--critical-batch", 65536)
+        for own in law["results"]:
+            batch = 8 * 1024 * own["devices"]  # of one replica a device
+            data = [plan for plan in own["plans"] if plan["devices_per_worker"] == 1][0]
+            self.assertAlmostEqual(data["E"], (1 + batch / 65536) / 2, places=6)
+        for more, said in ((("--tokens", "64:2"), "--tokens goes with --net gpt2 or another GPT"),
+                           (("--critical-batch", 8), "--critical-batch needs one point of --epochs or --tokens"),
+                           (("--critical-batch", 8, "--epochs", "8:1,9:2"), "--critical-batch needs one point")):
+            self.assertIn(said, self.sentence("--net", "vgg16", "--machine", "dgx-a100", "--devices", 2, *more))
+        self.assertIn("give --epochs or --tokens", self.sentence("--machine", "dgx-a100", *words, "--tokens", "64:2",
+                                                                 "--epochs", "64:2"))
+
     def test_late_gradients(self):
         words = ("--net", "vgg16", "--devices", 4, "--memory", "100GB")
         shown, asked = self.searched(*words), self.searched(*words, "--late-gradients")
