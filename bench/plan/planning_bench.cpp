@@ -98,6 +98,17 @@ void simulate_symmetric(benchmark::State& state) {
 }
 BENCHMARK(simulate_symmetric)->Arg(48)->Arg(768)->Arg(65'536)->Unit(benchmark::kMillisecond);
 
+void meshes(benchmark::State& state) {
+  td::MeshTask const task{
+      .sizes = {.layers = 128, .width = 25600, .heads = 160, .context = 2048, .vocabulary = 51200},
+      .machine = td::dgx_h100(),
+      .batch = 16'384};
+  for ([[maybe_unused]] auto _ : state) {
+    benchmark::DoNotOptimize(td::search_meshes(task, static_cast<int>(state.range(0))));
+  }
+}
+BENCHMARK(meshes)->Arg(1024)->Arg(65'536)->Unit(benchmark::kMillisecond);
+
 }  // namespace
 
 BENCHMARK_MAIN();

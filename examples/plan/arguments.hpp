@@ -121,6 +121,8 @@ inline void add_scaling_flags(CLI::App& app, PlanArguments& a) {
   app.add_flag("--separate-attention", a.separate,
                "attention is products and a softmax, not one kernel");
   size("--tensor", a.limits.tensor, "devices that share each product, within a node");
+  size("--sequence", a.limits.sequence,
+       "devices that have a part of each sequence each (default 1; it is not sought)");
   size("--pipeline", a.limits.pipeline, "devices of a pipeline, 1F1B");
   size("--chunks", a.limits.chunks, "stages of each of them, interleaved");
   size("--microbatch", a.limits.microbatch, "samples of a microbatch");

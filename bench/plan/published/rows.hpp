@@ -122,6 +122,7 @@ inline tandem::MeshLimits limits_of(Row const& row) {
   tandem::MeshLimits limits{
       .pipeline = row.whole("pipeline", 1),
       .tensor = row.whole("tensor", 1),
+      .sequence = row.whole("sequence", 1),
       .recomputation = row.text("recompute") == "full"        ? Recomputation::full
                        : row.text("recompute") == "selective" ? Recomputation::selective
                                                               : Recomputation::none,

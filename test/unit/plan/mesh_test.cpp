@@ -189,6 +189,31 @@ TEST_CASE("a step's parts go as their axes") {
               0.5 * heaviest_of(8) / std::sqrt(8.0) * mesh_step(task, replicas).computing));
 }
 
+TEST_CASE("devices that have parts of sequences") {
+  MeshTask task = large();
+  task.sizes.attention = AttentionKernels::fused;
+  task.sizes.key_heads = 8;
+  task.batch = 1;
+  MeshLayout layout{.tensor = 8};
+  MeshStep const one = mesh_step(task, layout);
+  MeshMemory const memory = mesh_memory(task, layout);
+  layout.sequence = 4;
+  MeshStep const four = mesh_step(task, layout);
+  CHECK(layout.devices() == 32);
+  CHECK(four.computing > one.computing / 4);
+  CHECK(four.computing < one.computing / 3);
+  CHECK(close(mesh_memory(task, layout).activations * 4, memory.activations));
+  double const bytes = 2048.0 * 2 * 8 * 96 / 8 * 2;  // keys and values of a device's head
+  double const reduced = 4 * all_reduce_seconds(task.machine, {8, 1}, 2048.0 * 6144 / 4 * 2);
+  CHECK(close(four.products, 48 * (reduced + all_gather_seconds(task.machine, {4, 8}, bytes) +
+                                   reduce_scatter_seconds(task.machine, {4, 8}, bytes))));
+  CHECK(close(four.sums, all_reduce_seconds(task.machine, {4, 8},
+                                            4 * detail::stage_parameters(task.sizes, layout))));
+  layout.sequence = 3;
+  CHECK(mesh_problem(task, layout).find("sequence") != std::string::npos);
+  CHECK(mesh_type({.tensor = 8, .sequence = 2}, 1) == "SingleDevice<> x tensor 8 x sequence 2");
+}
+
 TEST_CASE("a step waits for a slow node where there is one") {
   MeshTask task = large();
   MeshLayout const layout{.pipeline = 8, .tensor = 8};

@@ -18,6 +18,7 @@ namespace tandem {
 /// A device's part of a block.
 struct TensorShare {
   int tensor = 1;              ///< devices that share each product, by columns and then by rows
+  int sequence = 1;            ///< devices that have a part of each sequence each
   bool sequence_rows = false;  ///< these have a part of the rows each of what they would repeat
 };
 
@@ -29,7 +30,7 @@ struct BlockCosts {
   KernelTimes times;
   TensorShare share;
   double samples;
-  double rows = samples * static_cast<double>(sizes.context);
+  double rows = samples * static_cast<double>(sizes.context) / share.sequence;
   double element = element_bytes(times.precision);
   double whole = share.sequence_rows ? share.tensor : 1;  // parts of what all devices have
 
@@ -65,8 +66,9 @@ struct BlockCosts {
     if (sizes.attention == AttentionKernels::fused) {
       double const pairs = sizes.causal ? t * (t + 1) / 2 : t * t;
       double const bytes = 4 * heads * t * channels * element;
-      node.forward = times.run(4 * heads * pairs * channels, times.attention_share(), bytes);
-      node.backward = times.run(10 * heads * pairs * channels, times.attention_share(), 2 * bytes);
+      double const part = pairs / share.sequence;  // each has as many pairs as the others
+      node.forward = times.run(4 * heads * part * channels, times.attention_share(), bytes);
+      node.backward = times.run(10 * heads * part * channels, times.attention_share(), 2 * bytes);
       return node;
     }
     // Scores are read and written by the softmax, and by dropout, whose mask is a byte.
@@ -109,9 +111,10 @@ template <class = void>
                                                 KernelTimes const& times, TensorShare share,
                                                 int samples) {
   check_sizes(sizes);
-  expects(samples >= 1 && share.tensor >= 1 && sizes.heads % share.tensor == 0,
-          "block_costs(sizes, times, share, samples): give a sample or more, and devices that "
-          "divide the heads");
+  expects(
+      samples >= 1 && share.tensor >= 1 && share.sequence >= 1 && sizes.heads % share.tensor == 0,
+      "block_costs(sizes, times, share, samples): give a sample or more, and devices that "
+      "divide the heads");
   detail::BlockCosts<> const block{sizes, times, share, static_cast<double>(samples)};
   double const width = static_cast<double>(sizes.width);
   double const inner = static_cast<double>(sizes.inner()) / share.tensor;
@@ -129,13 +132,11 @@ template <class = void>
           block.sum()};
 }
 
-/// What stands before the blocks: rows of the words that are looked up.
+/// What stands before the blocks, of so many tokens: rows of the words that are looked up.
 template <class = void>
 [[nodiscard]] CostNode words_costs(TransformerSizes const& sizes, KernelTimes const& times,
-                                   int samples) {
-  double const bytes = static_cast<double>(samples) *
-                       static_cast<double>(sizes.context * sizes.width) *
-                       element_bytes(times.precision);
+                                   double tokens) {
+  double const bytes = tokens * static_cast<double>(sizes.width) * element_bytes(times.precision);
   return {.name = "Embedding",
           .forward = times.pass(3 * bytes),
           .backward = times.pass(3 * bytes),
@@ -143,13 +144,12 @@ template <class = void>
 }
 
 /// What stands behind them: the logits of all words, in fp32 for the loss, which reads and writes
-/// them four times, and their gradient once more.
+/// them four times, and their gradient once more; @p tensor devices have a part of the words each.
 template <class = void>
 [[nodiscard]] CostNode logits_costs(TransformerSizes const& sizes, KernelTimes const& times,
-                                    TensorShare share, int samples) {
-  double const rows =
-      sizes.predicted * static_cast<double>(samples) * static_cast<double>(sizes.context);
-  double const words = static_cast<double>(sizes.vocabulary) / share.tensor;
+                                    int tensor, double tokens) {
+  double const rows = sizes.predicted * tokens;
+  double const words = static_cast<double>(sizes.vocabulary) / tensor;
   double const width = static_cast<double>(sizes.width);
   return {.name = "Vocabulary",
           .forward = times.product(rows, words, width) + 4 * times.pass(rows * words * 4),

@@ -28,12 +28,14 @@ struct MeshOverlap {
   friend bool operator==(MeshOverlap const&, MeshOverlap const&) = default;
 };
 
-/// Device d has place d % tensor among those that share products, d / tensor % data among replicas,
-/// and stage d / (tensor · data). So products are shared within nodes, and stages are far apart.
+/// Devices are numbered along tensor, then sequence, data and pipeline: device d has place d %
+/// tensor among those that share products, and stage d / (tensor · sequence · data). So products
+/// are shared within nodes, and stages are far apart.
 struct MeshLayout {
   int data = 1;
   int pipeline = 1;    ///< devices of a pipeline, 1F1B
   int tensor = 1;      ///< devices that share each product
+  int sequence = 1;    ///< devices with a part of each sequence each, which gather keys and values
   int chunks = 1;      ///< of the pipeline's devices: stages each, interleaved
   int microbatch = 1;  ///< samples
   Recomputation recomputation = Recomputation::none;
@@ -41,7 +43,7 @@ struct MeshLayout {
   bool shard_state = false;    ///< replicas have a part of the optimizer's state each (ZeRO-1)
   MeshOverlap overlap{};
 
-  [[nodiscard]] int devices() const { return data * pipeline * tensor; }
+  [[nodiscard]] int devices() const { return data * pipeline * tensor * sequence; }
 
   friend bool operator==(MeshLayout const&, MeshLayout const&) = default;
 };
@@ -79,6 +81,12 @@ constexpr StageBlocks stage_blocks(std::int64_t layers, int pipeline) {
   return {each, ends, ends};
 }
 
+/// Tokens of a microbatch on a device.
+inline double mesh_rows(TransformerSizes const& sizes, MeshLayout const& layout) {
+  return static_cast<double>(layout.microbatch) * static_cast<double>(sizes.context) /
+         layout.sequence;
+}
+
 }  // namespace detail
 
 /// Why @p layout cannot train @p task, a sentence; empty where it can. Memory is asked elsewhere.
@@ -86,13 +94,17 @@ template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string mesh_problem(MeshTask const& task, MeshLayout const& layout) {
   TransformerSizes const& sizes = task.sizes;
   if (layout.data < 1 || layout.pipeline < 1 || layout.tensor < 1 || layout.chunks < 1 ||
-      layout.microbatch < 1) {
+      layout.sequence < 1 || layout.microbatch < 1) {
     return "every axis has a device or more";
   }
   if (layout.tensor > 1 &&
       (sizes.heads % layout.tensor != 0 || sizes.inner() % layout.tensor != 0 ||
        sizes.key_heads % layout.tensor != 0)) {
     return "devices that share products must divide the heads and the columns between products";
+  }
+  if (layout.sequence > 1 &&
+      (sizes.context % layout.sequence != 0 || sizes.attention == AttentionKernels::separate)) {
+    return "devices that have a part of each sequence must divide it, and attention be one kernel";
   }
   std::int64_t const samples = std::int64_t{layout.data} * layout.microbatch;
   if (task.batch % samples != 0) {
@@ -108,7 +120,8 @@ template <class = void>  // compiled where it is called, not by every include
       return "interleaved stages must divide a device's blocks, and its devices the microbatches";
     }
   }
-  if (layout.sequence_rows && (layout.tensor == 1 || sizes.context % layout.tensor != 0)) {
+  if (layout.sequence_rows &&
+      (layout.tensor == 1 || sizes.context / layout.sequence % layout.tensor != 0)) {
     return "only devices that share products can have rows of a sequence each, which they divide";
   }
   if (!task.machine.has(layout.devices())) {

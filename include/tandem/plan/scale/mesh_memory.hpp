@@ -43,7 +43,7 @@ double kept_bytes(MeshTask const& task, MeshLayout const& layout) {
   TransformerSizes const& sizes = task.sizes;
   double const element = element_bytes(task.precision);
   double const mask = sizes.dropout ? 1 : 0;
-  double const rows = static_cast<double>(layout.microbatch) * static_cast<double>(sizes.context);
+  double const rows = mesh_rows(sizes, layout);
   double const width = static_cast<double>(sizes.width);
   double const whole = layout.sequence_rows ? layout.tensor : 1;
   // The inputs of both norms and of what reads them; masks.
@@ -75,7 +75,7 @@ inline double live_of(MeshLayout const& layout, double microbatches) {
 /// elements of e bytes: T b (4 C e + masks), over t with sequence_rows, and T b (3 C + C + 2 F) e /
 /// t; separate scores take T² b H (2 e + 1) / t more. Recomputed in full: T b C e of a block, and
 /// one block's all. 1F1B's first device has as many live as the pipeline is deep, interleaved ones
-/// (p - 1) / (p v) more.
+/// (p - 1) / (p v) more. Of sequences that devices have parts of, T is a part.
 /// Source: Korthikanti et al., arXiv:2205.05198, section 4, with e = 2: their 34 s b h is this one.
 template <class = void>
 [[nodiscard]] MeshMemory mesh_memory(MeshTask const& task, MeshLayout const& layout) {
@@ -83,12 +83,12 @@ template <class = void>
   double const element = element_bytes(task.precision);
   double const master = master_bytes(task.precision);
   double const parameters = detail::stage_parameters(sizes, layout);
-  double const parts = layout.shard_state ? layout.data : 1;
+  double const parts = layout.shard_state ? layout.data * layout.sequence : 1;
   bool const copies = element < master;
   MeshMemory memory{.weights = parameters * (copies ? element + master / parts : master),
                     .gradients = parameters * (copies ? task.gradient_bytes : master),
                     .state = parameters * task.states * master / parts};
-  double const rows = static_cast<double>(layout.microbatch) * static_cast<double>(sizes.context);
+  double const rows = detail::mesh_rows(sizes, layout);
   double const enters = rows * static_cast<double>(sizes.width) * element /
                         (layout.sequence_rows ? layout.tensor : 1);
   detail::StageBlocks const blocks = detail::stage_blocks(sizes.layers, layout.pipeline);

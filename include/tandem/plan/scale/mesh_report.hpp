@@ -15,6 +15,7 @@ namespace tandem {
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string plan_only(MeshLayout const& layout) {
   return layout.tensor > 1                                  ? "tensor parallelism"
+         : layout.sequence > 1                              ? "parallelism of sequences"
          : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
          : layout.data > 4096                               ? "more than 4096 replicas"
                                                             : "";
@@ -48,6 +49,9 @@ template <class = void>
   if (layout.tensor > 1) {
     text += " x tensor " + std::to_string(layout.tensor) +
             (layout.sequence_rows ? " with sequence rows" : "");
+  }
+  if (layout.sequence > 1) {
+    text += " x sequence " + std::to_string(layout.sequence);
   }
   return text + (layout.recomputation == Recomputation::selective ? ", scores again" : "");
 }
@@ -106,8 +110,9 @@ std::string mesh_json_line(MeshTask const& task, MeshPlan const& plan) {
          field("filling", step.filling) + field("waiting", step.waiting) +
          field("sums", step.sums) + field("update", step.update) + field("data", layout.data) +
          field("pipeline", layout.pipeline) + field("tensor", layout.tensor) +
-         field("chunks", layout.chunks) + field("microbatch", layout.microbatch) +
-         "\"recompute\": \"" + again[static_cast<int>(layout.recomputation)] +
+         field("sequence", layout.sequence) + field("chunks", layout.chunks) +
+         field("microbatch", layout.microbatch) + "\"recompute\": \"" +
+         again[static_cast<int>(layout.recomputation)] +
          "\", \"sequence_rows\": " + (layout.sequence_rows ? "true" : "false") +
          ", \"shard_state\": " + (layout.shard_state ? "true" : "false") +
          ", \"strategy\": " + json_text(mesh_type(layout, microbatches_of(task, layout))) +

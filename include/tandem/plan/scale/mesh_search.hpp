@@ -22,6 +22,7 @@ namespace tandem {
 struct MeshLimits {
   std::optional<int> pipeline{};
   std::optional<int> tensor{};
+  int sequence = 1;  ///< is not sought
   std::optional<int> chunks{};
   std::optional<int> microbatch{};
   std::optional<Recomputation> recomputation{};
@@ -73,7 +74,10 @@ class MeshSearcher {
   }
 
   void pipelines(int tensor) {
-    int const rest = devices_ / tensor;
+    if (devices_ / tensor % limits_.sequence != 0) {
+      return;
+    }
+    int const rest = devices_ / tensor / limits_.sequence;
     auto const most = static_cast<int>(std::min<std::int64_t>(task_.sizes.layers, rest));
     for (int pipeline = 1; pipeline <= most; ++pipeline) {
       if (rest % pipeline != 0 || task_.batch % (rest / pipeline) != 0 ||
@@ -86,6 +90,7 @@ class MeshSearcher {
           chunks({.data = rest / pipeline,
                   .pipeline = pipeline,
                   .tensor = tensor,
+                  .sequence = limits_.sequence,
                   .microbatch = size,
                   .overlap = limits_.overlap});
         }
@@ -112,7 +117,7 @@ class MeshSearcher {
       for (bool const shard : {false, true}) {
         if (!is(limits_.sequence_rows, rows) || !is(limits_.shard_state, shard) ||
             (rows && layout.tensor == 1 && !limits_.sequence_rows) ||
-            (shard && layout.data == 1 && !limits_.shard_state)) {
+            (shard && layout.data * layout.sequence == 1 && !limits_.shard_state)) {
           continue;
         }
         layout.sequence_rows = rows;

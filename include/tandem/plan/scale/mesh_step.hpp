@@ -47,7 +47,8 @@ MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
   MeshPasses passes;
   double forward = 0;
   for (CostNode const& node :
-       block_costs(task.sizes, times, {layout.tensor, layout.sequence_rows}, layout.microbatch)) {
+       block_costs(task.sizes, times, {layout.tensor, layout.sequence, layout.sequence_rows},
+                   layout.microbatch)) {
     passes.computing += node.time();
     forward += node.forward;
     bool const scores = task.sizes.attention == AttentionKernels::separate;
@@ -58,8 +59,7 @@ MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
   bool const again = layout.recomputation == Recomputation::full;
   passes.computing += again ? forward : 0;
   if (layout.tensor > 1) {
-    double const bytes = static_cast<double>(layout.microbatch) *
-                         static_cast<double>(task.sizes.context * task.sizes.width) *
+    double const bytes = mesh_rows(task.sizes, layout) * static_cast<double>(task.sizes.width) *
                          element_bytes(task.precision);
     DeviceGroup const group{layout.tensor, 1};
     double const gathered = all_gather_seconds(task.machine, group, bytes);
@@ -68,6 +68,15 @@ MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
                            ? reduce_scatter_seconds(task.machine, group, bytes) + gathered
                            : all_reduce_seconds(task.machine, group, bytes);
     passes.products = 2 * one * (again ? 3 : 2) + (layout.sequence_rows ? 2 * gathered : 0);
+  }
+  if (layout.sequence > 1) {  // keys and values, and their gradients
+    double const columns =
+        static_cast<double>(task.sizes.projections() - task.sizes.width) / layout.tensor;
+    double const bytes =
+        mesh_rows(task.sizes, layout) * layout.sequence * columns * element_bytes(task.precision);
+    DeviceGroup const group{layout.sequence, layout.tensor};
+    passes.products += (again ? 2 : 1) * all_gather_seconds(task.machine, group, bytes) +
+                       reduce_scatter_seconds(task.machine, group, bytes);
   }
   return passes;
 }
@@ -79,10 +88,9 @@ double message_seconds(MeshTask const& task, MeshLayout const& layout) {
   if (layout.pipeline == 1) {
     return 0;
   }
-  double const bytes = static_cast<double>(layout.microbatch) *
-                       static_cast<double>(task.sizes.context * task.sizes.width) *
+  double const bytes = mesh_rows(task.sizes, layout) * static_cast<double>(task.sizes.width) *
                        element_bytes(task.precision);
-  int const next = layout.tensor * layout.data;
+  int const next = layout.tensor * layout.sequence * layout.data;
   double const send = neighbour_seconds(task.machine, next, bytes / layout.tensor);
   double const gather = layout.tensor > 1 && !layout.sequence_rows
                             ? all_gather_seconds(task.machine, {layout.tensor, 1}, bytes)
@@ -95,11 +103,12 @@ double message_seconds(MeshTask const& task, MeshLayout const& layout) {
 /// A step of @p layout. The busiest stage's microbatches one after another; a pipeline idles for
 /// (pipeline - 1) / chunks of them. Four all-reduces of a block and microbatch, of B T C elements,
 /// among the devices that share products, two more where the block is computed again in full; with
-/// sequence_rows each is a reduce-scatter and an all-gather, and rows are gathered twice more. What
-/// stages send does not run beside computation, nor do sums, unless the layout overlaps them: then
-/// only what is longer than the computation shows, and of the sums those of one chunk of blocks.
-/// The update reads and writes gradient, weights and states once, and reads the gradient for its
-/// norm.
+/// sequence_rows each is a reduce-scatter and an all-gather, and rows are gathered twice more.
+/// Where devices have parts of sequences, keys and values of a block are gathered, and the sums of
+/// their gradients scattered. What stages send does not run beside computation, nor do sums, unless
+/// the layout overlaps them: then only what is longer than the computation shows, and of the sums
+/// those of one chunk of blocks. The update reads and writes gradient, weights and states once, and
+/// reads the gradient for its norm.
 /// @throws ContractError  mesh_problem() has something to say
 /// Source: Narayanan et al., arXiv:2104.04473, sections 2 and 3.
 template <class = void>
@@ -109,12 +118,12 @@ template <class = void>
   TransformerSizes const& sizes = task.sizes;
   Machine const& machine = task.machine;
   KernelTimes const times{machine, task.precision};
-  TensorShare const share{layout.tensor, layout.sequence_rows};
   detail::MeshPasses const block = detail::block_passes(task, layout);
   detail::StageBlocks const blocks = detail::stage_blocks(sizes.layers, layout.pipeline);
 
-  double const words = words_costs(sizes, times, layout.microbatch).time();
-  double const logits = logits_costs(sizes, times, share, layout.microbatch).time();
+  double const rows = detail::mesh_rows(sizes, layout);
+  double const words = words_costs(sizes, times, rows).time();
+  double const logits = logits_costs(sizes, times, layout.tensor, rows).time();
   auto const all = static_cast<double>(blocks.most);
   auto const last = static_cast<double>(blocks.last);
   double const stage = layout.pipeline == 1
@@ -136,8 +145,9 @@ template <class = void>
       task.spread * heaviest_of(layout.data) / std::sqrt(count * layout.microbatch) * count * stage;
 
   double const parameters = detail::stage_parameters(sizes, layout);
-  if (layout.data > 1) {
-    DeviceGroup const replicas{layout.data, layout.tensor};
+  int const copies = layout.data * layout.sequence;  // of each weight
+  if (copies > 1) {
+    DeviceGroup const replicas{copies, layout.tensor};
     double const gradient = parameters * task.gradient_bytes;
     double const weight = parameters * element_bytes(task.precision);
     step.sums = layout.shard_state ? reduce_scatter_seconds(machine, replicas, gradient) +
@@ -145,12 +155,12 @@ template <class = void>
                                    : all_reduce_seconds(machine, replicas, gradient);
     if (layout.overlap.sums) {
       double const chunk = step.sums / (layout.pipeline > 1 ? layout.chunks : all);
-      bool const shared = machine.devices_per_node <= layout.tensor * layout.data;
+      bool const shared = machine.devices_per_node <= layout.tensor * copies;
       double const room = stage - (shared ? sent : 0);  // messages have the adapters meanwhile
       step.sums = std::max(chunk, step.sums - std::max(0.0, room));
     }
   }
-  double const parts = layout.shard_state ? layout.data : 1;
+  double const parts = layout.shard_state ? copies : 1;
   double const master = master_bytes(task.precision);
   step.update = times.pass(parameters * task.gradient_bytes) +
                 times.pass(parameters / parts *
