@@ -82,7 +82,7 @@ tests suite first -L first
 build suite
 tests suite suite -LE first
 for preset in larger asan tsan; do
-  part "$preset: configure" configure "$preset" "${with_tests[@]}" "${unoptimized[@]}"
+  part "$preset: configure" configure "$preset" "${with_tests[@]}" "${unoptimized[@]}" "${whole[@]}"
   build "$preset"
   tests "$preset" "$preset"
 done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small network in four processes, lets one of them fail, and looks at what is left.
 
-    rig.py MPIRUN PROGRAM [--cases N] [--seconds S] [--seed SEED] [--jobs N] [--only FAULT]
+    rig.py MPIRUN PROGRAM [--cases N] [--seconds S] [--seed SEED] [--jobs N] [--only FAULT] [--each]
 
 A case is a strategy, a process, a fault and a place, drawn from its seed. Asserted are: every process ends within the
 time-out and 3 s, by the exit code of what has happened, and none is left; all that are told say one sentence, which names
@@ -431,11 +431,14 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1)))
     parser.add_argument("--only", choices=FAULTS)
+    parser.add_argument("--each", action="store_true", help="each fault once, and no other cases")
     options = parser.parse_args()
     options.program = str(pathlib.Path(options.program).resolve())
     faults = permitted()
     if options.only:
         faults = [fault for fault in faults if fault == options.only]
+    if options.each:
+        options.cases = len(faults)
     whole = {}
     for strategy in ("data", "pipeline"):
         with tempfile.TemporaryDirectory() as folder:
@@ -448,7 +451,7 @@ def main():
     def one(seed):
         if time.monotonic() > end:
             return None
-        case = Case(seed, faults)
+        case = Case(seed, [faults[seed - options.seed]] if options.each else faults)
         try:
             hung, ends = play(options, case, whole, heart)
             last[case.fault] = tuple(map(max, last[case.fault], ends))
