@@ -29,34 +29,38 @@ using test::Samples;
 
 TEST_CASE("a loss that is no number names step and rank, and the step has not happened") {
   test::Watchdog const watchdog{"non-finite loss"};
-  using Two = Trainer<test::TinyNet, DataParallel<2>, Host>;
-  TrainerOptions const options{.batch = 8,
+  using Replicas = Trainer<test::TinyNet, DataParallel<3>, Host>;
+  TrainerOptions const options{.batch = 9,
                                .optimizer = Sgd{.learning_rate = 0.1F, .momentum = 0.9F},
                                .threads_per_device = 1};
-  Two trainer{options};
-  Two untouched{options};
-  Samples<float> const good{Two::input, 5, 8};
+  Replicas trainer{options};
+  Replicas untouched{options};
+  Samples<float> const good{Replicas::input, 5, 9};
   Samples<float> bad = good;
-  bad.x[bad.x.size() - 1] = std::numeric_limits<float>::quiet_NaN();  // in rank 1's shard
+  bad.x[bad.x.size() - 1] = std::numeric_limits<float>::quiet_NaN();  // in rank 2's shard
   trainer.step(good.x, good.y);
   untouched.step(good.x, good.y);
 
   std::string const text = test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); });
   CHECK(contains(text,
-                 "step 1: the loss of microbatch 1 on rank 1 is not finite, since sample 7 of the "
+                 "step 1: the loss of microbatch 2 on rank 2 is not finite, since sample 8 of the "
                  "batch is inf or nan at element " +
-                     std::to_string(Two::input.elements() - 1) +
+                     std::to_string(Replicas::input.elements() - 1) +
                      "; parameters are those of before the step: mend that sample, or leave it "
                      "out"));
   CHECK(trainer.position().step == 1);
   CHECK(test::first_difference(trainer.parameters(), untouched.parameters()) == "");
-  bad.x[0] = bad.x.back();
-  CHECK(contains(test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); }),
-                 "step 1: the loss of microbatch 0 on rank 0 is not finite, since sample 0"));
+  for (int rank : {1, 0}) {  // of several the first
+    bad.x[static_cast<std::size_t>(3 * rank * Replicas::input.elements())] = bad.x.back();
+    CHECK(contains(test::message<NonFiniteLoss>([&] { trainer.step(bad.x, bad.y); }),
+                   "step 1: the loss of microbatch " + std::to_string(rank) + " on rank " +
+                       std::to_string(rank) + " is not finite, since sample " +
+                       std::to_string(3 * rank)));
+  }
 
   trainer.step(good.x, good.y);
   untouched.step(good.x, good.y);
-  for (int rank = 0; rank < 2; ++rank) {  // and it leaves no trace in later steps
+  for (int rank = 0; rank < 3; ++rank) {  // and it leaves no trace in later steps
     CHECK(test::first_difference(trainer.parameters(rank), untouched.parameters()) == "");
   }
 }
