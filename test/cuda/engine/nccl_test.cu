@@ -125,12 +125,12 @@ TEST_CASE("NCCL: a step makes the calls that one would write by hand") {
   Watchdog const watchdog{"NCCL"};
   using Two = OnGpus<DataParallel<2, BucketBytes<64, 256>>>;
   Two trainer{recorded_options()};
-  // Losses and metrics of two microbatches. Then TinyNet from the back, every parameter rounded up
+  // The lanes of a loss and a metric. Then TinyNet from the back, every parameter rounded up
   // to 16 elements, a bucket closed at 256 bytes: Linear (65, 5); two branches' convolutions (18,
   // 3; 24, 4); batch norm (6, 6, and what becomes its statistics: 6, 6); convolution (324); the
   // same of the first layers (4 x 6; 162).
   for (char const* const end : {"\n", ", captured\n"}) {  // walked, then recorded
-    std::string wanted = std::string{"ncclAllReduce 4 float64 sum"} + end;
+    std::string wanted = std::string{"ncclAllReduce 176 float64 sum"} + end;
     for (char const* const count : {"96", "96", "64", "336", "64", "176"}) {
       wanted += std::string{"ncclAllReduce "} + count + " float32 sum" + end;
     }
@@ -161,7 +161,7 @@ TEST_CASE("NCCL: evaluation reduces losses only") {
   Two trainer{engine_options()};
   cuda_emulator::clear_nccl_calls();
   trainer.evaluate(dataset(Two::input, 5, largest_batch, 3));
-  CHECK(calls_of(1) == "ncclAllReduce 4 float64 sum\n");
+  CHECK(calls_of(1) == "ncclAllReduce 176 float64 sum\n");
 }
 
 TEST_CASE("NCCL: a rank that fails ends all, with its message, within the time-out") {
