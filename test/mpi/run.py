@@ -144,7 +144,7 @@ def corrupt(mpirun, _, program):
         path = pathlib.Path(folder, "hybrid.safetensors")
         results(mpirun, 4, program, "hybrid", "save", path)
         shares = sorted(pathlib.Path(f"{path}.folder").glob("step-*/*.safetensors"))
-        for file in (shares[-1], path):
+        for file in (shares[0], shares[-1], path):  # in a weight, then in the position, which process 0 reads
             data = bytearray(file.read_bytes())
             data[-1] ^= 1
             file.write_bytes(data)
