@@ -313,6 +313,9 @@ TEST_CASE("types are what the library runs, or a plan only") {
   CHECK(plan_only(layout) == "tensor parallelism");
   CHECK(mesh_type({}, 1) == "SingleDevice<>");
   CHECK(mesh_type({.data = 2}, 4) == "DataParallel<2, Microbatches<4>>");
+  layout = {.data = 2, .recomputation = Recomputation::full};
+  CHECK(mesh_type(layout, 1) == "DataParallel<2>, blocks again");
+  CHECK(plan_only(layout) == "recomputation outside of a pipeline");
   MeshTask const task = large();
   std::string const text = mesh_text(task, 64, search_meshes(task, 64));
   CHECK(text.find("a plan only: the library has no tensor parallelism for it yet") !=

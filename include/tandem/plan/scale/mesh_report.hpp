@@ -17,8 +17,10 @@ template <class = void>  // compiled where it is called, not by every include
   return layout.tensor > 1                                  ? "tensor parallelism"
          : layout.sequence > 1                              ? "parallelism of sequences"
          : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
-         : layout.data > 4096                               ? "more than 4096 replicas"
-                                                            : "";
+         : layout.recomputation == Recomputation::full && layout.pipeline == 1
+             ? "recomputation outside of a pipeline"
+         : layout.data > 4096 ? "more than 4096 replicas"
+                              : "";
 }
 
 /// The strategy of @p microbatches a replica: "Hybrid<DataParallel<8, ShardedState>,
@@ -40,8 +42,7 @@ template <class = void>
     }
   } else {
     std::string const accumulated = microbatches > 1 ? "Microbatches<" + count + ">" : "";
-    std::string options = again;
-    options = layout.data > 1 ? sharded + options : options;
+    std::string options = layout.data > 1 ? sharded : "";
     options = accumulated.empty() ? options : ", " + accumulated + options;
     text = layout.data > 1 ? "DataParallel<" + std::to_string(layout.data) + options + ">"
                            : "SingleDevice<" + (options.empty() ? "" : options.substr(2)) + ">";
@@ -53,7 +54,10 @@ template <class = void>
   if (layout.sequence > 1) {
     text += " x sequence " + std::to_string(layout.sequence);
   }
-  return text + (layout.recomputation == Recomputation::selective ? ", scores again" : "");
+  bool const alone = layout.recomputation == Recomputation::full && layout.pipeline == 1;
+  return text + (layout.recomputation == Recomputation::selective ? ", scores again"
+                 : alone                                          ? ", blocks again"
+                                                                  : "");
 }
 
 namespace detail {
