@@ -3,10 +3,10 @@
 # Builds and tests everything:
 #   test/run.sh [--whole]
 # What needs no compiler comes first (a minute at most, and nothing is built if it fails), then the suite, its larger tests
-# without optimisation and whether benchmarks compile, and the unit tests under the sanitizers. --whole draws more
-# strategies and failures, and has every misuse by both compilers and a network for every GPU (TANDEM_TESTS_WHOLE). All
-# output of the build is in build/. Ends with the time of each part. Exits 0 only if all passed; what is not installed and
-# cannot be is skipped.
+# without optimisation, and the unit tests under the sanitizers. --whole draws more strategies and failures, sees whether
+# the host's benchmarks compile, and has every misuse by both compilers and a network for every GPU (TANDEM_TESTS_WHOLE).
+# All output of the build is in build/. Ends with the time of each part. Exits 0 only if all passed; what is not installed
+# and cannot be is skipped.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
@@ -86,6 +86,9 @@ for preset in larger asan tsan; do
   build "$preset"
   tests "$preset" "$preset"
 done
+if [ ${#whole[@]} -gt 0 ]; then
+  part "larger: benchmarks" cmake --build --preset larger -j "$jobs" --target benches || fail "a benchmark does not compile"
+fi
 
 python3 test/meta/summary.py "$results"/*.xml || status=1
 if [ "$status" = 0 ]; then
