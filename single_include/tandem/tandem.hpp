@@ -41775,6 +41775,12 @@ concept TrainsAsynchronously = requires {
 template <class S>
 concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
 
+/// Its devices' parts can be shared: one model, which is not shared yet.
+template <class S>
+concept Sliceable = Replicable<S> && S::mesh.extent(Axis::tensor) == 1 && !requires {
+  S::averaging;
+};
+
 /// A number of replicas, or the world's.
 constexpr bool counts_replicas(int n) { return (n >= 1 && n <= most_replicas) || n == by_world; }
 
@@ -41809,7 +41815,8 @@ struct HybridPart {
   static constexpr bool value = true;
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                "outside, and the model that is cut inside");
+                "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
+                "without options, of one model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");
@@ -41918,6 +41925,79 @@ struct TwoModelsAreSound {
 
 }  // namespace tandem
 
+// ---- tandem/strategy/types/tensor_parallel.hpp
+
+/// @file
+/// TensorParallel: each device has a slice of each layer.
+
+namespace tandem {
+
+namespace detail {
+
+inline constexpr int most_slices = 1 << 10;
+
+template <class Option>
+concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option>;
+
+template <int N, class... Options>
+concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
+
+template <int N, bool AnyReproducible, bool AllFit>
+struct TensorParallelIsSound {
+  static constexpr bool value = true;
+  static_assert(N >= 2 && N <= most_slices,
+                "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
+                "for one write SingleDevice<>");
+  static_assert(!AnyReproducible,
+                "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
+                "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
+  static_assert(AnyReproducible || AllFit,
+                "TensorParallel<N, Options...>: options are Microbatches and Checkpoint");
+};
+
+}  // namespace detail
+
+/// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
+/// and the second's inputs, and what stands between, as the heads of an Attention. All other layers
+/// are whole on every device.
+///
+///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
+///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
+///
+/// A pair is a Linear whose output goes to another one through layers that need no whole rows:
+/// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
+/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise.
+///
+/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between.
+/// Comm:   of each pair and microbatch two all-reduces of its rows, (B, T, C): its output in
+///         forward, the gradient of its input in backward.
+/// Options: Microbatches, Checkpoint. On Host.
+/// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
+/// The primary template is the error path.
+template <int N, class... Options>
+struct TensorParallel : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert(detail::TensorParallelIsSound<N, (requires { Options::leaves; } || ...),
+                                              (detail::TensorOption<Options> && ...)>::value);
+};
+
+template <int N, class... Options>
+  requires detail::DealsOut<N, Options...>
+struct TensorParallel<N, Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
+  using Model = OneDeviceModel<detail::gather_batching<1, Options...>().microbatches>;
+  static constexpr Mesh mesh{Axis::tensor, N};
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Options...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
+  static constexpr Batching batching = batching_for<1>;
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
@@ -41990,6 +42070,33 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
+};
+
+/// A model that is cut over devices, each part of which several share:
+///
+///   Hybrid<Pipeline<OneFOneB, 8, Split<5>, Split<9>>, TensorParallel<2>>
+///
+///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
+///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
+///
+/// TensorParallel has no options here: they are the model's.
+template <class Outer, int N>
+  requires detail::Sliceable<Outer> && detail::DealsOut<N>
+struct Hybrid<Outer, TensorParallel<N>> {
+  using Model = typename Outer::Model;
+  static constexpr int devices = Outer::devices;
+  static constexpr int copies = Outer::copies;
+  static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
+  static constexpr Batching batching = batching_for<1>;
+  static_assert(
+      detail::SlicedModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
+
+  template <class Net>
+  using Cut = typename Outer::template Cut<Net>;
 };
 
 template <int N, class... Options, class Second, class... Rest>
@@ -43772,79 +43879,6 @@ template <class Schedule, int Count, class... Arguments>
         detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves, Count,
                                  Model::copies>::checked(batching_for<1>);
   };
-
-}  // namespace tandem
-
-// ---- tandem/strategy/types/tensor_parallel.hpp
-
-/// @file
-/// TensorParallel: each device has a slice of each layer.
-
-namespace tandem {
-
-namespace detail {
-
-inline constexpr int most_slices = 1 << 10;
-
-template <class Option>
-concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option>;
-
-template <int N, class... Options>
-concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
-
-template <int N, bool AnyReproducible, bool AllFit>
-struct TensorParallelIsSound {
-  static constexpr bool value = true;
-  static_assert(N >= 2 && N <= most_slices,
-                "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
-                "for one write SingleDevice<>");
-  static_assert(!AnyReproducible,
-                "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
-                "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
-  static_assert(AnyReproducible || AllFit,
-                "TensorParallel<N, Options...>: options are Microbatches and Checkpoint");
-};
-
-}  // namespace detail
-
-/// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
-/// and the second's inputs, and what stands between, as the heads of an Attention. All other layers
-/// are whole on every device.
-///
-///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
-///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
-///
-/// A pair is a Linear whose output goes to another one through layers that need no whole rows:
-/// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
-/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise.
-///
-/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between.
-/// Comm:   of each pair and microbatch two all-reduces of its rows, (B, T, C): its output in
-///         forward, the gradient of its input in backward.
-/// Options: Microbatches, Checkpoint. On Host.
-/// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
-/// The primary template is the error path.
-template <int N, class... Options>
-struct TensorParallel : OneDeviceModel<1> {
-  static constexpr int ranks = 1;
-  static constexpr Batching batching{};
-  static_assert(detail::TensorParallelIsSound<N, (requires { Options::leaves; } || ...),
-                                              (detail::TensorOption<Options> && ...)>::value);
-};
-
-template <int N, class... Options>
-  requires detail::DealsOut<N, Options...>
-struct TensorParallel<N, Options...>
-    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
-  using Model = OneDeviceModel<detail::gather_batching<1, Options...>().microbatches>;
-  static constexpr Mesh mesh{Axis::tensor, N};
-  static constexpr int ranks = mesh.size();
-  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Options...>();
-  /// In so many replicas, with options of the strategy around it.
-  template <int Replicas, class... More>
-  static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
-  static constexpr Batching batching = batching_for<1>;
-};
 
 }  // namespace tandem
 
@@ -48510,10 +48544,12 @@ inline void check_can(GroupState state, WorkKind kind) {
   expects(state != GroupState::torn,
           "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
           "load a checkpoint");
-  expects(state == GroupState::works || kind != WorkKind::gathers,
-          "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
-          "optimizer's states alone, so that they cannot be gathered any more: export_model() "
-          "still writes the weights; make a new Trainer and load the last checkpoint");
+  expects(
+      state == GroupState::works || kind != WorkKind::gathers,
+      "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
+      "optimizer's states alone, with TensorParallel its slices of all, so that they cannot be "
+      "gathered any more: with ShardedState export_model() still writes the weights; make a new "
+      "Trainer and load the last checkpoint");
   expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
           "a rank of this trainer has failed, so its ranks cannot work together any more; no "
           "parameter was being changed, so save(), export_model() and parameters() go on: save, "
@@ -55016,7 +55052,7 @@ class ParametersElsewhere {
 
   template <int D>
   std::vector<NamedParameter<P>> view() {
-    using Device = typename Program::template Device<D>;
+    using Device = WholeParameters<typename Program::template Device<D>>;
     int const states = states_of(options_.optimizer);
     auto const elements = static_cast<std::size_t>(Device::layout.elements);
     auto& memory = memory_[D];

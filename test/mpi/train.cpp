@@ -163,6 +163,10 @@ int main(int argc, char** argv) try {
     return train<td::Hybrid<td::DataParallel<2>, td::TensorParallel<2, td::Microbatches<2>>>, true,
                  Shared>(world, what, argument);
   }
+  if (strategy == "shared") {
+    return train<td::Hybrid<td::Pipeline<td::OneFOneB, 4, Split, Split>, td::TensorParallel<2>>,
+                 true, Shared>(world, what, argument);
+  }
   if (strategy == "reproducible") {
     return train<td::DataParallel<4, td::Microbatches<2>, td::Reproducible<>>>(world, what,
                                                                                argument);

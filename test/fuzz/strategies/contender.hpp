@@ -247,6 +247,7 @@ struct Entry {
   std::unique_ptr<Contender<T>> (*make)(TrainerOptions const&, int microbatches) = nullptr;
   int replicas = 1;
   int devices = 1;
+  int slices = 1;  ///< ranks that share each device's part
   int copies = 1;
   bool over_processes = false;
   bool is_equation = false;
@@ -289,6 +290,7 @@ Entry<MasterOf<Backend>> entry(std::string name) {
           },
           .replicas = Named::ranks / S::devices,  // or slices, of which each shows all
           .devices = S::devices,
+          .slices = P::slices,
           .copies = P::map.copies,
           .over_processes = !std::is_same_v<Backend, Computes>,
           .is_late = P::asynchrony.on(),

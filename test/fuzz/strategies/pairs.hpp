@@ -35,7 +35,9 @@ class PairRun {
         many_{entries[static_cast<std::size_t>(pair.many)]},
         task_{task},
         pair_{pair},
-        runs_{runs} {}
+        runs_{runs} {
+    task_.sliced = many_.slices > 1;
+  }
 
   /// "" if the two agree; else what differs. All processes of `many` call it.
   std::string run() {
@@ -151,12 +153,13 @@ class PairRun {
 
   // The strategy's own table alone has the bound's number of live microbatches.
   std::string check_memory(Contender<T>& contender) {
-    for (int local = 0; local < std::min(ranks_here(), many_.devices) && *pair_.rows == '\0';
-         ++local) {
+    int const ranks = std::min(ranks_here(), many_.devices * many_.slices);
+    for (int local = 0; local < ranks && *pair_.rows == '\0'; ++local) {
       if (many_.is_equation) {
         break;
       }
-      int const device = (world_of_many().process * ranks_here() + local) % many_.devices;
+      int const rank = world_of_many().process * ranks_here() + local;
+      int const device = rank / many_.slices % many_.devices;
       std::int64_t const most = many_.bound(options_of(pair_), device).total();
       MemoryReport const report = contender.memory(local);
       std::int64_t const tensors = report.total() - report.scratch - report.weights - report.wire -

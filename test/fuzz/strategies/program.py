@@ -146,7 +146,7 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
         if processes:
             program = without_one_device(seed, program)
         if program["pairs"]:
-            return with_sharded_state(seed, with_row_gradients(seed, program))
+            return with_slices(seed, with_sharded_state(seed, with_row_gradients(seed, program)))
 
 
 def without_one_device(seed, program):
@@ -202,6 +202,22 @@ def with_sharded_state(seed, program):
         if s["replicas"] and strategies.copies_of(s) == 1 and s["form"] != "tensor" and r.random() < 0.5:
             if program["backend"] != "emulated" and not rows and index not in takes_norms:
                 s.update(sharded=True, by_world=False)
+    return program
+
+
+def with_slices(seed, program):
+    """Of a draw of its own, likewise: devices of a model that is cut, each shared by several."""
+    r = random.Random(f"{seed} slices")
+    network = program["network"]
+    rows = networks.is_of_tokens(network) and any(part.get("rows") for part in sequences.parts_in(network["body"]))
+    choices = [n for n in (2, 2, 3) if networks.shares_pairs(network["body"], n)]
+    if rows or not choices or program["backend"] not in ("double", "float", "onednn") or sequences.is_stateful(network):
+        return program
+    takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}
+    for index, s in enumerate(program["strategies"]):
+        fits = s["form"] in ("model", "pipeline", "placed") and strategies.copies_of(s) == 1 and s["leaves"] is None
+        if fits and not s.get("sharded") and index not in takes_norms and r.random() < 0.3:
+            s["slices"] = r.choice(choices)
     return program
 
 

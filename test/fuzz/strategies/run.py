@@ -47,7 +47,7 @@ class Coverage:
         for pair in program["pairs"]:
             s = program["strategies"][pair["strategy"]]
             met = [("strategy", s["form"]), ("strategy", s.get("schedule") or s["form"])]
-            met += [("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "by_world") if s.get(key)]
+            met += [("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "by_world", "slices") if s.get(key)]
             met += [("option", "leaves")] if s["leaves"] is not None else []
             met += [("option", "hybrid")] if s["replicas"] and s["form"] != "data" else []
             met += [("option", "rows")] if pair["rows"] else []

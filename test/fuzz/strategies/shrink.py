@@ -32,7 +32,7 @@ def is_sound(program):
         fits = stages == set(range(own)) and pair["rows"].count("\\n") == strategies.devices_of(s)
         if not fits or ("W" in pair["rows"] and s.get("schedule") not in strategies.SPLITTING):
             return False
-    if s["form"] == "tensor" and not networks.shares_pairs(body, s["slices"]):
+    if s.get("slices") and not networks.shares_pairs(body, s["slices"]):
         return False
     if s["form"] == "placed":
         paths = {str(i) for i in range(tops)} | set(strategies.paths_of(body))

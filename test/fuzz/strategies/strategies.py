@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random strategies that are valid for a network, what each is compared with, and tables for it.
 
-A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (of a tensor), "replicas"
+A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (devices that share each part), "replicas"
 (a list: DataParallels around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
 microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
 (whether replicas have parts of the optimizer's states), "by_world" (it is the program that says how many replicas there
@@ -42,7 +42,7 @@ def devices_of(strategy):
 
 
 def ranks_of(strategy):
-    return replicas_of(strategy) * devices_of(strategy) * strategy.get("slices", 1)
+    return replicas_of(strategy) * devices_of(strategy) * (strategy.get("slices") or 1)
 
 
 def copies_of(strategy):
@@ -147,7 +147,8 @@ def cpp(strategy, table="table"):
         model = networks.spelled("Pipeline", [schedule, str(m)] + how + inside)
     outer = [networks.spelled("DataParallel", replica_words(strategy, n) + (options_text(strategy, True) if i == 0 else []))
              for i, n in enumerate(replicas)]
-    return networks.spelled("Hybrid", outer + [model]) if outer else model
+    inner = [model] + ([f"TensorParallel<{strategy['slices']}>"] if strategy.get("slices") and form != "tensor" else [])
+    return networks.spelled("Hybrid", outer + inner) if len(outer + inner) > 1 else model
 
 
 def reference_cpp(strategy, microbatches):
@@ -347,7 +348,9 @@ def smaller_strategies(strategy):
             if schedule != strategy["schedule"]:
                 yield {**strategy, "form": "model", "schedule": None} if schedule == "model" else {
                     **strategy, "schedule": schedule}
-    if strategy.get("slices", 2) > 2:
+    if strategy.get("slices") and strategy["form"] != "tensor":
+        yield {**strategy, "slices": None}
+    if (strategy.get("slices") or 2) > 2:
         yield {**strategy, "slices": 2}
     for m in range(1, strategy["microbatches"]):
         yield {**strategy, "microbatches": m}

@@ -10,6 +10,7 @@
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/hybrid_checks.hpp>
 #include <tandem/strategy/types/model_options.hpp>
+#include <tandem/strategy/types/tensor_parallel.hpp>
 
 namespace tandem {
 
@@ -83,6 +84,33 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
+};
+
+/// A model that is cut over devices, each part of which several share:
+///
+///   Hybrid<Pipeline<OneFOneB, 8, Split<5>, Split<9>>, TensorParallel<2>>
+///
+///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
+///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
+///
+/// TensorParallel has no options here: they are the model's.
+template <class Outer, int N>
+  requires detail::Sliceable<Outer> && detail::DealsOut<N>
+struct Hybrid<Outer, TensorParallel<N>> {
+  using Model = typename Outer::Model;
+  static constexpr int devices = Outer::devices;
+  static constexpr int copies = Outer::copies;
+  static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
+  static constexpr Batching batching = batching_for<1>;
+  static_assert(
+      detail::SlicedModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
+
+  template <class Net>
+  using Cut = typename Outer::template Cut<Net>;
 };
 
 template <int N, class... Options, class Second, class... Rest>

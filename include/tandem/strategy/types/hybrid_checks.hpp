@@ -6,6 +6,7 @@
 
 #include <concepts>
 
+#include <tandem/core/mesh.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/model_checks.hpp>
 
@@ -29,6 +30,12 @@ concept TrainsAsynchronously = requires {
 /// Can be in several replicas.
 template <class S>
 concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
+
+/// Its devices' parts can be shared: one model, which is not shared yet.
+template <class S>
+concept Sliceable = Replicable<S> && S::mesh.extent(Axis::tensor) == 1 && !requires {
+  S::averaging;
+};
 
 /// A number of replicas, or the world's.
 constexpr bool counts_replicas(int n) { return (n >= 1 && n <= most_replicas) || n == by_world; }
@@ -64,7 +71,8 @@ struct HybridPart {
   static constexpr bool value = true;
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                "outside, and the model that is cut inside");
+                "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
+                "without options, of one model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");

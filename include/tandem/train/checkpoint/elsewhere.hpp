@@ -18,6 +18,7 @@
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/optim/weight_average.hpp>
+#include <tandem/strategy/device_program.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
 
 namespace tandem {
@@ -94,7 +95,7 @@ class ParametersElsewhere {
 
   template <int D>
   std::vector<NamedParameter<P>> view() {
-    using Device = typename Program::template Device<D>;
+    using Device = WholeParameters<typename Program::template Device<D>>;
     int const states = states_of(options_.optimizer);
     auto const elements = static_cast<std::size_t>(Device::layout.elements);
     auto& memory = memory_[D];

@@ -53,10 +53,12 @@ inline void check_can(GroupState state, WorkKind kind) {
   expects(state != GroupState::torn,
           "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
           "load a checkpoint");
-  expects(state == GroupState::works || kind != WorkKind::gathers,
-          "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
-          "optimizer's states alone, so that they cannot be gathered any more: export_model() "
-          "still writes the weights; make a new Trainer and load the last checkpoint");
+  expects(
+      state == GroupState::works || kind != WorkKind::gathers,
+      "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
+      "optimizer's states alone, with TensorParallel its slices of all, so that they cannot be "
+      "gathered any more: with ShardedState export_model() still writes the weights; make a new "
+      "Trainer and load the last checkpoint");
   expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
           "a rank of this trainer has failed, so its ranks cannot work together any more; no "
           "parameter was being changed, so save(), export_model() and parameters() go on: save, "

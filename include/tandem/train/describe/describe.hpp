@@ -97,8 +97,13 @@ std::string describe(DescribeOptions const& options = {}) {
     text += detail::relayed_values(P::Routed::graph, P::Routed::partition.part);
   }
   if constexpr (P::slices > 1) {
-    text += detail::spread_table(detail::RankGraph<P, 0>::graph, P::slices,
-                                 static_cast<std::int64_t>(sizeof(typename Precision::Scalar)));
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      ((text +=
+        detail::spread_table(detail::RankGraph<P, D>::graph, P::slices,
+                             static_cast<std::int64_t>(sizeof(typename Precision::Scalar)))),
+       ...);
+    }
+    (std::make_integer_sequence<int, S::devices>{});
   }
   if constexpr (detail::takes_any_replicas<S>) {
     expects(options.batch == 0,
