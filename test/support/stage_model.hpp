@@ -33,7 +33,7 @@ struct StageModelParts {
 
   explicit StageModelParts(int largest)
       : device{DeviceSpec{.threads = 1}},
-        ops{largest, 1, device},
+        ops{largest, 1, {}, device},
         memory{device, ops, 0,
                PlanTask{.batch = largest,
                         .element_bytes = sizeof(T),
@@ -54,6 +54,7 @@ struct StageModelParts {
   void finish_empty_bucket(int /*bucket*/, bool /*adds*/, int /*leaf*/) {}
   template <Axis, Joined>
   void join(std::span<double> /*data*/, int /*stage*/) {}
+  void add_slices(T* /*data*/, std::int64_t /*elements*/, int /*n*/, char const* /*label*/) {}
 
   Device device;
   using LossType = DefaultLoss<typename Own::Program::Network>;
