@@ -64,8 +64,6 @@ MUTATIONS = {
     "start_is_to_be_repeated": (  # by the exit code, though another process has not come
         "comm/mpi/session.hpp", ",\n                   peer_failed_exit_status);", ");",
         ("rig", "--only", "stop", "--cases", "12")),
-    "wait_hears_nothing": (  # of a failure
-        "comm/mpi/wire.hpp", "      poll(false);\n", "", ("rig", "--only", "throw")),
     "time_out_kept_here": (  # nobody asks the others
         "comm/mpi/wire.hpp", "        lifeline_->report_time_out(rank, text);\n", "", ("rig", "--only", "net-both")),
 }
