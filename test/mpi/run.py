@@ -165,6 +165,8 @@ def failures(mpirun, _, program):
     status, out, errors = finish(start(mpirun, 4, program, "data", "exception", 1))
     check(status != 0 and "the program itself has had enough" in errors, f"exception: {status}\n{errors}")
     check(re.search("rank 1 failed: process 1 on .* ends because of an error outside of its ranks", errors), f"exception: {errors}")
+    status, out, errors = finish(start(mpirun, 2, program, "none"))
+    check(status == 70 and "the end of MPI has not returned within 5000 ms" in errors, f"none: {status}\n{errors}")
     for name, number in (("kill", signal.SIGKILL), ("stop", signal.SIGSTOP)):
         run = start(mpirun, 4, program, "data", "slow")
         if run.stdout.readline() != "training\n":

@@ -152,6 +152,12 @@ int main(int argc, char** argv) try {
   std::string const strategy = argc > 1 ? argv[1] : "";
   std::string const what = argc > 2 ? argv[2] : "";
   std::string const argument = argc > 3 ? argv[3] : "";
+  if (strategy == "none") {  // a process that ends before it has a trainer, which the others await
+    if (td::mpi_world({.start_timeout = std::chrono::seconds{5}}).process > 0) {
+      std::this_thread::sleep_for(std::chrono::seconds{60});
+    }
+    return 1;
+  }
   td::World const world = td::mpi_world({.start_timeout = std::chrono::seconds{20}});
   using Split = td::Split<5>;
   using Pipeline =

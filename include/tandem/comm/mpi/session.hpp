@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,7 +30,8 @@ namespace tandem {
 /// How the start of MPI is awaited.
 struct MpiOptions {
   /// For all processes to have started MPI, which returns in none of them if one does not come; 0:
-  /// no limit.
+  /// no limit. As long may MPI take to end in a process that has made no Trainer, since what it
+  /// left out others may have died of.
   std::chrono::milliseconds start_timeout = std::chrono::minutes{5};
   OnStall on_stall{};  ///< what to do then; the default ends the process
 };
@@ -98,6 +100,7 @@ class MpiSession {
     if (comm_ != MPI_COMM_NULL) {
       return;
     }
+    options_ = options;
     StartLimit const limit{options, "the start of MPI"};
     int started = 0;
     int threads = MPI_THREAD_SINGLE;
@@ -152,6 +155,7 @@ class MpiSession {
                      " tags of MPI, which has up to " + std::to_string(largest_tag_) +
                      "; start more processes, so that each has fewer ranks"};
     }
+    used_ = true;
     int const first = next_tag_ + count < largest_tag_ ? next_tag_ : 0;
     next_tag_ = first + static_cast<int>(count);
     return first;
@@ -172,10 +176,16 @@ class MpiSession {
     }
     int ended = 0;
     if (MPI_Finalized(&ended) == MPI_SUCCESS && ended == 0) {
+      std::optional<StartLimit> limit;
+      if (!used_) {
+        limit.emplace(options_, "the end of MPI");
+      }
       MPI_Finalize();
     }
   }
 
+  MpiOptions options_;
+  bool used_ = false;  // by a transport
   MPI_Comm comm_ = MPI_COMM_NULL;
   int process_ = 0;
   std::vector<std::string> machines_;
