@@ -21212,7 +21212,8 @@ concept MadeFromSetup = std::constructible_from<O, OpSetup const&> ||
 /// Verbs<B>: what the engine does to flat arrays. T is B::Scalar, P is B::Master.
 ///
 /// zero(device, y, n), copy(device, x, y, n), add(device, x, y, n): of P, and copy() of T as well.
-/// sum(device, in, k, y, n): y = in[0] + … + in[k - 1], of T; the list itself is the host's.
+/// sum(device, in, k, y, n, rounding): y = in[0] + … + in[k - 1], of T; the list itself is the
+/// host's.
 /// each(device, n, functor): functor(i) for every i in [0, n), in any order.
 /// sum_of_squares(device, x, n): of P, in double and in an order that no number of threads changes;
 ///                           a backend with an Update of its own may write it to a further
@@ -21230,7 +21231,7 @@ concept HasVerbs = (detail::ReturnsSquares<B> || detail::WritesSquares<B>)&&requ
   Verbs<B>::copy(device, p, q, n);
   Verbs<B>::copy(device, t, out, n);
   Verbs<B>::add(device, p, q, n);
-  Verbs<B>::sum(device, in, k, out, n);
+  Verbs<B>::sum(device, in, k, out, n, Rounding::each);
   Verbs<B>::each(device, n, detail::AnyFunctor{});
 };
 
@@ -39132,7 +39133,7 @@ struct Verbs<Null> {
   static void zero(host::Device&, float*, std::int64_t) {}
   static void add(host::Device&, float const*, float*, std::int64_t) {}
   static void copy(host::Device&, float const*, float*, std::int64_t) {}
-  static void sum(host::Device&, float const* const*, int, float*, std::int64_t) {}
+  static void sum(host::Device&, float const* const*, int, float*, std::int64_t, Rounding) {}
   static double sum_of_squares(host::Device&, float const*, std::int64_t) { return 0.0; }
   static void gather_rows(host::Device&, std::byte const*, std::byte*, std::int32_t const*,
                           std::int64_t, std::int64_t) {}

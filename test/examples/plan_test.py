@@ -23,7 +23,7 @@ class Plan(plan_cases.PlanTest):
                  "--vocabulary", 51200, "--machine", "dgx-a100", "--global-batch", 1536)
         text = self.output(*words, "--devices", 1024)
         self.assertIn("1024 devices of dgx-a100, 174.6 G weights, batch 1536; ", text)
-        self.assertIn("a plan only: the library has no tensor parallelism for it yet", text)
+        self.assertIn("a plan only: the library has no tensor parallelism on GPUs for it yet", text)
         found = json.loads(self.output(*words, "--devices", 1024, "--format", "json"))
         seconds = [plan["seconds"] for plan in found["plans"]]
         self.assertEqual(seconds, sorted(seconds))

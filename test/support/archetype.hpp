@@ -30,6 +30,7 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/rounding.hpp>
 #include <tandem/ops/concepts.hpp>
 #include <tandem/ops/host/all.hpp>
 #include <tandem/runtime/device_spec.hpp>
@@ -347,7 +348,8 @@ struct Verbs<test::Archetype> {
   static void add(Device& d, float const* x, float* y, std::int64_t n) {
     Kernels::add(d.kernels(), x, y, n);
   }
-  static void sum(Device& d, float const* const* in, int k, float* y, std::int64_t n) {
+  static void sum(Device& d, float const* const* in, int k, float* y, std::int64_t n,
+                  Rounding /*float is not narrow*/) {
     Kernels::sum(d.kernels(), in, k, y, n);
   }
   static double sum_of_squares(Device& d, float const* x, std::int64_t n) {

@@ -45,7 +45,7 @@ struct StageModelParts {
 
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
     if (count > 1) {
-      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements);
+      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements, Rounding::once);
     } else if (forks[0] != memory.outgoing(node)) {
       Verbs<Backend>::copy(device, forks[0], memory.outgoing(node), elements);
     }

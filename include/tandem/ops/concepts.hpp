@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/rounding.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/ops/verbs.hpp>
@@ -45,7 +46,8 @@ concept MadeFromSetup = std::constructible_from<O, OpSetup const&> ||
 /// Verbs<B>: what the engine does to flat arrays. T is B::Scalar, P is B::Master.
 ///
 /// zero(device, y, n), copy(device, x, y, n), add(device, x, y, n): of P, and copy() of T as well.
-/// sum(device, in, k, y, n): y = in[0] + … + in[k - 1], of T; the list itself is the host's.
+/// sum(device, in, k, y, n, rounding): y = in[0] + … + in[k - 1], of T; the list itself is the
+/// host's.
 /// each(device, n, functor): functor(i) for every i in [0, n), in any order.
 /// sum_of_squares(device, x, n): of P, in double and in an order that no number of threads changes;
 ///                           a backend with an Update of its own may write it to a further
@@ -63,7 +65,7 @@ concept HasVerbs = (detail::ReturnsSquares<B> || detail::WritesSquares<B>)&&requ
   Verbs<B>::copy(device, p, q, n);
   Verbs<B>::copy(device, t, out, n);
   Verbs<B>::add(device, p, q, n);
-  Verbs<B>::sum(device, in, k, out, n);
+  Verbs<B>::sum(device, in, k, out, n, Rounding::each);
   Verbs<B>::each(device, n, detail::AnyFunctor{});
 };
 

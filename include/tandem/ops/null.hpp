@@ -4,6 +4,7 @@
 /// @file
 /// Ops of the Null backend: every layer, loss and metric, computing nothing.
 
+#include <tandem/core/rounding.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/runtime/host/null.hpp>
@@ -39,7 +40,7 @@ struct Verbs<Null> {
   static void zero(host::Device&, float*, std::int64_t) {}
   static void add(host::Device&, float const*, float*, std::int64_t) {}
   static void copy(host::Device&, float const*, float*, std::int64_t) {}
-  static void sum(host::Device&, float const* const*, int, float*, std::int64_t) {}
+  static void sum(host::Device&, float const* const*, int, float*, std::int64_t, Rounding) {}
   static double sum_of_squares(host::Device&, float const*, std::int64_t) { return 0.0; }
   static void gather_rows(host::Device&, std::byte const*, std::byte*, std::int32_t const*,
                           std::int64_t, std::int64_t) {}

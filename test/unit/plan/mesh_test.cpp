@@ -310,7 +310,7 @@ TEST_CASE("types are what the library runs, or a plan only") {
         "Hybrid<DataParallel<8, ShardedState>, Pipeline<Interleaved<2>, 16, Auto<8>, "
         "Checkpoint<Every<1>>>>");
   layout.tensor = 2;
-  CHECK(plan_only(layout) == "tensor parallelism");
+  CHECK(plan_only(layout) == "tensor parallelism on GPUs");
   CHECK(mesh_type({}, 1) == "SingleDevice<>");
   CHECK(mesh_type({.data = 2}, 4) == "DataParallel<2, Microbatches<4>>");
   layout = {.data = 2, .recomputation = Recomputation::full};
@@ -318,7 +318,7 @@ TEST_CASE("types are what the library runs, or a plan only") {
   CHECK(plan_only(layout) == "recomputation outside of a pipeline");
   MeshTask const task = large();
   std::string const text = mesh_text(task, 64, search_meshes(task, 64));
-  CHECK(text.find("a plan only: the library has no tensor parallelism for it yet") !=
+  CHECK(text.find("a plan only: the library has no tensor parallelism on GPUs for it yet") !=
         std::string::npos);
   CHECK(mesh_text(task, 1, search_meshes(task, 1)).find("nothing fits") != std::string::npos);
 }
