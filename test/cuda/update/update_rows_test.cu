@@ -126,7 +126,8 @@ Left<P, T> steps(Optimizer const& optimizer, Case const& n, bool by_rows, double
     DeviceArray<double> const losses{gpu(), std::vector<double>{step == 2 ? NAN : 1.0, 0.0}};
     DeviceArray<Result> const result{gpu(), 1};
     kernels.sum_squares(gpu().compute);
-    kernels.finish(gpu().compute, given.data(), losses.data(), 1, 1, 1, true, result.data());
+    kernels.finish(gpu().compute, given.data(), losses.data(), 1, 1, nullptr, 1, true,
+                   result.data());
     kernels.apply(gpu().compute, given.data());
     CHECK((result.host()[0].non_finite < 0) == (step != 2));
   }
