@@ -24908,6 +24908,7 @@ class Rank final
 
   StepResult collect() override {
     StepResult result = slot_.feed.collect(parts_.device, watch_.waiter());
+    bool const voted = std::exchange(votes_, false);
     if (result.failed()) {
       while (slot_.feed.waiting() > 0) {
         slot_.feed.collect(parts_.device, watch_.waiter());
@@ -24918,7 +24919,7 @@ class Rank final
           parts_.states.undo(parts_.device);
         }
       }
-      if (result.non_finite >= 0) {
+      if (result.non_finite >= 0 && !voted) {  // who says no does not matter, and wants no memory
         result.non_finite = first_of_all(result.non_finite);
       }
     }
@@ -24948,6 +24949,7 @@ class Rank final
   }
   void vote(bool yes) override {  // a step without samples, its losses the votes
     begin({}, {}, false);
+    votes_ = true;
     parts_.sums.vote(parts_.device, yes);
     parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device), {"votes"});
     parts_.gradients.await_sums(parts_.device);
@@ -25189,6 +25191,7 @@ class Rank final
   StepRunner<Backend> runner_;
   int rank_;
   bool debug_;
+  bool votes_ = false;  // what is collected next is a vote
 };
 
 }  // namespace tandem
