@@ -2,7 +2,8 @@
 
 /// @file
 /// What run.py compiles: GPT-2 in two stages and two replicas, trained and evaluated on a file of
-/// tokens. BENCH_GPT2, one of its sizes, and BENCH_SPLIT, half of its parts, may be given.
+/// tokens. BENCH_GPT2, one of its sizes, and BENCH_SPLIT, half of its parts, may be given; and
+/// BENCH_TENSOR, so many devices that share each layer.
 
 #include <cstdio>
 
@@ -19,7 +20,12 @@ namespace td = tandem;
 
 struct Net : td::models::BENCH_GPT2<> {};
 using Half = td::Split<BENCH_SPLIT>;
-using Strategy = td::Hybrid<td::DataParallel<2>, td::Pipeline<td::OneFOneB, 8, Half, Half>>;
+using Staged = td::Pipeline<td::OneFOneB, 8, Half, Half>;
+#ifdef BENCH_TENSOR
+using Strategy = td::Hybrid<td::DataParallel<2>, Staged, td::TensorParallel<BENCH_TENSOR>>;
+#else
+using Strategy = td::Hybrid<td::DataParallel<2>, Staged>;
+#endif
 
 int main(int argc, char** argv) {
   if (argc != 2) {

@@ -34,6 +34,7 @@ PROGRAMS = [
     ("GoogLeNet, DataParallel<2>, -O2", "googlenet_dp2", FULL, 10.0),
     ("GoogLeNet, Hybrid of 2 x 2, -O2", "googlenet_hybrid", FULL, 15.0),
     ("GPT-2, 12 layers, Hybrid, -O2", "gpt2_hybrid", FULL, 20.0),
+    ("GPT-2, 12 layers, Hybrid of 2 x 2 x 2, -O2", "gpt2_hybrid", [*FULL, "-DBENCH_TENSOR=2"], 25.0),
     ("GPT-2, 48 layers, Hybrid, -O2", "gpt2_hybrid", [*FULL, "-DBENCH_GPT2=Gpt2Xl", "-DBENCH_SPLIT=26"], 20.0),
 ]
 CUDA_PROGRAMS = [
