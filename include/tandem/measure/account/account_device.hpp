@@ -107,16 +107,15 @@ AccountDevice account_device() {
                         {Whole::ties.of[0][t].crosses(),
                          Whole::map.copies > 1 && Whole::ties.of[1][t].crosses()}});
   }
-  [&]<int... I>(std::integer_sequence<int, I...>) {
-    (own.traits.push_back([] {
+  [&]<int... I>(std::integer_sequence<int, I...>) {  // a list: clang folds no more than 256
+    own.traits = {[] {
       if constexpr (graph.node[I].kind == NodeKind::layer) {
         return cuda::launch_traits<Leaf<typename Device::Network, graph.node[I].leaf>>(
             graph.node[I].in);
       } else {
         return cuda::LaunchTraits{};
       }
-    }()),
-     ...);
+    }()...};
   }
   (std::make_integer_sequence<int, graph.nodes>{});
   return own;
