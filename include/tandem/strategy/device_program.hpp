@@ -98,6 +98,13 @@ struct DeviceProgram {
                          batching.bucket_bytes, state_shares);
   /// Of an array of states.
   static constexpr std::int64_t state_elements = layout.trained / state_shares;
+  static constexpr bool sharded_gradients = Program::sharded_gradients;
+  /// Where a rank keeps its part of the gradients alone, they are made in one of two slots of this
+  /// size, each bucket in the one that the bucket before has not.
+  static constexpr std::int64_t gradient_slot = sharded_gradients ? largest_bucket(layout) : 0;
+  /// Of an array of gradients: the rank's own part, then the slots.
+  static constexpr std::int64_t gradient_elements =
+      sharded_gradients ? state_elements + 2 * gradient_slot : layout.dense;
   /// Whether it has both copies of its part of the model, as a device in the middle may; then each
   /// bucket has a twin.
   static constexpr bool has_twins = tandem::has_twins(stages);

@@ -131,6 +131,18 @@ struct ShardedStateIsSound {
                 "take another schedule");
 };
 
+template <bool Rounds, bool IsReordered>
+struct ShardedGradientsAreSound {
+  static constexpr bool value = true;
+  static_assert(!Rounds,
+                "ShardedGradients with Wire<E>: rounded gradients would take the memory that it "
+                "spares; leave Wire out, or take ShardedState");
+  static_assert(Rounds || !IsReordered,
+                "ShardedGradients with Reproducible<> and several microbatches a replica: each is "
+                "added up over the replicas before the next, where Reproducible<> adds those of a "
+                "replica first; take one microbatch a replica, or ShardedState");
+};
+
 template <bool Carries, bool IsAsynchronous>
 struct StatesAreSound {
   static constexpr bool value = true;
@@ -257,6 +269,11 @@ struct Program {
   static constexpr bool sharded_state = batching.sharded_state && batching.replicas > 1;
   static_assert(detail::ShardedStateIsSound < batching.sharded_state, any_replicas,
                 sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
+  /// Whether it has a part of the gradients alone, too.
+  static constexpr bool sharded_gradients = batching.sharded_gradients && sharded_state;
+  static_assert(detail::ShardedGradientsAreSound < sharded_gradients &&
+                    batching.wire != WireFormat::exact,
+                sharded_gradients&& batching.reproducible && (batching.microbatches > 1) > ::value);
   /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
   /// to be read.
   static constexpr bool has_pieces = sharded_state || slices > 1;

@@ -91,7 +91,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   using Named = detail::ComputingBackend<Backend>;
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
   static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
-  static_assert(detail::ShardedStateRuns<shards, Named>::value);
+  static constexpr bool shards_gradients = shards && S::batching.sharded_gradients;
+  static_assert(detail::ShardedStateRuns < shards && !shards_gradients, Named > ::value);
+  static_assert(detail::ShardedGradientsRun<shards_gradients, Named>::value);
   static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
   static_assert(detail::SlicesRun<slices, Named>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices, Named>;

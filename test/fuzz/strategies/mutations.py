@@ -82,7 +82,10 @@ MUTATIONS = {
         "static_cast<void>(group), static_cast<void>(data);"),
     "tied_not_added": (  # where one device holds it twice
         "engine/links/tied_sums.hpp",
-        "        Verbs<Backend>::add(device, memory.gradients() + tie.held[i].begin, sum, count);\n", ""),
+        "        Verbs<Backend>::add(device, gradients.lend(device, memory, tie.held[i].begin, 1), sum,\n"
+        "                            count);\n", ""),
+    "microbatch_not_added": (  # to the part of the gradients that a rank keeps
+        "engine/links/scattered_buckets.hpp", "slot.adds = microbatch > 0;", "slot.adds = false;"),
     "divisor_of_shard": (  # a mean of the replicas' means over their own targets
         "engine/rank/step_slot.hpp", "counts[1] = weight(0, batch.size)",
         "counts[1] = weight(microbatches.begin(), microbatches.end() - microbatches.begin()) *\n"

@@ -146,7 +146,8 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
         if processes:
             program = without_one_device(seed, program)
         if program["pairs"]:
-            return with_slices(seed, with_sharded_state(seed, with_row_gradients(seed, program)))
+            return with_sharded_gradients(seed, with_slices(seed, with_sharded_state(
+                seed, with_row_gradients(seed, program))))
 
 
 def without_one_device(seed, program):
@@ -202,6 +203,15 @@ def with_sharded_state(seed, program):
         if s["replicas"] and strategies.copies_of(s) == 1 and s["form"] != "tensor" and r.random() < 0.5:
             if program["backend"] != "emulated" and not rows and index not in takes_norms:
                 s.update(sharded=True, by_world=False)
+    return program
+
+
+def with_sharded_gradients(seed, program):
+    """Of a draw of its own, likewise: of these some have parts of the gradients, too, in another order of sums."""
+    r = random.Random(f"{seed} sharded gradients")
+    for s in program["strategies"]:
+        if s.get("sharded") and s["leaves"] is None and r.random() < 0.5:
+            s["sharded_gradients"] = True
     return program
 
 

@@ -48,6 +48,9 @@ def legal_rows(s, microbatches, rows):
     return forward <= done and back == {(stage, m) for stage, _, m in forward}
 
 
+OPTIONS = {"weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "by_world"}
+
+
 def run(programs_checked=160):
     check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
     kinds, forms, schedules, options, groups = set(), set(), set(), set(), set()
@@ -72,7 +75,7 @@ def run(programs_checked=160):
             check(s["form"] == "placed" or strategies.is_valid(s, len(network["body"]["parts"])), f"not valid: {s}")
             forms.add(s["form"])
             schedules.add(s.get("schedule"))
-            options |= {key for key in ("weights", "checkpoint", "buckets", "sharded", "by_world") if s.get(key)}
+            options |= {key for key in OPTIONS if s.get(key)}
             options |= {"leaves"} if s["leaves"] is not None else set()
         for pair in program["pairs"]:
             s = program["strategies"][pair["strategy"]]
@@ -101,6 +104,6 @@ def run(programs_checked=160):
     check(len(groups) == len(programs.GROUPS), f"groups: only {sorted(groups)}")
     check(losses == {"", "ignored", "weighted", "all", "soft", "soft_weighted"}, f"losses: only {sorted(losses)}")
     check(two_inputs > 2 and averaged > 0, f"{two_inputs} networks with two inputs, {averaged} pairs with averages")
-    check(options == {"weights", "checkpoint", "buckets", "sharded", "by_world", "leaves"}, f"options: only {sorted(options)}")
+    check(options == OPTIONS | {"leaves"}, f"options: only {sorted(options)}")
     print(f"{programs_checked} programs: every kind of layer, strategy, schedule and option; rows can run")
     return 0

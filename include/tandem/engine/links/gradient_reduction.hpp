@@ -16,6 +16,7 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
 #include <tandem/engine/links/row_sums.hpp>
+#include <tandem/engine/links/scattered_buckets.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/step/tracer.hpp>
@@ -43,12 +44,16 @@ class GradientReduction {
   static constexpr auto const& layout = Program::layout;
   /// Whether the device has both copies of a part whose gradients are summed.
   static constexpr bool has_twins = Program::has_twins && !Whole::averaging.keeps_two();
-  static constexpr bool has_others = has_twins ? Whole::several_replicas : Program::sums_gradients;
+  static constexpr bool has_others =
+      !Whole::sharded_gradients && (has_twins ? Whole::several_replicas : Program::sums_gradients);
   using Sums = std::conditional_t<has_others, BucketSums<Program, Backend, Communicator>,
                                   NoBucketSums<Backend>>;
   using Twins =
       std::conditional_t<has_twins, TwinBuckets<Program, Backend>, NoTwinBuckets<Backend>>;
 
+  using Scattered =
+      std::conditional_t<Whole::sharded_gradients, ScatteredBuckets<Program, Backend, Communicator>,
+                         NoScatteredBuckets<Backend>>;
   using RowGradientSums =
       std::conditional_t<(layout.row_gradients > 0), RowSums<Program, Backend>, NoRowSums<Backend>>;
 
@@ -69,26 +74,38 @@ class GradientReduction {
                (has_twins ? plan.batching.replicas
                           : Program::gradient_replicas(plan.batching.replicas)) == 1},
         sums_{device, Program::gradient_replicas(plan.batching.replicas)},
+        scattered_{device, tracer},
         rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
 
   /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
   /// for its norm.
   void begin_step(bool norm) { sums_whole_ = norm; }
 
+  /// Gradients of stage @p stage may be written from now on, from its first bucket to its last.
+  void open(Device& device, Memory const& memory, int stage) {
+    scattered_.open_stage(device, memory, stage);
+  }
+
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
-  /// at the end of the last leaf their reduction over the replicas begins.
+  /// at the end of the last leaf their reduction over the replicas begins; of each leaf where a
+  /// rank keeps its part alone.
   void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
-    if (memory.waiting_leaves() > 0) {
-      join_tree(device, memory, leaf, bucket_range(layout, bucket));
-      rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
-    }
-    if (overlaps_ && leaf == leaves_ - 1) {
-      begin(device, memory, bucket);
+    if constexpr (Whole::sharded_gradients) {
+      scattered_.begin(device, group(bucket), memory, bucket, leaf);
+    } else {
+      if (memory.waiting_leaves() > 0) {
+        join_tree(device, memory, leaf, bucket_range(layout, bucket));
+        rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
+      }
+      if (overlaps_ && leaf == leaves_ - 1) {
+        begin(device, memory, bucket);
+      }
     }
   }
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   void await(Device& device, Memory const& memory, int bucket) {
+    scattered_.await(device, memory, bucket);
     if (!overlaps_ && bucket == 0) {
       begin_in_order(device, memory);
     }
@@ -105,9 +122,37 @@ class GradientReduction {
 
   /// The gradients of @p bucket are 0.
   void clear(Device& device, Memory const& memory, int bucket) {
-    ElementRange const range = bucket_range(layout, bucket);
-    Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
+    Verbs<Backend>::zero(device, memory.made_gradients(bucket),
+                         bucket_range(layout, bucket).count());
     rows_.clear(device, memory.rows(), bucket);
+  }
+
+  /// Where a rank keeps its part of the sums alone: f(elements, their sums) of each bucket, whole
+  /// for so long. All replicas call it. @pre all buckets were awaited
+  template <class F>
+  void each_whole(Device& device, Memory const& memory, F const& f) {
+    scattered_.each_whole(
+        device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
+  }
+
+  /// Where the sum of the gradient of @p element is, with those behind it in its bucket. Where a
+  /// rank keeps its part alone, the bucket is gathered in slot @p slot, unless that or slot 0 has
+  /// it; until the next one there. All replicas call it. @pre all buckets were awaited
+  P* lend(Device& device, Memory const& memory, std::int64_t element, int slot) {
+    if constexpr (Whole::sharded_gradients) {
+      int const bucket = bucket_of(layout, element);
+      return scattered_.lend(device, group(bucket), memory, bucket, slot) + element -
+             layout.bucket_begin[bucket];
+    } else {
+      return memory.gradients() + element;
+    }
+  }
+  /// The rank's part of what was changed there.
+  void take_back(Device& device, Memory const& memory, std::int64_t element) {
+    if constexpr (Whole::sharded_gradients) {
+      int const bucket = bucket_of(layout, element);
+      scattered_.take_back(device, memory, bucket, group(bucket).rank());
+    }
   }
 
   /// Sums over all ranks: whole numbers, or what one rank has and all others have as 0.
@@ -160,12 +205,15 @@ class GradientReduction {
   [[nodiscard]] ElementRange summed(int bucket) {
     if constexpr (Program::state_shares > 1) {
       if (!sums_whole_ && !is_shared(bucket)) {
-        Communicator& group =
-            communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-        return bucket_share(layout, bucket, group.rank(), Program::state_shares);
+        return bucket_share(layout, bucket, group(bucket).rank(), Program::state_shares);
       }
     }
     return bucket_range(layout, bucket);
+  }
+
+  // Of the replicas of a bucket.
+  [[nodiscard]] Communicator& group(int bucket) {
+    return communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
   }
 
   // Whether a parameter of it is shared by layers, whose gradients TiedSums adds.
@@ -185,11 +233,11 @@ class GradientReduction {
     if (alone()) {
       return;
     }
-    Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+    Communicator& replicas = group(bucket);
     if (bucket_range(layout, bucket).count() > 0) {
-      sums_.begin(device, group, memory.gradients(), bucket, summed(bucket), *tracer_);
+      sums_.begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
     }
-    rows_.begin(device, group, memory.rows(), bucket, *tracer_);
+    rows_.begin(device, replicas, memory.rows(), bucket, *tracer_);
   }
 
   // All buckets, from the last part of the model to the first.
@@ -233,6 +281,7 @@ class GradientReduction {
   Mark synchronized_;
   bool alone_;
   Sums sums_;
+  Scattered scattered_;
   RowGradientSums rows_;
 };
 

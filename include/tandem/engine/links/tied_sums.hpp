@@ -26,15 +26,16 @@ struct NoTiedSums {
   NoTiedSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
              Tracer& /*tracer*/) {}
   void begin_step() {}
-  template <class Device, class Memory>
-  void add(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory, class Gradients>
+  void add(Device& /*device*/, Memory const& /*memory*/, Gradients& /*gradients*/) {}
 };
 
 /// Of each copy of the model the device adds what it holds itself, then the devices add that, and
 /// all copies have the sum: they are updated alike, and stay equal.
 ///
 /// Cost: a pass over the gradient a further copy on the device, and an all-reduce of it where other
-///       devices hold it.
+///       devices hold it; where a rank keeps its part of the gradients alone, a gather of each
+///       copy's bucket.
 /// @tparam Program  DeviceProgram
 template <class Program, class Backend, class Communicator>
 class TiedSums {
@@ -69,17 +70,19 @@ class TiedSums {
   void begin_step() { added_ = false; }
 
   /// What is computed from now on reads the sum in every copy; once a step.
+  /// @param gradients  GradientReduction, which lends them whole
   /// @pre all gradients of the step are reduced over the replicas
-  template <class Memory>
-  void add(Device& device, Memory const& memory) {
+  template <class Memory, class Gradients>
+  void add(Device& device, Memory const& memory, Gradients& gradients) {
     if (std::exchange(added_, true)) {
       return;
     }
     for (Tie& tie : ties_) {
-      P* const sum = memory.gradients() + tie.held.front().begin;
+      P* const sum = gradients.lend(device, memory, tie.held.front().begin, 0);
       std::int64_t const count = tie.held.front().count();
       for (std::size_t i = 1; i < tie.held.size(); ++i) {
-        Verbs<Backend>::add(device, memory.gradients() + tie.held[i].begin, sum, count);
+        Verbs<Backend>::add(device, gradients.lend(device, memory, tie.held[i].begin, 1), sum,
+                            count);
       }
       for (Communicator& group : tie.others) {
         std::span<P> const data{sum, static_cast<std::size_t>(count)};
@@ -90,8 +93,11 @@ class TiedSums {
         device.await_on(device.communication, summed_);
       }
       for (std::size_t i = 1; i < tie.held.size(); ++i) {
-        Verbs<Backend>::copy(device, sum, memory.gradients() + tie.held[i].begin, count);
+        Verbs<Backend>::copy(device, sum, gradients.lend(device, memory, tie.held[i].begin, 1),
+                             count);
+        gradients.take_back(device, memory, tie.held[i].begin);
       }
+      gradients.take_back(device, memory, tie.held.front().begin);
     }
   }
 

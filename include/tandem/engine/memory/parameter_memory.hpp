@@ -53,7 +53,8 @@ class ParameterMemory {
         parameters_{device, bytes(layout.elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.dense) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        gradients_{device, bytes(Program::gradient_elements) *
+                               (1 + static_cast<std::size_t>(waiting_leaves_))},
         states_{device, bytes(Program::state_elements) * static_cast<std::size_t>(states)},
         rows_{device,
               {.batch = batch,
@@ -95,6 +96,20 @@ class ParameterMemory {
   /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
   [[nodiscard]] P* gradients(int buffer = 0) const {
     return gradients_.template as<P>() + buffer * layout.dense;
+  }
+  /// Where the gradients of @p bucket are made: in the array of them, or in a slot.
+  [[nodiscard]] P* made_gradients(int bucket) const {
+    return Program::sharded_gradients ? gradient_slot(bucket & 1)
+                                      : gradients() + layout.bucket_begin[bucket];
+  }
+  /// Slot 0 or 1, which stand behind this rank's part of the gradients.
+  [[nodiscard]] P* gradient_slot(int slot) const {
+    return gradients() + Program::state_elements + slot * Program::gradient_slot;
+  }
+  /// Where the sum of the gradient of @p element is, and its neighbours' of the same part.
+  /// @param lag  of the rank's part; see OwnedRange
+  [[nodiscard]] P* summed_gradients(std::int64_t element, std::int64_t lag) const {
+    return gradients() + (Program::sharded_gradients ? element - lag : element);
   }
   /// Gradients that are GradientRows.
   [[nodiscard]] Rows const& rows() const { return rows_; }

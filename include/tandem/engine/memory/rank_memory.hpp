@@ -177,7 +177,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
         all.parameter.push_back(this->parameter(p, place));
         all.weight.push_back(this->weight(p, place));
         bool const dense = layout.offset[p] < layout.dense;
-        all.gradient.push_back(dense ? this->gradients() + layout.offset[p] : nullptr);
+        all.gradient.push_back(dense ? made_gradient(layout.offset[p]) : nullptr);
       }
       std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
       for (OpNeeds const& need : needs) {
@@ -186,6 +186,10 @@ class RankMemory : public ParameterMemory<Program, Backend> {
       }
     }
     return all;
+  }
+  [[nodiscard]] P* made_gradient(std::int64_t element) const {
+    int const bucket = bucket_of(layout, element);
+    return this->made_gradients(bucket) + (element - layout.bucket_begin[bucket]);
   }
   TANDEM_COLD static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
     std::int64_t sum = 0;

@@ -34,9 +34,9 @@ class ShardedMirror {
     memory_ = &memory;
     copies_.resize(static_cast<std::size_t>((1 + states_) * layout.trained));
     for (OwnedRange const& own : shares.owned()) {
-      copy(memory.gradients(), gradients(), own.range.begin, own);
+      copy(memory.summed_gradients(own.range.begin, own.lag), gradients(), own.range);
       for (int s = 0; s < states_; ++s) {
-        copy(memory.state(s), state(s), own.state_begin(), own);
+        copy(memory.state(s) + own.state_begin(), state(s), own.range);
       }
     }
   }
@@ -76,8 +76,8 @@ class ShardedMirror {
   [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout.trained; }
 
  private:
-  static void copy(T const* from, T* to, std::int64_t begin, OwnedRange const& own) {
-    std::copy_n(from + begin, own.range.count(), to + own.range.begin);
+  static void copy(T const* from, T* to, ElementRange range) {
+    std::copy_n(from, range.count(), to + range.begin);
   }
 
   Memory const* memory_ = nullptr;

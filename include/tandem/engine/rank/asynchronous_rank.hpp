@@ -217,7 +217,7 @@ class AsynchronousRank final
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
       parts_.ties.begin_step();
-      parts_.ties.add(parts_.device, parts_.memory);
+      parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
       int const to = places.of_version(updates_ + 1);
       update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
                   places.of_version(updates_), to);

@@ -91,6 +91,9 @@ struct MicrobatchPasses {
       }
     }
     if constexpr (stage.needs_gradient) {
+      if (Which != BackwardPart::input_gradient) {
+        parts.gradients.open(parts.device, parts.memory, stage.id);
+      }
       Nodes::template backward<Which>(parts, pass, table, own.finishes);
     }
   }
@@ -120,6 +123,7 @@ struct MicrobatchPasses {
 
   // A shard without samples contributes zeros, and still takes part in every collective.
   static void finish_empty(Parts& parts, Microbatch const& own) {
+    parts.gradients.open(parts.device, parts.memory, stage.id);
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
       if (Program::layout.bucket_stage[bucket] == stage.id) {
         parts.finish_empty_bucket(bucket, own.adds, own.finishes);

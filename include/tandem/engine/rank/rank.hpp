@@ -341,14 +341,14 @@ class Rank final
         parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
-        parts_.ties.add(parts_.device, parts_.memory);
+        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
           parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
-        parts_.ties.add(parts_.device, parts_.memory);
+        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:

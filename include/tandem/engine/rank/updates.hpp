@@ -22,6 +22,7 @@
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
 
@@ -51,7 +52,15 @@ class DeviceUpdate {
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
-    return update_.sum_squares(parts.device, parts.memory);
+    if constexpr (Whole::sharded_gradients) {
+      std::span<double> const squares = update_.clear_squares();
+      parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
+        update_.sum_squares_of(parts.device, range, sums);
+      });
+      return squares;
+    } else {
+      return update_.sum_squares(parts.device, parts.memory);
+    }
   }
   /// Of the loss, in the device's memory; null where that is not scaled.
   [[nodiscard]] ScaledLoss const* scaled() const { return update_.scaled(); }

@@ -76,13 +76,28 @@ class Update {
   /// be summed over the ranks before run(), if there are several with different parameters.
   template <class Memory>
   std::span<double> sum_squares(Device& device, Memory const& memory) {
-    std::fill(squares_.begin(), squares_.end(), 0.0);
+    clear_squares();
     for (UpdateRun const& r : parameters_) {
-      if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
+      if (counts(r)) {
         squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
       }
     }
     return squares_;
+  }
+
+  /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
+  /// in @p range, whose gradients begin at @p gradients.
+  std::span<double> clear_squares() {
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    return squares_;
+  }
+  void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
+    for (UpdateRun const& r : parameters_) {
+      if (counts(r) && range.has(r.begin)) {
+        squares_[static_cast<std::size_t>(r.origin)] = Verbs<Backend>::sum_of_squares(
+            device, gradients + (r.begin - range.begin), r.end - r.begin);
+      }
+    }
   }
 
   /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
@@ -159,6 +174,10 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  [[nodiscard]] bool counts(UpdateRun const& r) const {
+    return counted_ && r.counted && r.role == Role::weight && !r.frozen;
+  }
+
   template <class Memory>
   static constexpr bool has_rows = Memory::layout.row_gradients > 0;
 
@@ -179,7 +198,7 @@ class Update {
       return;
     }
     T* const parameters = memory.parameters() + r.begin;
-    T const* const gradients = r.rows < 0 ? memory.gradients() + r.begin : nullptr;
+    T const* const gradients = r.rows < 0 ? memory.summed_gradients(r.begin, r.lag) : nullptr;
     if (r.role == Role::statistic) {
       Verbs<Backend>::each(device, r.end - r.begin,
                            AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});

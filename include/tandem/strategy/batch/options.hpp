@@ -84,6 +84,17 @@ struct ShardedState {
   static constexpr bool shards_state = true;
 };
 
+/// ShardedState, and gradients likewise: a bucket is added up over the replicas as soon as it is
+/// whole, behind each microbatch, and a replica keeps the sums of its own part alone. Beside these
+/// it has room for two buckets, the largest; see BucketBytes. The bits of ShardedState where a
+/// replica has one microbatch; of several the sums have another order.
+/// Comm: of each microbatch a reduce-scatter of all gradients, of a step a gather of the
+///       parameters; one of the gradients for their norm.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 2.
+struct ShardedGradients : ShardedState {
+  static constexpr bool shards_gradients = true;
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
@@ -96,7 +107,8 @@ struct Batching {
   int all_leaves =
       0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
   WireFormat wire = WireFormat::exact;
-  bool sharded_state = false;  ///< a replica has its part of the optimizer's states alone
+  bool sharded_state = false;      ///< a replica has its part of the optimizer's states alone
+  bool sharded_gradients = false;  ///< and of the gradients
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -116,9 +128,9 @@ struct Batching {
   [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
     return leaves > copies ? leaves / copies : 1;
   }
-  /// Microbatches of a leaf.
+  /// Microbatches of a leaf: those whose gradients are added in place.
   [[nodiscard]] constexpr int leaf(int copies) const {
-    return microbatches / copies / leaves_of_copy(copies);
+    return sharded_gradients && replicas > 1 ? 1 : microbatches / copies / leaves_of_copy(copies);
   }
 };
 
@@ -162,6 +174,7 @@ constexpr void apply_batching_option(Batching& batching) {
     batching.wire = Option::wire;
   } else if constexpr (requires { Option::shards_state; }) {
     batching.sharded_state = true;
+    batching.sharded_gradients = requires { Option::shards_gradients; };
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;

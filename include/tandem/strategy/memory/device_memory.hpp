@@ -65,7 +65,7 @@ struct MemoryTask {
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
   std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
   std::int64_t trained = 0;       ///< of those that are not frozen
-  std::int64_t dense = 0;         ///< of these: whose gradients are not GradientRows
+  std::int64_t dense = 0;         ///< of a buffer of gradients that are not GradientRows
   int microbatches = 1;           ///< of a replica
   int replicas = 1;
   int states = 1;             ///< arrays of the optimizer's state
@@ -195,7 +195,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .scalar_bytes = sizeof(typename Precision::Scalar),
        .elements = Device::layout.elements,
        .trained = Device::layout.trained,
-       .dense = Device::layout.dense,
+       .dense = Device::gradient_elements,
        .microbatches = batching.microbatches,
        .replicas = Device::gradient_replicas(1),
        .states = states,

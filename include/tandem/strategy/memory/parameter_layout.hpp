@@ -52,10 +52,10 @@ struct ElementRange {
   }
 };
 
-/// Elements whose optimizer states a rank has, where it has some only.
+/// Elements whose optimizer states, and perhaps gradients, a rank has, where it has some only.
 struct OwnedRange {
   ElementRange range{};
-  std::int64_t lag = 0;  ///< how far before them in its array a state stands
+  std::int64_t lag = 0;  ///< how far before them in their arrays these stand
 
   [[nodiscard]] constexpr std::int64_t state_begin() const { return range.begin - lag; }
 };
@@ -70,6 +70,27 @@ constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
 template <int Nodes, int Parameters>
 constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
   return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
+}
+
+/// Elements of the largest bucket.
+template <int Nodes, int Parameters>
+constexpr std::int64_t largest_bucket(ParameterLayout<Nodes, Parameters> const& layout) {
+  std::int64_t most = 0;
+  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+    std::int64_t const count = bucket_range(layout, bucket).count();
+    most = count > most ? count : most;
+  }
+  return most;
+}
+
+/// Which bucket has @p element. @pre it is trained, its gradients in the flat array
+template <int Nodes, int Parameters>
+constexpr int bucket_of(ParameterLayout<Nodes, Parameters> const& layout, std::int64_t element) {
+  int bucket = 0;
+  while (layout.bucket_begin[bucket + 1] <= element) {
+    ++bucket;
+  }
+  return bucket;
 }
 
 /// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,

@@ -42,6 +42,14 @@ struct ShardedStateRuns {
                 "ShardedState out");
 };
 
+template <bool Sharded, class Backend>
+struct ShardedGradientsRun {
+  static constexpr bool value = true;
+  static_assert(!Sharded || is_host<Backend>(),
+                "Trainer: ShardedGradients runs on Host; take Host or OverMpi<Host>, or leave "
+                "ShardedGradients out");
+};
+
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;

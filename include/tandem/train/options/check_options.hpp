@@ -80,6 +80,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
           "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
+  expects(!Program::sharded_gradients || !Program::batching.reproducible || options.rows.empty(),
+          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
+          "another order than Reproducible<>; leave .rows out, or take ShardedState");
   expects(Program::slices == 1 || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
           "TensorParallel each device has a slice of some; take AdamW, or another strategy");

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
+/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
+/// next bucket is made in the other slot.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tandem/comm/operation.hpp>
+#include <tandem/core/config.hpp>
+#include <tandem/engine/links/bucket_sums.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/step/tracer.hpp>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+
+namespace tandem {
+
+/// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
+///
+/// Order: the replicas as in an all-reduce; then the microbatches, one by one.
+template <class Program, class Backend, class Communicator>
+class ScatteredBuckets {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  using Adds = typename BucketSums<Program, Backend, Communicator>::Adds;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr int shares = Program::state_shares;
+
+  /// @param tracer  outlives this
+  TANDEM_COLD ScatteredBuckets(Device& device, Tracer<Device>& tracer)
+      : adds_{device, shares},
+        tracer_{tracer},
+        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}} {
+    for (int p = 0; p < Program::graph.parameters; ++p) {
+      if (std::int64_t const begin = layout.offset[p]; begin < layout.trained) {
+        add_gap(begin + Program::graph.parameter[p].parameter.shape.elements(), begin);
+      }
+    }
+  }
+
+  /// What is computed from now on writes the stage's first bucket.
+  void open_stage(Device& device, Memory const& memory, int stage) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      if (layout.bucket_stage[bucket] == stage) {
+        open(device, memory, bucket);
+        return;
+      }
+    }
+  }
+
+  /// Queues the sum of @p bucket of microbatch @p microbatch over @p group, and opens the stage's
+  /// next.
+  void begin(Device& device, Communicator& group, Memory const& memory, int bucket,
+             int microbatch) {
+    Slot& slot = slot_of(bucket);
+    slot.bucket = bucket;
+    slot.rank = group.rank();
+    slot.adds = microbatch > 0;
+    Label const label{"bucket", bucket};
+    detail::queue_collective(device, tracer_, label, slot.summed, [&] {
+      adds_.scatter(group, made(memory, bucket), target(memory, slot), device.communication, label);
+    });
+    if (bucket + 1 < layout.buckets &&
+        layout.bucket_stage[bucket + 1] == layout.bucket_stage[bucket]) {
+      open(device, memory, bucket + 1);
+    }
+  }
+
+  /// What is computed from now on reads the rank's part of the sum of @p bucket.
+  void await(Device& device, Memory const& memory, int bucket) {
+    if (slot_of(bucket).bucket == bucket) {
+      take(device, memory, slot_of(bucket));
+    }
+  }
+
+  /// f(elements, their sums) of each bucket, gathered in one slot while that in the other is looked
+  /// at.
+  /// Comm: an all-gather of each bucket.
+  template <class GroupOf, class F>
+  void each_whole(Device& device, Memory const& memory, GroupOf const& group_of, F const& f) {
+    for (int bucket = 0; bucket <= layout.buckets; ++bucket) {
+      if (bucket < layout.buckets) {
+        gather(device, group_of(bucket), memory, bucket, bucket & 1);
+      }
+      if (bucket > 0) {
+        int const slot = (bucket - 1) & 1;
+        device.await_on(device.communication, slots_[slot].summed);
+        f(bucket_range(layout, bucket - 1), static_cast<P const*>(memory.gradient_slot(slot)));
+      }
+    }
+  }
+
+  /// The sum of @p bucket: in slot 0 or @p slot if it is whole there, else gathered in @p slot.
+  P* lend(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
+    if (int const other = slot_with(bucket); other >= 0 && other <= slot) {
+      return memory.gradient_slot(other);
+    }
+    gather(device, group, memory, bucket, slot);
+    device.await_on(device.communication, slots_[slot].summed);
+    return memory.gradient_slot(slot);
+  }
+  /// Keeps the part of rank @p rank of what lend() has given.
+  void take_back(Device& device, Memory const& memory, int bucket, int rank) {
+    std::span<P> const part = own(memory, bucket);
+    auto const count = static_cast<std::int64_t>(part.size());
+    Verbs<Backend>::copy(device, memory.gradient_slot(slot_with(bucket)) + rank * count,
+                         part.data(), count);
+  }
+
+ private:
+  struct Slot {
+    typename Device::Mark summed;
+    int bucket = -1;    // whose sum has begun and is not yet taken
+    int rank = 0;       // of its replicas
+    bool adds = false;  // it is to be added to the rank's part
+    int whole = -1;     // the bucket whose sum was gathered there
+  };
+
+  [[nodiscard]] Slot& slot_of(int bucket) { return slots_[bucket & 1]; }
+  [[nodiscard]] int slot_with(int bucket) const {
+    return slots_[0].whole == bucket ? 0 : slots_[1].whole == bucket ? 1 : -1;
+  }
+
+  static std::span<P> made(Memory const& memory, int bucket) {
+    return {memory.made_gradients(bucket),
+            static_cast<std::size_t>(bucket_range(layout, bucket).count())};
+  }
+  // The rank's part of the array of gradients.
+  static std::span<P> own(Memory const& memory, int bucket) {
+    return {memory.gradients() + layout.bucket_begin[bucket] / shares,
+            static_cast<std::size_t>(bucket_range(layout, bucket).count() / shares)};
+  }
+  // Where a sum goes: there, or to be added there, within its slot.
+  static std::span<P> target(Memory const& memory, Slot const& slot) {
+    std::span<P> const part = own(memory, slot.bucket);
+    return slot.adds ? made(memory, slot.bucket)
+                           .subspan(static_cast<std::size_t>(slot.rank) * part.size(), part.size())
+                     : part;
+  }
+
+  void take(Device& device, Memory const& memory, Slot& slot) {
+    device.await_on(device.communication, slot.summed);
+    if (slot.adds) {
+      std::span<P> const part = own(memory, slot.bucket);
+      Verbs<Backend>::add(device, target(memory, slot).data(), part.data(),
+                          static_cast<std::int64_t>(part.size()));
+    }
+    slot.bucket = -1;
+  }
+
+  // The slot has been another bucket's: what no parameter has is 0 again.
+  void open(Device& device, Memory const& memory, int bucket) {
+    Slot& slot = slot_of(bucket);
+    if (slot.bucket >= 0) {
+      take(device, memory, slot);
+    }
+    slots_[0].whole = slots_[1].whole = -1;
+    for (ElementRange const& gap : gaps_) {
+      if (bucket_range(layout, bucket).has(gap.begin)) {
+        Verbs<Backend>::zero(
+            device, memory.made_gradients(bucket) + gap.begin - layout.bucket_begin[bucket],
+            gap.count());
+      }
+    }
+  }
+
+  void gather(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
+    Label const label{"gradients", bucket};
+    slots_[1 - slot].whole = slots_[1 - slot].whole == bucket ? -1 : slots_[1 - slot].whole;
+    slots_[slot].whole = bucket;
+    detail::queue_collective(device, tracer_, label, slots_[slot].summed, [&] {
+      group.all_gather(std::span<P const>{own(memory, bucket)},
+                       std::span<P>{memory.gradient_slot(slot), made(memory, bucket).size()},
+                       device.communication, label);
+    });
+  }
+
+  // From @p begin to the next parameter, or to the end of the bucket, in which @p element is.
+  TANDEM_COLD void add_gap(std::int64_t begin, std::int64_t element) {
+    std::int64_t end = bucket_range(layout, bucket_of(layout, element)).end;
+    for (int p = 0; p < Program::graph.parameters; ++p) {
+      if (layout.offset[p] > element && layout.offset[p] < end) {
+        end = layout.offset[p];
+      }
+    }
+    if (begin < end) {
+      gaps_.push_back({begin, end});
+    }
+  }
+
+  Adds adds_;
+  Tracer<Device>& tracer_;
+  Slot slots_[2];
+  std::vector<ElementRange> gaps_;  // between parameters, in the array of them
+};
+
+/// Where each rank has all gradients.
+template <class Backend>
+struct NoScatteredBuckets {
+  using Device = typename Backend::Device;
+
+  NoScatteredBuckets(Device& /*device*/, Tracer<Device>& /*tracer*/) {}
+  template <class Memory>
+  void open_stage(Device& /*device*/, Memory const& /*memory*/, int /*stage*/) {}
+  template <class Memory>
+  void await(Device& /*device*/, Memory const& /*memory*/, int /*bucket*/) {}
+};
+
+}  // namespace tandem

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: ShardedGradients with Wire<E>: rounded gradients would take the memory that it
+// spares
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+struct Net : Network<Vector<3>, Sequential<Linear<2>, Linear<2>>> {};
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = DataParallel<2, Wire<BFloat16>, ShardedGradients>;
+#else
+using S = DataParallel<2, Wire<BFloat16>, ShardedState>;
+#endif
+
+int main() { return Program<Net, S, 4>::sharded_state ? 0 : 1; }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replicas that each keep a part of the gradients: the numbers of those that have all, and the
+// memory of a part and of two buckets.
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <logging_transport.hpp>
+#include <parity.hpp>
+#include <rank_of.hpp>
+#include <small_gpt.hpp>
+#include <support/watchdog.hpp>
+#include <tiny_network.hpp>
+
+namespace tandem::test {
+namespace sharded_gradients_test {
+
+using Small = BucketBytes<64, 256>;  // several buckets, of which none has a multiple of 3 parts
+using Whole = DataParallel<3, Small>;
+using Parts = DataParallel<3, Small, ShardedGradients>;
+
+static_assert(DataParallel<2, Microbatches<2>, ShardedGradients>::batching.leaf(1) == 1);
+static_assert(DataParallel<1, Microbatches<2>, ShardedGradients>::batching.leaf(1) == 2);
+
+TrainerOptions unclipped(Optimizer const& optimizer) {
+  TrainerOptions options = parity_options();
+  options.clip_norm = 0.0;
+  options.optimizer = optimizer;
+  return options;
+}
+
+/// Losses, norms, parameters, gradients and states of every replica after five steps.
+template <class S>
+Run all_of(TrainerOptions const& options) {
+  Watchdog const watchdog{"five steps of replicas"};
+  Trainer<TinyNet, S, Host> trainer{options};
+  Run run;
+  for (int s = 0; s < 5; ++s) {
+    StepResult const r = parity_step(trainer, s);
+    run.numbers.insert(run.numbers.end(), {r.loss, r.metric, r.gradient_norm});
+  }
+  for (int replica = 0; replica < S::batching.replicas; ++replica) {
+    for (NamedParameter<float> const& p : trainer.parameters(replica)) {
+      run.values.emplace_back(p.value.begin(), p.value.end());
+      run.values.emplace_back(p.gradient.begin(), p.gradient.end());
+      for (std::span<float> const state : p.states) {
+        run.values.emplace_back(state.begin(), state.end());
+      }
+    }
+  }
+  return run;
+}
+
+TEST_CASE("of one microbatch a part of the gradients each gives the bits of all of them each") {
+  TrainerOptions options = unclipped(AdamW{});
+  CHECK(all_of<Parts>(options) == all_of<Whole>(options));
+  CHECK(all_of<Parts>(parity_options()) == all_of<Whole>(parity_options()));  // with their norm
+  options.groups = {{.pattern = "*.bias", .learning_rate_scale = 0.5F},
+                    {.pattern = "0.*", .frozen = true}};
+  CHECK(all_of<Parts>(options) == all_of<Whole>(options));
+}
+
+TEST_CASE("several microbatches, some empty, have the sums of one device but for their order") {
+  using One = SingleDevice<Microbatches<6>, Weighted<2, 0, 1>>;
+  check_five_steps<One,
+                   DataParallel<3, Microbatches<2>, Weighted<2, 0, 1>, Small, ShardedGradients>>();
+}
+
+TEST_CASE("replicas of a pipeline, two stages a device, weight gradients apart") {
+  using Pipe = Pipeline<ZeroBubbleV, 4, Split<2>, Split<2>, Split<2>, Split<3>>;
+  check_five_steps<SingleDevice<Microbatches<8>>,
+                   Hybrid<DataParallel<2, Small, ShardedGradients>, Pipe>>();
+}
+
+TEST_CASE("gradients of a weight that two layers share are added where they are whole") {
+  Watchdog const watchdog{"shared words"};
+  Trainer<SmallGpt, DataParallel<2, Small>, Host> plain{gpt_options()};
+  Trainer<SmallGpt, DataParallel<2, Small, ShardedGradients>, Host> parts{gpt_options()};
+  for (int step = 0; step < 3; ++step) {
+    CHECK(gpt_step(parts, step).loss == gpt_step(plain, step).loss);
+  }
+  for (int replica = 0; replica < 2; ++replica) {
+    CHECK(first_difference(parts.parameters(replica), plain.parameters()) == "");
+  }
+}
+
+TEST_CASE("a rank allocates its part and two buckets, and fits<> counts as many") {
+  Trainer<TinyNet, Parts, Host, SoftmaxCrossEntropy<>, Accuracy, LoggingTransport> trainer{
+      unclipped(Sgd{})};
+  constexpr auto const& layout = DeviceOf<decltype(trainer)>::layout;
+  constexpr std::int64_t bytes = 4 * (layout.trained / 3 + 2 * largest_bucket(layout));
+  static_assert(layout.buckets > 4 && bytes < 4 * layout.trained);
+  static_assert(device_memory<TinyNet, Parts, AdamW, Fp32>(13, 0).gradients == bytes);
+  LoggingTransport<3>::clear();
+  parity_step(trainer, 0);
+  Volume const all{layout.buckets, 4 * layout.trained};
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(trainer.memory(rank).gradients == bytes);
+    auto const& log = LoggingTransport<3>::log(rank);
+    CHECK(volume(log, Operation::reduce_scatter, "bucket") == all);
+    CHECK(volume(log, Operation::all_gather, "parameters") == all);
+    CHECK(volume(log, Operation::all_reduce, "bucket") == Volume{});
+  }
+}
+
+TEST_CASE("rows that change the order of a reproducible sum are refused") {
+  TrainerOptions options = parity_options();
+  options.rows = make_schedule("sequential", 1, 2);
+  using S = DataParallel<2, Reproducible<>, Small, ShardedGradients>;
+  std::string const why = message<ContractError>([&] { Trainer<TinyNet, S, Host>{options}; });
+  CHECK(contains(why, ".rows may have several microbatches"));
+}
+
+}  // namespace sharded_gradients_test
+}  // namespace tandem::test
