@@ -200,7 +200,7 @@ def with_sharded_state(seed, program):
     rows = networks.is_of_tokens(program["network"]) and any(part.get("rows") for part in sequences.parts_in(body))
     takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}  # of whole parameters
     for index, s in enumerate(program["strategies"]):
-        if s["replicas"] and strategies.copies_of(s) == 1 and s["form"] != "tensor" and r.random() < 0.5:
+        if s["replicas"] and strategies.copies_of(s) == 1 and r.random() < 0.5:
             if program["backend"] != "emulated" and not rows and index not in takes_norms:
                 s.update(sharded=True, by_world=False)
     return program
@@ -226,7 +226,7 @@ def with_slices(seed, program):
     takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}
     for index, s in enumerate(program["strategies"]):
         fits = s["form"] in ("model", "pipeline", "placed") and strategies.copies_of(s) == 1 and s["leaves"] is None
-        if fits and not s.get("sharded") and index not in takes_norms and r.random() < 0.3:
+        if fits and index not in takes_norms and r.random() < 0.3:
             s["slices"] = r.choice(choices)
     return program
 

@@ -17,9 +17,9 @@ namespace tensor_parallel_pipeline_test {
 
 using Double = BasicHost<Portable, Fp64>;
 using Ends = Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<3>>, TensorParallel<2>>;
-template <class Schedule>
-using Replicas =
-    Hybrid<DataParallel<2>, Pipeline<Schedule, 2, Split<3>, Split<3>>, TensorParallel<2>>;
+template <class Schedule, class... Options>
+using Replicas = Hybrid<DataParallel<2, Options...>, Pipeline<Schedule, 2, Split<3>, Split<3>>,
+                        TensorParallel<2>>;
 
 template <class S>
 void check_as_one_device() {
@@ -44,8 +44,8 @@ TEST_CASE("parts of a pipeline that devices share train as one device does") {
   check_as_one_device<Ends>();
 }
 
-TEST_CASE("so do replicas of one whose gradients are computed apart") {
-  check_as_one_device<Replicas<ZeroBubbleH1>>();
+TEST_CASE("so do replicas of one whose gradients are computed apart, each rank keeping a part") {
+  check_as_one_device<Replicas<ZeroBubbleH1, BucketBytes<256, 512>, ShardedGradients>>();
 }
 
 TEST_CASE("messages, sums of replicas and of slices each have their own ranks") {

@@ -29,11 +29,12 @@ class ShardedMirror {
 
   explicit ShardedMirror(int states) : states_{states} {}
 
-  template <class Shares>
-  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Shares const& shares) {
+  /// @param pieces  RankParts::Pieces
+  template <class Pieces>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
     memory_ = &memory;
     copies_.resize(static_cast<std::size_t>((1 + states_) * layout.trained));
-    for (OwnedRange const& own : shares.owned()) {
+    for (OwnedRange const& own : pieces.shares.owned()) {
       copy(memory.summed_gradients(own.range.begin, own.lag), gradients(), own.range);
       for (int s = 0; s < states_; ++s) {
         copy(memory.state(s) + own.state_begin(), state(s), own.range);
@@ -42,19 +43,19 @@ class ShardedMirror {
   }
 
   /// The other ranks' parts, too; all of them call it. Blocks until they are there.
-  template <class Shares>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
-    download(device, memory, shares);
-    shares.gather_array(device, gradients(), {"gradients"});
+  template <class Pieces>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
+    download(device, memory, pieces);
+    pieces.shares.gather_array(device, gradients(), {"gradients"});
     for (int s = 0; s < states_; ++s) {
-      shares.gather_array(device, state(s), {"states"});
+      pieces.shares.gather_array(device, state(s), {"states"});
     }
     device.finish();
   }
 
-  template <class Shares>
-  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares const& shares) {
-    for (OwnedRange const& own : shares.owned()) {
+  template <class Pieces>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
+    for (OwnedRange const& own : pieces.shares.owned()) {
       for (int s = 0; s < states_ && !copies_.empty(); ++s) {
         std::copy_n(state(s) + own.range.begin, own.range.count(),
                     memory.state(s) + own.state_begin());

@@ -9,10 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/memory/sharded_mirror.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/device_program.hpp>
@@ -50,7 +53,10 @@ void each_run(GraphParameter const& p, int number, F const& f) {
 /// parameter, gradient and state, before it this rank's slices, the rest as it was; until the next
 /// step or upload() releases them.
 ///
-/// Memory: while it shows something, that of a rank that has no slices.
+/// Where replicas have shares of a slice's gradients and states, it is made whole first.
+///
+/// Memory: while it shows something, that of a rank that has no slices; and a slice's gradients and
+///         states, where replicas have shares of them.
 template <class Program, class Backend>
 class SlicedMirror {
  public:
@@ -59,29 +65,35 @@ class SlicedMirror {
   using Memory = ParameterMemory<Program, Backend>;
   using Whole = WholeParameters<Program>;
 
-  explicit SlicedMirror(int states) : states_{states} {}
+  explicit SlicedMirror(int states) : states_{states}, slice_{states} {}
 
-  template <class Slices>
-  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Slices& slices) {
-    copies_.resize(
-        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
-    int const number = slices.slice().number;
-    each_array(memory, [&](T const* own, T* whole, bool trained, char const*) {
-      copy(own, whole, number, trained);
-    });
+  /// @param pieces  RankParts::Pieces
+  template <class Pieces>
+  TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
+    if constexpr (shares) {
+      slice_.download(device, memory, pieces);
+    } else {
+      slice_.download(device, memory);
+    }
+    show(pieces.slices.slice().number);
   }
 
   /// The other ranks' slices, too; all of them call it. Blocks until they are there.
-  template <class Slices>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Slices& slices) {
-    download(device, memory, slices);
-    int const count = slices.slice().count;
+  template <class Pieces>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
+    if constexpr (shares) {
+      slice_.gather(device, memory, pieces);
+    } else {
+      slice_.download(device, memory);
+    }
+    show(pieces.slices.slice().number);
+    int const count = pieces.slices.slice().count;
     std::vector<T> all;
-    each_array(memory, [&](T const* own, T* whole, bool trained, char const* name) {
+    each_array([&](T const* own, T* whole, bool trained, char const* name) {
       std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
       auto const size = static_cast<std::size_t>(each);
       all.resize(size * static_cast<std::size_t>(count));
-      slices.gather(device, {own, size}, all, {name});
+      pieces.slices.gather(device, {own, size}, all, {name});
       device.finish();
       for (int number = 0; number < count; ++number) {
         copy(all.data() + number * each, whole, number, trained);
@@ -90,14 +102,19 @@ class SlicedMirror {
   }
 
   /// Takes this rank's slices of what was written.
-  template <class Slices>
-  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Slices& slices) {
-    int const number = slices.slice().number;
+  template <class Pieces>
+  TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
+    int const number = pieces.slices.slice().number;
     if (!copies_.empty()) {
-      put(memory.parameters(), parameters(), number, false);
+      put(slice_.parameters(), parameters(), number, false);
       for (int s = 0; s < states_; ++s) {
-        put(memory.state(s), state(s), number, true);
+        put(slice_.state(s), state(s), number, true);
       }
+    }
+    if constexpr (shares) {
+      slice_.upload(device, memory, pieces);
+    } else {
+      slice_.upload(device, memory);
     }
     release();
   }
@@ -107,6 +124,9 @@ class SlicedMirror {
     if (!copies_.empty()) {
       copies_ = {};
     }
+    if constexpr (shares) {
+      slice_.release();
+    }
   }
 
   /// In the layout of WholeParameters. @pre download() was called
@@ -115,13 +135,22 @@ class SlicedMirror {
   [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * Whole::layout.trained; }
 
  private:
-  // f(a rank's array, the whole one, whether it has trained parameters only, its name).
+  // Shows what slice_ has.
+  TANDEM_COLD void show(int number) {
+    copies_.resize(
+        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
+    each_array([&](T const* own, T* whole, bool trained, char const*) {
+      copy(own, whole, number, trained);
+    });
+  }
+
+  // f(a slice's array, the whole one, whether it has trained parameters only, its name).
   template <class F>
-  void each_array(Memory const& memory, F const& f) {
-    f(memory.parameters(), parameters(), false, "parameters");
-    f(memory.gradients(), gradients(), true, "gradients");
+  void each_array(F const& f) {
+    f(slice_.parameters(), parameters(), false, "parameters");
+    f(slice_.gradients(), gradients(), true, "gradients");
     for (int s = 0; s < states_; ++s) {
-      f(memory.state(s), state(s), true, "states");
+      f(slice_.state(s), state(s), true, "states");
     }
   }
 
@@ -152,7 +181,11 @@ class SlicedMirror {
     });
   }
 
+  static constexpr bool shares = Program::Program::sharded_state;
+
   int states_;
+  std::conditional_t<shares, ShardedMirror<Program, Backend>, ParameterMirror<Program, Backend>>
+      slice_;
   std::vector<T> copies_;  // parameters, gradients, then states
 };
 

@@ -32,7 +32,7 @@ struct MirrorOf {
   using type = ParameterMirror<Program, Backend>;
 };
 template <class Program, class Backend>
-  requires(Program::Program::sharded_state)
+  requires(Program::Program::sharded_state&& Program::Program::slices == 1)
 struct MirrorOf<Program, Backend> {
   using type = ShardedMirror<Program, Backend>;
 };

@@ -129,13 +129,11 @@ struct RankParts {
   [[nodiscard]] Groups groups() const { return Groups{plan.batching.replicas}; }
 
   /// What a mirror of the parameters asks for the pieces of other ranks.
-  [[nodiscard]] auto& pieces() {
-    if constexpr (Whole::slices > 1) {
-      return slices;
-    } else {
-      return shares;
-    }
-  }
+  struct Pieces {
+    Shares& shares;
+    Slices& slices;
+  };
+  [[nodiscard]] Pieces pieces() { return {shares, slices}; }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {

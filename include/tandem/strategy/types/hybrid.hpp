@@ -78,9 +78,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
-  static_assert(
-      detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1), batching_for<1>.reproducible,
-                                 batching_for<1>.sharded_state>::value);
+  static_assert(detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1),
+                                           batching_for<1>.reproducible>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -106,8 +105,7 @@ struct Hybrid<Outer, TensorParallel<N>> {
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;
-  static_assert(
-      detail::SlicedModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
+  static_assert(detail::SlicedModelIsSound<true, batching.reproducible>::value);
 
   template <class Net>
   using Cut = typename Outer::template Cut<Net>;

@@ -155,16 +155,13 @@ struct ReplicasAreTold {
 };
 
 /// Replicas of a model whose layers several devices share.
-template <bool IsSliced, bool IsReproducible, bool SharesState>
+template <bool IsSliced, bool IsReproducible>
 struct SlicedModelIsSound {
   static constexpr bool value = true;
   static_assert(
       !IsSliced || !IsReproducible,
       "Hybrid<DataParallel<D, Reproducible<>>, TensorParallel<N>>: a layer's sum over its "
       "inputs is cut in N, so that the bits depend on N; leave Reproducible out");
-  static_assert(!IsSliced || IsReproducible || !SharesState,
-                "Hybrid<DataParallel<D, ShardedState>, TensorParallel<N>>: a device has its slices "
-                "of the states already, and no second share of them; leave ShardedState out");
 };
 
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
