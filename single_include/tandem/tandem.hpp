@@ -7667,6 +7667,29 @@ struct ShardedState {
   static constexpr bool shards_state = true;
 };
 
+/// ShardedState, and gradients likewise: a bucket is added up over the replicas as soon as it is
+/// whole, behind each microbatch, and a replica keeps the sums of its own part alone. Beside these
+/// it has room for two buckets, the largest; see BucketBytes. The bits of ShardedState where a
+/// replica has one microbatch; of several the sums have another order.
+/// Comm: of each microbatch a reduce-scatter of all gradients, of a step a gather of the
+///       parameters; one of the gradients for their norm.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 2.
+struct ShardedGradients : ShardedState {
+  static constexpr bool shards_gradients = true;
+};
+
+/// ShardedGradients, and parameters likewise: a replica keeps its part of each bucket, and each
+/// pass gathers a bucket before its first layer needs it, while the one before is at work, in one
+/// of two slots of the largest one's size, and drops it. Frozen parameters are whole everywhere.
+/// Bits as of ShardedGradients. On backends that read parameters as they are kept: Fp32 and Fp64,
+/// without layouts of their own.
+/// Comm: of each microbatch a gather of all parameters in forward, one in backward, and a
+///       reduce-scatter of all gradients; of a step one gather of these for their norm.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 3.
+struct ShardedParameters : ShardedGradients {
+  static constexpr bool shards_parameters = true;
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
@@ -7679,7 +7702,9 @@ struct Batching {
   int all_leaves =
       0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
   WireFormat wire = WireFormat::exact;
-  bool sharded_state = false;  ///< a replica has its part of the optimizer's states alone
+  bool sharded_state = false;       ///< a replica has its part of the optimizer's states alone
+  bool sharded_gradients = false;   ///< and of the gradients
+  bool sharded_parameters = false;  ///< and of the parameters
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -7699,9 +7724,9 @@ struct Batching {
   [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
     return leaves > copies ? leaves / copies : 1;
   }
-  /// Microbatches of a leaf.
+  /// Microbatches of a leaf: those whose gradients are added in place.
   [[nodiscard]] constexpr int leaf(int copies) const {
-    return microbatches / copies / leaves_of_copy(copies);
+    return sharded_gradients && replicas > 1 ? 1 : microbatches / copies / leaves_of_copy(copies);
   }
 };
 
@@ -7745,6 +7770,8 @@ constexpr void apply_batching_option(Batching& batching) {
     batching.wire = Option::wire;
   } else if constexpr (requires { Option::shards_state; }) {
     batching.sharded_state = true;
+    batching.sharded_gradients = requires { Option::shards_gradients; };
+    batching.sharded_parameters = requires { Option::shards_parameters; };
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;
@@ -12230,16 +12257,11 @@ TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
 /// @file
 /// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
 
-// ---- tandem/engine/rank/rank_parts.hpp
+// ---- tandem/engine/links/parameter_slots.hpp
 
 /// @file
-/// RankParts: what a rank is composed of, whichever way it goes through its actions.
-
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
+/// ParameterSlots: the parameters of a rank that keeps its part of each bucket alone. What a pass
+/// reads is gathered in two slots in turns, a bucket ahead of its use.
 
 // ---- tandem/engine/links/bucket_sums.hpp
 
@@ -14315,10 +14337,10 @@ struct ElementRange {
   }
 };
 
-/// Elements whose optimizer states a rank has, where it has some only.
+/// Elements whose optimizer states, and perhaps gradients, a rank has, where it has some only.
 struct OwnedRange {
   ElementRange range{};
-  std::int64_t lag = 0;  ///< how far before them in its array a state stands
+  std::int64_t lag = 0;  ///< how far before them in their arrays these stand
 
   [[nodiscard]] constexpr std::int64_t state_begin() const { return range.begin - lag; }
 };
@@ -14333,6 +14355,27 @@ constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
 template <int Nodes, int Parameters>
 constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
   return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
+}
+
+/// Elements of the largest bucket.
+template <int Nodes, int Parameters>
+constexpr std::int64_t largest_bucket(ParameterLayout<Nodes, Parameters> const& layout) {
+  std::int64_t most = 0;
+  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+    std::int64_t const count = bucket_range(layout, bucket).count();
+    most = count > most ? count : most;
+  }
+  return most;
+}
+
+/// Which bucket has @p element. @pre it is trained, its gradients in the flat array
+template <int Nodes, int Parameters>
+constexpr int bucket_of(ParameterLayout<Nodes, Parameters> const& layout, std::int64_t element) {
+  int bucket = 0;
+  while (layout.bucket_begin[bucket + 1] <= element) {
+    ++bucket;
+  }
+  return bucket;
 }
 
 /// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,
@@ -14703,6 +14746,254 @@ struct NoTwinBuckets {
 
 }  // namespace tandem
 
+// ---- tandem/engine/links/parameter_shares.hpp
+
+/// @file
+/// ParameterShares: which part of each bucket a rank updates, and how the others get it.
+
+namespace tandem {
+
+/// Each replica updates all parameters, and nothing is gathered.
+struct NoParameterShares {
+  template <class Device, class Groups, class Tracer>
+  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
+  template <class Device, class Memory>
+  void gather(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
+  static void forget() {}
+};
+
+/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
+/// @tparam Groups  GradientReduction, which has the groups of replicas
+template <class Program, class Backend, class Groups>
+class ParameterShares {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr int shares = Program::state_shares;
+
+  /// @param groups, tracer  outlive this
+  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
+      : groups_{groups}, tracer_{tracer} {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// This rank's part of bucket @p bucket.
+  [[nodiscard]] ElementRange own(int bucket) const {
+    return bucket_share(layout, bucket, group(bucket).rank(), shares);
+  }
+  /// Its parts of all buckets, and where their states stand.
+  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
+    std::vector<OwnedRange> list;
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      ElementRange const range = own(bucket);
+      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
+    }
+    return list;
+  }
+
+  /// What is computed from now on reads all parameters, each as the rank that owns it has it.
+  /// Comm: an all-gather of each bucket.
+  template <class Memory>
+  void gather(Device& device, Memory const& memory) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      begin(device, memory.parameters(), bucket, {"parameters", bucket});
+    }
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      device.await_on(device.communication, mark(bucket));
+    }
+  }
+
+  /// An array of the device's trained parameters, of which this rank has its own part only:
+  /// becomes whole.
+  void gather_array(Device& device, P* array, Label label) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      begin(device, array, bucket, label);
+      device.await_on(device.communication, mark(bucket));
+    }
+  }
+
+  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
+  /// fail meanwhile.
+  template <class Memory>
+  TANDEM_COLD void keep(Device& device, Memory const& memory) {
+    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
+    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
+  }
+  template <class Memory>
+  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
+    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
+    kept_ = Buffer{device, 0};
+  }
+  /// After parameters were written.
+  static void forget() {}
+
+ protected:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
+  [[nodiscard]] auto& group(int bucket) const {
+    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+  }
+
+ private:
+  using Buffer = typename Backend::Buffer;
+
+  void begin(Device& device, P* array, int bucket, Label label) {
+    ElementRange const range = bucket_range(layout, bucket);
+    if (range.count() == 0) {
+      return;
+    }
+    ElementRange const part = own(bucket);
+    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
+      group(bucket).all_gather(
+          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
+          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
+          device.communication, label);
+    });
+  }
+
+ protected:
+  Groups& groups_;
+  Tracer<Device>& tracer_;
+
+ private:
+  std::vector<Mark> marks_;  // of each bucket
+  Buffer kept_{};
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Which way a pass goes through buckets: those of later layers have lower numbers.
+enum class PassDirection : int { forward = -1, backward = 1 };
+
+/// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
+/// a stage go through its buckets in one order, without samples, too.
+template <class Program, class Backend, class Groups>
+class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
+  using Base = ParameterShares<Program, Backend, Groups>;
+
+ public:
+  using Base::layout;
+  using Base::shares;
+  using typename Base::Device;
+  using typename Base::P;
+
+  TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
+      : Base{device, groups, tracer},
+        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}} {
+    for (int n = 0; n < Program::graph.nodes; ++n) {
+      Node const& node = Program::graph.node[n];
+      bool const trains = node.parameters > 0 && !node.frozen;
+      bucket_of_.push_back(trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none);
+    }
+  }
+
+  /// A pass begins: its first bucket is not the one before's neighbour.
+  void begin_pass() { used_ = none; }
+
+  /// What is computed from now on reads the parameters of node @p n; those of the next bucket in
+  /// @p direction are on their way meanwhile.
+  template <class Memory>
+  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
+    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
+    if (bucket != none && bucket != used_) {
+      use_bucket(device, memory, bucket, direction);
+    }
+  }
+
+  /// The same of a bucket's.
+  template <class Memory>
+  void use_bucket(Device& device, Memory const& memory, int bucket, PassDirection direction) {
+    fetch(device, memory, bucket);
+    device.await_on(device.communication, slots_[bucket & 1].gathered);
+    used_ = bucket;
+    int const next = bucket + static_cast<int>(direction);
+    if (next >= 0 && next < layout.buckets &&
+        layout.bucket_stage[next] == layout.bucket_stage[bucket]) {
+      fetch(device, memory, next);
+    }
+  }
+
+  /// Goes through a stage's buckets without samples, as the replicas that have some do.
+  template <class Memory>
+  void pass(Device& device, Memory const& memory, int stage, PassDirection direction) {
+    begin_pass();
+    bool const forward = direction == PassDirection::forward;
+    for (int i = 0; i < layout.buckets; ++i) {
+      int const bucket = forward ? layout.buckets - 1 - i : i;
+      if (layout.bucket_stage[bucket] == stage) {
+        use_bucket(device, memory, bucket, direction);
+      }
+    }
+  }
+
+  /// The rank's part has changed.
+  void forget() {
+    used_ = none;
+    slots_[0].bucket = slots_[1].bucket = none;
+  }
+  template <class Memory>
+  void gather(Device& /*device*/, Memory const& /*memory*/) {
+    forget();
+  }
+  template <class Memory>
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Memory>
+  void give_back(Device& /*device*/, Memory const& /*memory*/) {
+    forget();
+  }
+
+ private:
+  static constexpr int none = -1;
+  struct Slot {
+    typename Device::Mark gathered;
+    int bucket = none;  // that is there, or on its way
+  };
+
+  // What the slot had is behind the pass.
+  template <class Memory>
+  void fetch(Device& device, Memory const& memory, int bucket) {
+    Slot& slot = slots_[bucket & 1];
+    if (slot.bucket == bucket) {
+      return;
+    }
+    slot.bucket = bucket;
+    auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
+    Label const label{"parameters", bucket};
+    detail::queue_collective(device, this->tracer_, label, slot.gathered, [&] {
+      P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
+      this->group(bucket).all_gather(
+          std::span<P const>{own, count / static_cast<std::size_t>(shares)},
+          std::span<P>{memory.parameter_slot(bucket & 1), count}, device.communication, label);
+    });
+  }
+
+  Slot slots_[2];
+  int used_ = none;               // the bucket that the pass is at
+  std::vector<int> bucket_of_{};  // of each node: that of its parameters
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank_parts.hpp
+
+/// @file
+/// RankParts: what a rank is composed of, whichever way it goes through its actions.
+
+// ---- tandem/engine/links/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
 // ---- tandem/engine/links/row_sums.hpp
 
 /// @file
@@ -14805,6 +15096,13 @@ struct NoRowSums {
 };
 
 }  // namespace tandem
+
+// ---- tandem/engine/links/scattered_buckets.hpp
+
+/// @file
+/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
+/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
+/// next bucket is made in the other slot.
 
 // ---- tandem/engine/memory/parameter_memory.hpp
 
@@ -15017,10 +15315,11 @@ class ParameterMemory {
   /// @param replicas  where the strategy takes any number
   ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches, int replicas)
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
-        parameters_{device, bytes(layout.elements)},
+        parameters_{device, bytes(Program::parameter_elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
-        gradients_{device, bytes(layout.dense) * (1 + static_cast<std::size_t>(waiting_leaves_))},
+        gradients_{device, bytes(Program::gradient_elements) *
+                               (1 + static_cast<std::size_t>(waiting_leaves_))},
         states_{device, bytes(Program::state_elements) * static_cast<std::size_t>(states)},
         rows_{device,
               {.batch = batch,
@@ -15028,13 +15327,34 @@ class ParameterMemory {
                .replicas = Program::gradient_replicas(replicas),
                .buffers = 1 + waiting_leaves_}} {}
 
+  /// In the order of the layout; where a rank keeps its part alone, that, then the slots.
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// Slot 0 or 1, where parameters are gathered.
+  [[nodiscard]] P* parameter_slot(int slot) const {
+    return parameters() + Program::state_elements + slot * Program::parameter_slot;
+  }
+  /// Frozen parameters, in the order of the layout.
+  [[nodiscard]] P* frozen() const {
+    return Program::sharded_parameters ? parameter_slot(2) : parameters() + layout.trained;
+  }
+  /// Where @p element is kept, and its neighbours of the same part.
+  /// @param lag  of the rank's part; see OwnedRange
+  [[nodiscard]] P* kept_parameters(std::int64_t element, std::int64_t lag) const {
+    return parameters() + (Program::sharded_parameters ? element - lag : element);
+  }
   /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
   [[nodiscard]] P* version(int place) const {
     return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
   }
-  /// Frozen parameters have no versions.
+  /// Where ops read it. Frozen parameters have no versions.
   [[nodiscard]] P* parameter(int p, int place) const {
+    if constexpr (Program::sharded_parameters) {
+      if (std::int64_t const at = layout.offset[p]; at < layout.trained) {
+        int const bucket = bucket_of(layout, at);
+        return parameter_slot(bucket & 1) + at - layout.bucket_begin[bucket];
+      }
+      return frozen() + layout.offset[p] - layout.trained;
+    }
     return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
   }
   /// The same as products read it; null where ops pack it.
@@ -15062,6 +15382,20 @@ class ParameterMemory {
   /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
   [[nodiscard]] P* gradients(int buffer = 0) const {
     return gradients_.template as<P>() + buffer * layout.dense;
+  }
+  /// Where the gradients of @p bucket are made: in the array of them, or in a slot.
+  [[nodiscard]] P* made_gradients(int bucket) const {
+    return Program::sharded_gradients ? gradient_slot(bucket & 1)
+                                      : gradients() + layout.bucket_begin[bucket];
+  }
+  /// Slot 0 or 1, which stand behind this rank's part of the gradients.
+  [[nodiscard]] P* gradient_slot(int slot) const {
+    return gradients() + Program::state_elements + slot * Program::gradient_slot;
+  }
+  /// Where the sum of the gradient of @p element is, and its neighbours' of the same part.
+  /// @param lag  of the rank's part; see OwnedRange
+  [[nodiscard]] P* summed_gradients(std::int64_t element, std::int64_t lag) const {
+    return gradients() + (Program::sharded_gradients ? element - lag : element);
   }
   /// Gradients that are GradientRows.
   [[nodiscard]] Rows const& rows() const { return rows_; }
@@ -15098,6 +15432,203 @@ class ParameterMemory {
 
 namespace tandem {
 
+/// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
+///
+/// Order: the replicas as in an all-reduce; then the microbatches, one by one.
+template <class Program, class Backend, class Communicator>
+class ScatteredBuckets {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  using Adds = typename BucketSums<Program, Backend, Communicator>::Adds;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr int shares = Program::state_shares;
+
+  /// @param tracer  outlives this
+  TANDEM_COLD ScatteredBuckets(Device& device, Tracer<Device>& tracer)
+      : adds_{device, shares},
+        tracer_{tracer},
+        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}} {
+    for (int p = 0; p < Program::graph.parameters; ++p) {
+      if (std::int64_t const begin = layout.offset[p]; begin < layout.trained) {
+        add_gap(begin + Program::graph.parameter[p].parameter.shape.elements(), begin);
+      }
+    }
+  }
+
+  /// What is computed from now on writes the stage's first bucket.
+  void open_stage(Device& device, Memory const& memory, int stage) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      if (layout.bucket_stage[bucket] == stage) {
+        open(device, memory, bucket);
+        return;
+      }
+    }
+  }
+
+  /// Queues the sum of @p bucket of microbatch @p microbatch over @p group, and opens the stage's
+  /// next.
+  void begin(Device& device, Communicator& group, Memory const& memory, int bucket,
+             int microbatch) {
+    Slot& slot = slot_of(bucket);
+    slot.bucket = bucket;
+    slot.rank = group.rank();
+    slot.adds = microbatch > 0;
+    Label const label{"bucket", bucket};
+    detail::queue_collective(device, tracer_, label, slot.summed, [&] {
+      adds_.scatter(group, made(memory, bucket), target(memory, slot), device.communication, label);
+    });
+    if (bucket + 1 < layout.buckets &&
+        layout.bucket_stage[bucket + 1] == layout.bucket_stage[bucket]) {
+      open(device, memory, bucket + 1);
+    }
+  }
+
+  /// What is computed from now on reads the rank's part of the sum of @p bucket.
+  void await(Device& device, Memory const& memory, int bucket) {
+    if (slot_of(bucket).bucket == bucket) {
+      take(device, memory, slot_of(bucket));
+    }
+  }
+
+  /// f(elements, their sums) of each bucket, gathered in one slot while that in the other is looked
+  /// at.
+  /// Comm: an all-gather of each bucket.
+  template <class GroupOf, class F>
+  void each_whole(Device& device, Memory const& memory, GroupOf const& group_of, F const& f) {
+    for (int bucket = 0; bucket <= layout.buckets; ++bucket) {
+      if (bucket < layout.buckets) {
+        gather(device, group_of(bucket), memory, bucket, bucket & 1);
+      }
+      if (bucket > 0) {
+        int const slot = (bucket - 1) & 1;
+        device.await_on(device.communication, slots_[slot].summed);
+        f(bucket_range(layout, bucket - 1), static_cast<P const*>(memory.gradient_slot(slot)));
+      }
+    }
+  }
+
+  /// The sum of @p bucket: in slot 0 or @p slot if it is whole there, else gathered in @p slot.
+  P* lend(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
+    if (int const other = slot_with(bucket); other >= 0 && other <= slot) {
+      return memory.gradient_slot(other);
+    }
+    gather(device, group, memory, bucket, slot);
+    device.await_on(device.communication, slots_[slot].summed);
+    return memory.gradient_slot(slot);
+  }
+  /// Keeps the part of rank @p rank of what lend() has given.
+  void take_back(Device& device, Memory const& memory, int bucket, int rank) {
+    std::span<P> const part = own(memory, bucket);
+    auto const count = static_cast<std::int64_t>(part.size());
+    Verbs<Backend>::copy(device, memory.gradient_slot(slot_with(bucket)) + rank * count,
+                         part.data(), count);
+  }
+
+ private:
+  struct Slot {
+    typename Device::Mark summed;
+    int bucket = -1;    // whose sum has begun and is not yet taken
+    int rank = 0;       // of its replicas
+    bool adds = false;  // it is to be added to the rank's part
+    int whole = -1;     // the bucket whose sum was gathered there
+  };
+
+  [[nodiscard]] Slot& slot_of(int bucket) { return slots_[bucket & 1]; }
+  [[nodiscard]] int slot_with(int bucket) const {
+    return slots_[0].whole == bucket ? 0 : slots_[1].whole == bucket ? 1 : -1;
+  }
+
+  static std::span<P> made(Memory const& memory, int bucket) {
+    return {memory.made_gradients(bucket),
+            static_cast<std::size_t>(bucket_range(layout, bucket).count())};
+  }
+  // The rank's part of the array of gradients.
+  static std::span<P> own(Memory const& memory, int bucket) {
+    return {memory.gradients() + layout.bucket_begin[bucket] / shares,
+            static_cast<std::size_t>(bucket_range(layout, bucket).count() / shares)};
+  }
+  // Where a sum goes: there, or to be added there, within its slot.
+  static std::span<P> target(Memory const& memory, Slot const& slot) {
+    std::span<P> const part = own(memory, slot.bucket);
+    return slot.adds ? made(memory, slot.bucket)
+                           .subspan(static_cast<std::size_t>(slot.rank) * part.size(), part.size())
+                     : part;
+  }
+
+  void take(Device& device, Memory const& memory, Slot& slot) {
+    device.await_on(device.communication, slot.summed);
+    if (slot.adds) {
+      std::span<P> const part = own(memory, slot.bucket);
+      Verbs<Backend>::add(device, target(memory, slot).data(), part.data(),
+                          static_cast<std::int64_t>(part.size()));
+    }
+    slot.bucket = -1;
+  }
+
+  // The slot has been another bucket's: what no parameter has is 0 again.
+  void open(Device& device, Memory const& memory, int bucket) {
+    Slot& slot = slot_of(bucket);
+    if (slot.bucket >= 0) {
+      take(device, memory, slot);
+    }
+    slots_[0].whole = slots_[1].whole = -1;
+    for (ElementRange const& gap : gaps_) {
+      if (bucket_range(layout, bucket).has(gap.begin)) {
+        Verbs<Backend>::zero(
+            device, memory.made_gradients(bucket) + gap.begin - layout.bucket_begin[bucket],
+            gap.count());
+      }
+    }
+  }
+
+  void gather(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
+    Label const label{"gradients", bucket};
+    slots_[1 - slot].whole = slots_[1 - slot].whole == bucket ? -1 : slots_[1 - slot].whole;
+    slots_[slot].whole = bucket;
+    detail::queue_collective(device, tracer_, label, slots_[slot].summed, [&] {
+      group.all_gather(std::span<P const>{own(memory, bucket)},
+                       std::span<P>{memory.gradient_slot(slot), made(memory, bucket).size()},
+                       device.communication, label);
+    });
+  }
+
+  // From @p begin to the next parameter, or to the end of the bucket, in which @p element is.
+  TANDEM_COLD void add_gap(std::int64_t begin, std::int64_t element) {
+    std::int64_t end = bucket_range(layout, bucket_of(layout, element)).end;
+    for (int p = 0; p < Program::graph.parameters; ++p) {
+      if (layout.offset[p] > element && layout.offset[p] < end) {
+        end = layout.offset[p];
+      }
+    }
+    if (begin < end) {
+      gaps_.push_back({begin, end});
+    }
+  }
+
+  Adds adds_;
+  Tracer<Device>& tracer_;
+  Slot slots_[2];
+  std::vector<ElementRange> gaps_;  // between parameters, in the array of them
+};
+
+/// Where each rank has all gradients.
+template <class Backend>
+struct NoScatteredBuckets {
+  using Device = typename Backend::Device;
+
+  NoScatteredBuckets(Device& /*device*/, Tracer<Device>& /*tracer*/) {}
+  template <class Memory>
+  void open_stage(Device& /*device*/, Memory const& /*memory*/, int /*stage*/) {}
+  template <class Memory>
+  void await(Device& /*device*/, Memory const& /*memory*/, int /*bucket*/) {}
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
 /// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
 /// stages. Buckets are reduced in the order in which backward closes them, on the communication
 /// stream, while it goes on. Where a stage's copies are on devices with different rows, that must
@@ -15115,12 +15646,16 @@ class GradientReduction {
   static constexpr auto const& layout = Program::layout;
   /// Whether the device has both copies of a part whose gradients are summed.
   static constexpr bool has_twins = Program::has_twins && !Whole::averaging.keeps_two();
-  static constexpr bool has_others = has_twins ? Whole::several_replicas : Program::sums_gradients;
+  static constexpr bool has_others =
+      !Whole::sharded_gradients && (has_twins ? Whole::several_replicas : Program::sums_gradients);
   using Sums = std::conditional_t<has_others, BucketSums<Program, Backend, Communicator>,
                                   NoBucketSums<Backend>>;
   using Twins =
       std::conditional_t<has_twins, TwinBuckets<Program, Backend>, NoTwinBuckets<Backend>>;
 
+  using Scattered =
+      std::conditional_t<Whole::sharded_gradients, ScatteredBuckets<Program, Backend, Communicator>,
+                         NoScatteredBuckets<Backend>>;
   using RowGradientSums =
       std::conditional_t<(layout.row_gradients > 0), RowSums<Program, Backend>, NoRowSums<Backend>>;
 
@@ -15141,26 +15676,38 @@ class GradientReduction {
                (has_twins ? plan.batching.replicas
                           : Program::gradient_replicas(plan.batching.replicas)) == 1},
         sums_{device, Program::gradient_replicas(plan.batching.replicas)},
+        scattered_{device, tracer},
         rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
 
   /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
   /// for its norm.
   void begin_step(bool norm) { sums_whole_ = norm; }
 
+  /// Gradients of stage @p stage may be written from now on, from its first bucket to its last.
+  void open(Device& device, Memory const& memory, int stage) {
+    scattered_.open_stage(device, memory, stage);
+  }
+
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
-  /// at the end of the last leaf their reduction over the replicas begins.
+  /// at the end of the last leaf their reduction over the replicas begins; of each leaf where a
+  /// rank keeps its part alone.
   void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
-    if (memory.waiting_leaves() > 0) {
-      join_tree(device, memory, leaf, bucket_range(layout, bucket));
-      rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
-    }
-    if (overlaps_ && leaf == leaves_ - 1) {
-      begin(device, memory, bucket);
+    if constexpr (Whole::sharded_gradients) {
+      scattered_.begin(device, group(bucket), memory, bucket, leaf);
+    } else {
+      if (memory.waiting_leaves() > 0) {
+        join_tree(device, memory, leaf, bucket_range(layout, bucket));
+        rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
+      }
+      if (overlaps_ && leaf == leaves_ - 1) {
+        begin(device, memory, bucket);
+      }
     }
   }
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   void await(Device& device, Memory const& memory, int bucket) {
+    scattered_.await(device, memory, bucket);
     if (!overlaps_ && bucket == 0) {
       begin_in_order(device, memory);
     }
@@ -15177,9 +15724,37 @@ class GradientReduction {
 
   /// The gradients of @p bucket are 0.
   void clear(Device& device, Memory const& memory, int bucket) {
-    ElementRange const range = bucket_range(layout, bucket);
-    Verbs<Backend>::zero(device, memory.gradients() + range.begin, range.count());
+    Verbs<Backend>::zero(device, memory.made_gradients(bucket),
+                         bucket_range(layout, bucket).count());
     rows_.clear(device, memory.rows(), bucket);
+  }
+
+  /// Where a rank keeps its part of the sums alone: f(elements, their sums) of each bucket, whole
+  /// for so long. All replicas call it. @pre all buckets were awaited
+  template <class F>
+  void each_whole(Device& device, Memory const& memory, F const& f) {
+    scattered_.each_whole(
+        device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
+  }
+
+  /// Where the sum of the gradient of @p element is, with those behind it in its bucket. Where a
+  /// rank keeps its part alone, the bucket is gathered in slot @p slot, unless that or slot 0 has
+  /// it; until the next one there. All replicas call it. @pre all buckets were awaited
+  P* lend(Device& device, Memory const& memory, std::int64_t element, int slot) {
+    if constexpr (Whole::sharded_gradients) {
+      int const bucket = bucket_of(layout, element);
+      return scattered_.lend(device, group(bucket), memory, bucket, slot) + element -
+             layout.bucket_begin[bucket];
+    } else {
+      return memory.gradients() + element;
+    }
+  }
+  /// The rank's part of what was changed there.
+  void take_back(Device& device, Memory const& memory, std::int64_t element) {
+    if constexpr (Whole::sharded_gradients) {
+      int const bucket = bucket_of(layout, element);
+      scattered_.take_back(device, memory, bucket, group(bucket).rank());
+    }
   }
 
   /// Sums over all ranks: whole numbers, or what one rank has and all others have as 0.
@@ -15232,12 +15807,15 @@ class GradientReduction {
   [[nodiscard]] ElementRange summed(int bucket) {
     if constexpr (Program::state_shares > 1) {
       if (!sums_whole_ && !is_shared(bucket)) {
-        Communicator& group =
-            communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-        return bucket_share(layout, bucket, group.rank(), Program::state_shares);
+        return bucket_share(layout, bucket, group(bucket).rank(), Program::state_shares);
       }
     }
     return bucket_range(layout, bucket);
+  }
+
+  // Of the replicas of a bucket.
+  [[nodiscard]] Communicator& group(int bucket) {
+    return communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
   }
 
   // Whether a parameter of it is shared by layers, whose gradients TiedSums adds.
@@ -15257,11 +15835,11 @@ class GradientReduction {
     if (alone()) {
       return;
     }
-    Communicator& group = communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+    Communicator& replicas = group(bucket);
     if (bucket_range(layout, bucket).count() > 0) {
-      sums_.begin(device, group, memory.gradients(), bucket, summed(bucket), *tracer_);
+      sums_.begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
     }
-    rows_.begin(device, group, memory.rows(), bucket, *tracer_);
+    rows_.begin(device, replicas, memory.rows(), bucket, *tracer_);
   }
 
   // All buckets, from the last part of the model to the first.
@@ -15305,6 +15883,7 @@ class GradientReduction {
   Mark synchronized_;
   bool alone_;
   Sums sums_;
+  Scattered scattered_;
   RowGradientSums rows_;
 };
 
@@ -15508,121 +16087,6 @@ struct NoLinks {
   [[nodiscard]] static constexpr int bytes() { return 0; }
   template <class Device>
   void settle(Device& /*device*/) {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/parameter_shares.hpp
-
-/// @file
-/// ParameterShares: which part of each bucket a rank updates, and how the others get it.
-
-namespace tandem {
-
-/// Each replica updates all parameters, and nothing is gathered.
-struct NoParameterShares {
-  template <class Device, class Groups, class Tracer>
-  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
-  template <class Device, class Memory>
-  void gather(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
-};
-
-/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
-/// @tparam Groups  GradientReduction, which has the groups of replicas
-template <class Program, class Backend, class Groups>
-class ParameterShares {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr int shares = Program::state_shares;
-
-  /// @param groups, tracer  outlive this
-  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
-      : groups_{groups}, tracer_{tracer} {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// This rank's part of bucket @p bucket.
-  [[nodiscard]] ElementRange own(int bucket) const {
-    return bucket_share(layout, bucket, group(bucket).rank(), shares);
-  }
-  /// Its parts of all buckets, and where their states stand.
-  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
-    std::vector<OwnedRange> list;
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      ElementRange const range = own(bucket);
-      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
-    }
-    return list;
-  }
-
-  /// What is computed from now on reads all parameters, each as the rank that owns it has it.
-  /// Comm: an all-gather of each bucket.
-  template <class Memory>
-  void gather(Device& device, Memory const& memory) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      begin(device, memory.parameters(), bucket, {"parameters", bucket});
-    }
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      device.await_on(device.communication, mark(bucket));
-    }
-  }
-
-  /// An array of the device's trained parameters, of which this rank has its own part only:
-  /// becomes whole.
-  void gather_array(Device& device, P* array, Label label) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      begin(device, array, bucket, label);
-      device.await_on(device.communication, mark(bucket));
-    }
-  }
-
-  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
-  /// fail meanwhile.
-  template <class Memory>
-  TANDEM_COLD void keep(Device& device, Memory const& memory) {
-    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
-    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
-  }
-  template <class Memory>
-  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
-    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
-    kept_ = Buffer{device, 0};
-  }
-
- private:
-  using Buffer = typename Backend::Buffer;
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
-  [[nodiscard]] auto& group(int bucket) const {
-    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-  }
-
-  void begin(Device& device, P* array, int bucket, Label label) {
-    ElementRange const range = bucket_range(layout, bucket);
-    if (range.count() == 0) {
-      return;
-    }
-    ElementRange const part = own(bucket);
-    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
-      group(bucket).all_gather(
-          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
-          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
-          device.communication, label);
-    });
-  }
-
-  Groups& groups_;
-  Tracer<Device>& tracer_;
-  std::vector<Mark> marks_;  // of each bucket
-  Buffer kept_{};
 };
 
 }  // namespace tandem
@@ -16343,15 +16807,16 @@ struct NoTiedSums {
   NoTiedSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
              Tracer& /*tracer*/) {}
   void begin_step() {}
-  template <class Device, class Memory>
-  void add(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory, class Gradients>
+  void add(Device& /*device*/, Memory const& /*memory*/, Gradients& /*gradients*/) {}
 };
 
 /// Of each copy of the model the device adds what it holds itself, then the devices add that, and
 /// all copies have the sum: they are updated alike, and stay equal.
 ///
 /// Cost: a pass over the gradient a further copy on the device, and an all-reduce of it where other
-///       devices hold it.
+///       devices hold it; where a rank keeps its part of the gradients alone, a gather of each
+///       copy's bucket.
 /// @tparam Program  DeviceProgram
 template <class Program, class Backend, class Communicator>
 class TiedSums {
@@ -16386,17 +16851,19 @@ class TiedSums {
   void begin_step() { added_ = false; }
 
   /// What is computed from now on reads the sum in every copy; once a step.
+  /// @param gradients  GradientReduction, which lends them whole
   /// @pre all gradients of the step are reduced over the replicas
-  template <class Memory>
-  void add(Device& device, Memory const& memory) {
+  template <class Memory, class Gradients>
+  void add(Device& device, Memory const& memory, Gradients& gradients) {
     if (std::exchange(added_, true)) {
       return;
     }
     for (Tie& tie : ties_) {
-      P* const sum = memory.gradients() + tie.held.front().begin;
+      P* const sum = gradients.lend(device, memory, tie.held.front().begin, 0);
       std::int64_t const count = tie.held.front().count();
       for (std::size_t i = 1; i < tie.held.size(); ++i) {
-        Verbs<Backend>::add(device, memory.gradients() + tie.held[i].begin, sum, count);
+        Verbs<Backend>::add(device, gradients.lend(device, memory, tie.held[i].begin, 1), sum,
+                            count);
       }
       for (Communicator& group : tie.others) {
         std::span<P> const data{sum, static_cast<std::size_t>(count)};
@@ -16407,8 +16874,11 @@ class TiedSums {
         device.await_on(device.communication, summed_);
       }
       for (std::size_t i = 1; i < tie.held.size(); ++i) {
-        Verbs<Backend>::copy(device, sum, memory.gradients() + tie.held[i].begin, count);
+        Verbs<Backend>::copy(device, sum, gradients.lend(device, memory, tie.held[i].begin, 1),
+                             count);
+        gradients.take_back(device, memory, tie.held[i].begin);
       }
+      gradients.take_back(device, memory, tie.held.front().begin);
     }
   }
 
@@ -17056,7 +17526,7 @@ class RankMemory : public ParameterMemory<Program, Backend> {
         all.parameter.push_back(this->parameter(p, place));
         all.weight.push_back(this->weight(p, place));
         bool const dense = layout.offset[p] < layout.dense;
-        all.gradient.push_back(dense ? this->gradients() + layout.offset[p] : nullptr);
+        all.gradient.push_back(dense ? made_gradient(layout.offset[p]) : nullptr);
       }
       std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
       for (OpNeeds const& need : needs) {
@@ -17065,6 +17535,10 @@ class RankMemory : public ParameterMemory<Program, Backend> {
       }
     }
     return all;
+  }
+  [[nodiscard]] P* made_gradient(std::int64_t element) const {
+    int const bucket = bucket_of(layout, element);
+    return this->made_gradients(bucket) + (element - layout.bucket_begin[bucket]);
   }
   TANDEM_COLD static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
     std::int64_t sum = 0;
@@ -20835,9 +21309,10 @@ struct RankParts {
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
   using Gradients = GradientReduction<Program, Backend, Communicator>;
-  using Shares =
+  using Shares = std::conditional_t<
+      Whole::sharded_parameters, ParameterSlots<Program, Backend, Gradients>,
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
-                         NoParameterShares>;
+                         NoParameterShares>>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   using Slices =
       std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
@@ -20881,6 +21356,10 @@ struct RankParts {
       device.compute.overlap_launches(options.cuda.overlap_launches);
     }
     branches.open(device, ops.needs());
+    expects(
+        !Whole::sharded_parameters || memory.report().weights == 0,
+        "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
+        "recurrent ones of OneDnn; take BasicHost<Portable>, or ShardedGradients");
   }
 
   RankParts(RankParts const&) = delete;
@@ -20900,13 +21379,11 @@ struct RankParts {
   [[nodiscard]] Groups groups() const { return Groups{plan.batching.replicas}; }
 
   /// What a mirror of the parameters asks for the pieces of other ranks.
-  [[nodiscard]] auto& pieces() {
-    if constexpr (Whole::slices > 1) {
-      return slices;
-    } else {
-      return shares;
-    }
-  }
+  struct Pieces {
+    Shares& shares;
+    Slices& slices;
+  };
+  [[nodiscard]] Pieces pieces() { return {shares, slices}; }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
@@ -20949,6 +21426,10 @@ struct RankParts {
     device.settle(device.communication);
     links.settle(device);
   }
+
+  /// What Stage calls: the parameters of node @p n are read now, then those of the nodes before it
+  /// or behind it.
+  void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
 
   /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {
@@ -21437,6 +21918,8 @@ constexpr bool synchronizes(int first, int last) {
 ///
 /// ops.get<I>(n): the op of node n, which has the type of node I's.
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
+/// use_parameters(node, direction): where a rank keeps its part of them alone, before they are
+///                        read.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
@@ -21533,6 +22016,9 @@ struct Stage {
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
     each_node<runs<Begin, End>>([&](auto at, auto n) {
+      if constexpr (Program::sharded_parameters) {
+        host.use_parameters(n, PassDirection::forward);
+      }
       if constexpr (branches) {
         host.branches.begin_forward(host.device, n);
       }
@@ -21569,6 +22055,9 @@ struct Stage {
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
     each_node_back<runs<Begin, End>>([&](auto node, auto n) {
+      if constexpr (Program::sharded_parameters) {
+        host.use_parameters(n, PassDirection::backward);
+      }
       if constexpr (branches) {
         host.branches.begin_backward(host.device, n);
       }
@@ -22096,6 +22585,7 @@ struct MicrobatchPasses {
             pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
       }
     }
+    begin_pass(parts);
     Nodes::forward(parts, pass, table);
     if (pass.position >= 0) {
       parts.memory.carry_nothing(t);
@@ -22116,14 +22606,19 @@ struct MicrobatchPasses {
   /// Takes part in what the replicas do together, without samples.
   static void forward_empty(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
     if (synchronizes && slot.key.training) {
+      begin_pass(parts);
       Nodes::forward(parts, slot.pass(parts, own), table);
+    } else {
+      go_through(parts, PassDirection::forward);
     }
   }
 
   template <BackwardPart Which = BackwardPart::whole>
   static void backward(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
     if (own.size == 0 && !synchronizes) {
-      if (Which != BackwardPart::input_gradient) {
+      if (Which == BackwardPart::input_gradient) {
+        go_through(parts, PassDirection::backward);
+      } else {
         finish_empty(parts, own);
       }
       return;
@@ -22137,6 +22632,10 @@ struct MicrobatchPasses {
       }
     }
     if constexpr (stage.needs_gradient) {
+      if (Which != BackwardPart::input_gradient) {
+        parts.gradients.open(parts.device, parts.memory, stage.id);
+      }
+      begin_pass(parts);
       Nodes::template backward<Which>(parts, pass, table, own.finishes);
     }
   }
@@ -22145,6 +22644,18 @@ struct MicrobatchPasses {
   static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
 
  private:
+  // Where a rank gathers parameters, with and without samples.
+  static void begin_pass(Parts& parts) {
+    if constexpr (Program::sharded_parameters) {
+      parts.shares.begin_pass();
+    }
+  }
+  static void go_through(Parts& parts, PassDirection direction) {
+    if constexpr (Program::sharded_parameters) {
+      parts.shares.pass(parts.device, parts.memory, stage.id, direction);
+    }
+  }
+
   static auto pass_of(Parts& parts, Slot const& slot, Microbatch const& own) {
     if constexpr (stage.has_result) {
       return slot.criterion_pass(parts, own);
@@ -22166,8 +22677,13 @@ struct MicrobatchPasses {
 
   // A shard without samples contributes zeros, and still takes part in every collective.
   static void finish_empty(Parts& parts, Microbatch const& own) {
+    parts.gradients.open(parts.device, parts.memory, stage.id);
+    begin_pass(parts);
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
       if (Program::layout.bucket_stage[bucket] == stage.id) {
+        if constexpr (Program::sharded_parameters) {
+          parts.shares.use_bucket(parts.device, parts.memory, bucket, PassDirection::backward);
+        }
         parts.finish_empty_bucket(bucket, own.adds, own.finishes);
       }
     }
@@ -23239,6 +23755,20 @@ struct DeviceProgram {
                          batching.bucket_bytes, state_shares);
   /// Of an array of states.
   static constexpr std::int64_t state_elements = layout.trained / state_shares;
+  static constexpr bool sharded_gradients = Program::sharded_gradients;
+  /// Where a rank keeps its part of the gradients alone, they are made in one of two slots of this
+  /// size, each bucket in the one that the bucket before has not.
+  static constexpr std::int64_t gradient_slot = sharded_gradients ? largest_bucket(layout) : 0;
+  /// The same of the parameters, gathered.
+  static constexpr bool sharded_parameters = Program::sharded_parameters;
+  static constexpr std::int64_t parameter_slot = sharded_parameters ? largest_bucket(layout) : 0;
+  /// Of the array of parameters: the rank's own part, the slots, then what is frozen.
+  static constexpr std::int64_t parameter_elements =
+      sharded_parameters ? state_elements + 2 * parameter_slot + layout.elements - layout.trained
+                         : layout.elements;
+  /// Of an array of gradients: the rank's own part, then the slots.
+  static constexpr std::int64_t gradient_elements =
+      sharded_gradients ? state_elements + 2 * gradient_slot : layout.dense;
   /// Whether it has both copies of its part of the model, as a device in the middle may; then each
   /// bucket has a twin.
   static constexpr bool has_twins = tandem::has_twins(stages);
@@ -23368,9 +23898,10 @@ auto named_parameters(Mirror& mirror, int states) {
 
 namespace tandem {
 
-/// On devices whose memory is the host's: parameters are the memory itself; gradients and states
-/// are copies, whole after gather(), until the next step releases them. Before it they have this
-/// rank's part, and what is written to the others goes nowhere.
+/// On devices whose memory is the host's: parameters are the memory itself, unless a rank has its
+/// part of these alone, too; all else are copies, whole after gather(), until the next step
+/// releases them. Before it they have this rank's part, and what is written to the others goes
+/// nowhere.
 template <class Program, class Backend>
 class ShardedMirror {
  public:
@@ -23381,32 +23912,53 @@ class ShardedMirror {
 
   explicit ShardedMirror(int states) : states_{states} {}
 
-  template <class Shares>
-  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Shares const& shares) {
+  /// @param pieces  RankParts::Pieces
+  template <class Pieces>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
     memory_ = &memory;
-    copies_.resize(static_cast<std::size_t>((1 + states_) * layout.trained));
-    for (OwnedRange const& own : shares.owned()) {
-      copy(memory.gradients(), gradients(), own.range.begin, own);
+    copies_.resize(
+        static_cast<std::size_t>((1 + states_) * layout.trained + (shares ? layout.elements : 0)));
+    if constexpr (shares) {
+      std::copy_n(memory.frozen(), layout.elements - layout.trained, parameters() + layout.trained);
+    }
+    for (OwnedRange const& own : pieces.shares.owned()) {
+      if constexpr (shares) {
+        copy(memory.kept_parameters(own.range.begin, own.lag), parameters(), own.range);
+      }
+      copy(memory.summed_gradients(own.range.begin, own.lag), gradients(), own.range);
       for (int s = 0; s < states_; ++s) {
-        copy(memory.state(s), state(s), own.state_begin(), own);
+        copy(memory.state(s) + own.state_begin(), state(s), own.range);
       }
     }
   }
 
   /// The other ranks' parts, too; all of them call it. Blocks until they are there.
-  template <class Shares>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
-    download(device, memory, shares);
-    shares.gather_array(device, gradients(), {"gradients"});
+  template <class Pieces>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
+    download(device, memory, pieces);
+    if constexpr (shares) {
+      pieces.shares.gather_array(device, parameters(), {"parameters"});
+    }
+    pieces.shares.gather_array(device, gradients(), {"gradients"});
     for (int s = 0; s < states_; ++s) {
-      shares.gather_array(device, state(s), {"states"});
+      pieces.shares.gather_array(device, state(s), {"states"});
     }
     device.finish();
   }
 
-  template <class Shares>
-  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares const& shares) {
-    for (OwnedRange const& own : shares.owned()) {
+  template <class Pieces>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
+    if constexpr (shares) {
+      if (!copies_.empty()) {
+        std::copy_n(parameters() + layout.trained, layout.elements - layout.trained,
+                    memory.frozen());
+      }
+    }
+    for (OwnedRange const& own : pieces.shares.owned()) {
+      if (shares && !copies_.empty()) {
+        std::copy_n(parameters() + own.range.begin, own.range.count(),
+                    memory.kept_parameters(own.range.begin, own.lag));
+      }
       for (int s = 0; s < states_ && !copies_.empty(); ++s) {
         std::copy_n(state(s) + own.range.begin, own.range.count(),
                     memory.state(s) + own.state_begin());
@@ -23423,18 +23975,22 @@ class ShardedMirror {
   }
 
   /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* parameters() {
+    return shares ? copies_.data() + (1 + states_) * layout.trained : memory_->parameters();
+  }
   [[nodiscard]] T* gradients() { return copies_.data(); }
   [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout.trained; }
 
  private:
-  static void copy(T const* from, T* to, std::int64_t begin, OwnedRange const& own) {
-    std::copy_n(from + begin, own.range.count(), to + own.range.begin);
+  static constexpr bool shares = Program::sharded_parameters;
+
+  static void copy(T const* from, T* to, ElementRange range) {
+    std::copy_n(from, range.count(), to + range.begin);
   }
 
   Memory const* memory_ = nullptr;
   int states_;
-  std::vector<T> copies_;  // gradients, then states
+  std::vector<T> copies_;  // gradients, states, then parameters
 };
 
 }  // namespace tandem
@@ -23478,7 +24034,10 @@ void each_run(GraphParameter const& p, int number, F const& f) {
 /// parameter, gradient and state, before it this rank's slices, the rest as it was; until the next
 /// step or upload() releases them.
 ///
-/// Memory: while it shows something, that of a rank that has no slices.
+/// Where replicas have shares of a slice's gradients and states, it is made whole first.
+///
+/// Memory: while it shows something, that of a rank that has no slices; and a slice's gradients and
+///         states, where replicas have shares of them.
 template <class Program, class Backend>
 class SlicedMirror {
  public:
@@ -23487,29 +24046,35 @@ class SlicedMirror {
   using Memory = ParameterMemory<Program, Backend>;
   using Whole = WholeParameters<Program>;
 
-  explicit SlicedMirror(int states) : states_{states} {}
+  explicit SlicedMirror(int states) : states_{states}, slice_{states} {}
 
-  template <class Slices>
-  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Slices& slices) {
-    copies_.resize(
-        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
-    int const number = slices.slice().number;
-    each_array(memory, [&](T const* own, T* whole, bool trained, char const*) {
-      copy(own, whole, number, trained);
-    });
+  /// @param pieces  RankParts::Pieces
+  template <class Pieces>
+  TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
+    if constexpr (shares) {
+      slice_.download(device, memory, pieces);
+    } else {
+      slice_.download(device, memory);
+    }
+    show(pieces.slices.slice().number);
   }
 
   /// The other ranks' slices, too; all of them call it. Blocks until they are there.
-  template <class Slices>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Slices& slices) {
-    download(device, memory, slices);
-    int const count = slices.slice().count;
+  template <class Pieces>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
+    if constexpr (shares) {
+      slice_.gather(device, memory, pieces);
+    } else {
+      slice_.download(device, memory);
+    }
+    show(pieces.slices.slice().number);
+    int const count = pieces.slices.slice().count;
     std::vector<T> all;
-    each_array(memory, [&](T const* own, T* whole, bool trained, char const* name) {
+    each_array([&](T const* own, T* whole, bool trained, char const* name) {
       std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
       auto const size = static_cast<std::size_t>(each);
       all.resize(size * static_cast<std::size_t>(count));
-      slices.gather(device, {own, size}, all, {name});
+      pieces.slices.gather(device, {own, size}, all, {name});
       device.finish();
       for (int number = 0; number < count; ++number) {
         copy(all.data() + number * each, whole, number, trained);
@@ -23518,14 +24083,19 @@ class SlicedMirror {
   }
 
   /// Takes this rank's slices of what was written.
-  template <class Slices>
-  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Slices& slices) {
-    int const number = slices.slice().number;
+  template <class Pieces>
+  TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
+    int const number = pieces.slices.slice().number;
     if (!copies_.empty()) {
-      put(memory.parameters(), parameters(), number, false);
+      put(slice_.parameters(), parameters(), number, false);
       for (int s = 0; s < states_; ++s) {
-        put(memory.state(s), state(s), number, true);
+        put(slice_.state(s), state(s), number, true);
       }
+    }
+    if constexpr (shares) {
+      slice_.upload(device, memory, pieces);
+    } else {
+      slice_.upload(device, memory);
     }
     release();
   }
@@ -23535,6 +24105,9 @@ class SlicedMirror {
     if (!copies_.empty()) {
       copies_ = {};
     }
+    if constexpr (shares) {
+      slice_.release();
+    }
   }
 
   /// In the layout of WholeParameters. @pre download() was called
@@ -23543,13 +24116,22 @@ class SlicedMirror {
   [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * Whole::layout.trained; }
 
  private:
-  // f(a rank's array, the whole one, whether it has trained parameters only, its name).
+  // Shows what slice_ has.
+  TANDEM_COLD void show(int number) {
+    copies_.resize(
+        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
+    each_array([&](T const* own, T* whole, bool trained, char const*) {
+      copy(own, whole, number, trained);
+    });
+  }
+
+  // f(a slice's array, the whole one, whether it has trained parameters only, its name).
   template <class F>
-  void each_array(Memory const& memory, F const& f) {
-    f(memory.parameters(), parameters(), false, "parameters");
-    f(memory.gradients(), gradients(), true, "gradients");
+  void each_array(F const& f) {
+    f(slice_.parameters(), parameters(), false, "parameters");
+    f(slice_.gradients(), gradients(), true, "gradients");
     for (int s = 0; s < states_; ++s) {
-      f(memory.state(s), state(s), true, "states");
+      f(slice_.state(s), state(s), true, "states");
     }
   }
 
@@ -23580,7 +24162,11 @@ class SlicedMirror {
     });
   }
 
+  static constexpr bool shares = Program::Program::sharded_state;
+
   int states_;
+  std::conditional_t<shares, ShardedMirror<Program, Backend>, ParameterMirror<Program, Backend>>
+      slice_;
   std::vector<T> copies_;  // parameters, gradients, then states
 };
 
@@ -23595,7 +24181,7 @@ struct MirrorOf {
   using type = ParameterMirror<Program, Backend>;
 };
 template <class Program, class Backend>
-  requires(Program::Program::sharded_state)
+  requires(Program::Program::sharded_state&& Program::Program::slices == 1)
 struct MirrorOf<Program, Backend> {
   using type = ShardedMirror<Program, Backend>;
 };
@@ -24191,7 +24777,7 @@ class StepAverage {
   template <class Memory, class F>
   void each(Memory const& memory, F const& f) const {
     for (OwnedRange const& run : runs_) {
-      f(memory.parameters() + run.range.begin, memory.state(state_) + run.state_begin(),
+      f(memory.kept_parameters(run.range.begin, run.lag), memory.state(state_) + run.state_begin(),
         run.range.count());
     }
   }
@@ -24478,13 +25064,28 @@ class Update {
   /// be summed over the ranks before run(), if there are several with different parameters.
   template <class Memory>
   std::span<double> sum_squares(Device& device, Memory const& memory) {
-    std::fill(squares_.begin(), squares_.end(), 0.0);
+    clear_squares();
     for (UpdateRun const& r : parameters_) {
-      if (counted_ && r.counted && r.role == Role::weight && !r.frozen) {
+      if (counts(r)) {
         squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
       }
     }
     return squares_;
+  }
+
+  /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
+  /// in @p range, whose gradients begin at @p gradients.
+  std::span<double> clear_squares() {
+    std::fill(squares_.begin(), squares_.end(), 0.0);
+    return squares_;
+  }
+  void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
+    for (UpdateRun const& r : parameters_) {
+      if (counts(r) && range.has(r.begin)) {
+        squares_[static_cast<std::size_t>(r.origin)] = Verbs<Backend>::sum_of_squares(
+            device, gradients + (r.begin - range.begin), r.end - r.begin);
+      }
+    }
   }
 
   /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
@@ -24561,6 +25162,10 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  [[nodiscard]] bool counts(UpdateRun const& r) const {
+    return counted_ && r.counted && r.role == Role::weight && !r.frozen;
+  }
+
   template <class Memory>
   static constexpr bool has_rows = Memory::layout.row_gradients > 0;
 
@@ -24580,8 +25185,8 @@ class Update {
     if (r.frozen) {
       return;
     }
-    T* const parameters = memory.parameters() + r.begin;
-    T const* const gradients = r.rows < 0 ? memory.gradients() + r.begin : nullptr;
+    T* const parameters = memory.kept_parameters(r.begin, r.lag);
+    T const* const gradients = r.rows < 0 ? memory.summed_gradients(r.begin, r.lag) : nullptr;
     if (r.role == Role::statistic) {
       Verbs<Backend>::each(device, r.end - r.begin,
                            AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
@@ -24650,7 +25255,15 @@ class DeviceUpdate {
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
-    return update_.sum_squares(parts.device, parts.memory);
+    if constexpr (Whole::sharded_gradients) {
+      std::span<double> const squares = update_.clear_squares();
+      parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
+        update_.sum_squares_of(parts.device, range, sums);
+      });
+      return squares;
+    } else {
+      return update_.sum_squares(parts.device, parts.memory);
+    }
   }
   /// Of the loss, in the device's memory; null where that is not scaled.
   [[nodiscard]] ScaledLoss const* scaled() const { return update_.scaled(); }
@@ -24663,6 +25276,7 @@ class DeviceUpdate {
   void forgive(Parts& parts) { update_.forgive(parts.device); }
   /// After parameters were written: they are as products read them.
   void refresh(Parts& parts) {
+    parts.shares.forget();
     update_.refresh(parts.device);
     pack_stages(parts);
   }
@@ -25162,14 +25776,14 @@ class Rank final
         parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
-        parts_.ties.add(parts_.device, parts_.memory);
+        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
           parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
-        parts_.ties.add(parts_.device, parts_.memory);
+        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
@@ -39763,9 +40377,9 @@ struct MemoryTask {
   std::int64_t samples = 0;       ///< of all microbatches of the replica; 0: of one
   std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
-  std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
+  std::int64_t elements = 0;      ///< of the array of parameters
   std::int64_t trained = 0;       ///< of those that are not frozen
-  std::int64_t dense = 0;         ///< of these: whose gradients are not GradientRows
+  std::int64_t dense = 0;         ///< of a buffer of gradients that are not GradientRows
   int microbatches = 1;           ///< of a replica
   int replicas = 1;
   int states = 1;             ///< arrays of the optimizer's state
@@ -39893,9 +40507,9 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .samples = std::int64_t{largest_microbatch(batch, batching)} * batching.microbatches,
        .master_bytes = sizeof(typename Precision::Master),
        .scalar_bytes = sizeof(typename Precision::Scalar),
-       .elements = Device::layout.elements,
+       .elements = Device::parameter_elements,
        .trained = Device::layout.trained,
-       .dense = Device::layout.dense,
+       .dense = Device::gradient_elements,
        .microbatches = batching.microbatches,
        .replicas = Device::gradient_replicas(1),
        .states = states,
@@ -40516,7 +41130,8 @@ inline constexpr int all_microbatches_of<S> = S::all_microbatches;
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes, ShardedState. The primary template is the error path.
+/// Reproducible, Wire, BucketBytes, ShardedState, ShardedGradients, ShardedParameters. The primary
+/// template is the error path.
 template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
@@ -40526,7 +41141,7 @@ struct DataParallel : OneDeviceModel<1> {
                 "program is started with");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire, BucketBytes and ShardedState");
+                "Wire, BucketBytes, ShardedState, ShardedGradients and ShardedParameters");
 };
 
 template <int N, class... Options>
@@ -41903,16 +42518,13 @@ struct ReplicasAreTold {
 };
 
 /// Replicas of a model whose layers several devices share.
-template <bool IsSliced, bool IsReproducible, bool SharesState>
+template <bool IsSliced, bool IsReproducible>
 struct SlicedModelIsSound {
   static constexpr bool value = true;
   static_assert(
       !IsSliced || !IsReproducible,
       "Hybrid<DataParallel<D, Reproducible<>>, TensorParallel<N>>: a layer's sum over its "
       "inputs is cut in N, so that the bits depend on N; leave Reproducible out");
-  static_assert(!IsSliced || IsReproducible || !SharesState,
-                "Hybrid<DataParallel<D, ShardedState>, TensorParallel<N>>: a device has its slices "
-                "of the states already, and no second share of them; leave ShardedState out");
 };
 
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
@@ -42068,9 +42680,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
-  static_assert(
-      detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1), batching_for<1>.reproducible,
-                                 batching_for<1>.sharded_state>::value);
+  static_assert(detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1),
+                                           batching_for<1>.reproducible>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -42096,8 +42707,7 @@ struct Hybrid<Outer, TensorParallel<N>> {
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;
-  static_assert(
-      detail::SlicedModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
+  static_assert(detail::SlicedModelIsSound<true, batching.reproducible>::value);
 
   template <class Net>
   using Cut = typename Outer::template Cut<Net>;
@@ -43995,6 +44605,22 @@ struct ShardedStateIsSound {
                 "take another schedule");
 };
 
+template <bool Rounds, bool IsReordered, bool Recomputes>
+struct ShardedGradientsAreSound {
+  static constexpr bool value = true;
+  static_assert(!Rounds,
+                "ShardedGradients with Wire<E>: rounded gradients would take the memory that it "
+                "spares; leave Wire out, or take ShardedState");
+  static_assert(Rounds || IsReordered || !Recomputes,
+                "ShardedParameters with Checkpoint<...>: layers that are computed again would "
+                "gather their parameters a third time; leave Checkpoint out, or take "
+                "ShardedGradients");
+  static_assert(Rounds || !IsReordered,
+                "ShardedGradients with Reproducible<> and several microbatches a replica: each is "
+                "added up over the replicas before the next, where Reproducible<> adds those of a "
+                "replica first; take one microbatch a replica, or ShardedState");
+};
+
 template <bool Carries, bool IsAsynchronous>
 struct StatesAreSound {
   static constexpr bool value = true;
@@ -44121,6 +44747,14 @@ struct Program {
   static constexpr bool sharded_state = batching.sharded_state && batching.replicas > 1;
   static_assert(detail::ShardedStateIsSound < batching.sharded_state, any_replicas,
                 sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
+  /// Whether it has a part of the gradients alone, too.
+  static constexpr bool sharded_gradients = batching.sharded_gradients && sharded_state;
+  static_assert(detail::ShardedGradientsAreSound < sharded_gradients &&
+                    batching.wire != WireFormat::exact,
+                sharded_gradients&& batching.reproducible && (batching.microbatches > 1),
+                batching.sharded_parameters&& checkpoint.every != CheckpointRule::none > ::value);
+  /// And of the parameters.
+  static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
   /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
   /// to be read.
   static constexpr bool has_pieces = sharded_state || slices > 1;
@@ -48686,7 +49320,7 @@ class Replicas {
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
   /// gradients; and where it has slices of parameters, all of them. All processes call it.
   void fetch(bool states = true) const {
-    if (Program::has_pieces && (states || !Program::sharded_state)) {
+    if (Program::has_pieces && (states || Program::slices > 1 || Program::sharded_parameters)) {
       workers_.run([](RankType& rank) { rank.gather_pieces(); }, WorkKind::gathers);
     }
     if (workers_.elsewhere().needed()) {
@@ -54037,6 +54671,33 @@ struct ShardedStateRuns {
                 "ShardedState out");
 };
 
+template <bool Sharded, class Backend>
+struct ShardedGradientsRun {
+  static constexpr bool value = true;
+  static_assert(!Sharded || is_host<Backend>(),
+                "Trainer: ShardedGradients runs on Host; take Host or OverMpi<Host>, or leave "
+                "ShardedGradients out");
+};
+
+/// Whether products read parameters in the type in which they are kept.
+template <class Backend>
+constexpr bool reads_as_kept() {
+  if constexpr (is_host<Backend>()) {
+    return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+  } else {
+    return false;
+  }
+}
+
+template <bool Sharded, class Backend>
+struct ShardedParametersRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Sharded || reads_as_kept<Backend>(),
+      "Trainer: ShardedParameters runs on Host where products read parameters as they are "
+      "kept; take Host with Fp32 or Fp64, or ShardedState");
+};
+
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
@@ -54195,6 +54856,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
           "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
+  expects(!Program::sharded_gradients || !Program::batching.reproducible || options.rows.empty(),
+          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
+          "another order than Reproducible<>; leave .rows out, or take ShardedState");
   expects(Program::slices == 1 || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
           "TensorParallel each device has a slice of some; take AdamW, or another strategy");
@@ -54900,7 +55564,7 @@ class AsynchronousRank final
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
       parts_.ties.begin_step();
-      parts_.ties.add(parts_.device, parts_.memory);
+      parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
       int const to = places.of_version(updates_ + 1);
       update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
                   places.of_version(updates_), to);
@@ -56897,7 +57561,12 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   using Named = detail::ComputingBackend<Backend>;
   static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
   static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
-  static_assert(detail::ShardedStateRuns<shards, Named>::value);
+  static constexpr bool shards_gradients = shards && S::batching.sharded_gradients;
+  static_assert(detail::ShardedStateRuns < shards && !shards_gradients, Named > ::value);
+  static constexpr bool shards_parameters = shards && S::batching.sharded_parameters;
+  static_assert(detail::ShardedGradientsRun < shards_gradients && !shards_parameters,
+                Named > ::value);
+  static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
   static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
   static_assert(detail::SlicesRun<slices, Named>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices, Named>;

@@ -21,7 +21,7 @@ import launcher
 
 # A process that does not end, in seconds; the programs' own time-out is 2 s where they are to fail.
 LIMIT = 120
-STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models", "world", "tensor", "shared"]
+STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models", "world", "tensor", "shared", "parts"]
 TIME_OUT = 2.0
 GRACE = 20.0  # of a busy machine: docs/cluster.md says what it is on another
 
@@ -129,7 +129,8 @@ def resume(mpirun, _, program):
     with tempfile.TemporaryDirectory() as folder:
         for strategy, saves, loads in (("data", 4, 2), ("hybrid", 4, 0), ("hybrid", 2, 4), ("pipeline", 2, 4), ("pipeline", 0, 2),
                                        ("world", 4, 2), ("world", 2, 0), ("world", 0, 4), ("world", 4, 0),
-                                       ("tensor", 4, 2), ("tensor", 0, 4), ("shared", 4, 0), ("shared", 0, 2)):
+                                       ("tensor", 4, 2), ("tensor", 0, 4), ("shared", 4, 0), ("shared", 0, 2),
+                                       ("parts", 4, 2), ("parts", 0, 4)):
             path = pathlib.Path(folder, f"{strategy}-{saves}.safetensors")
             whole = results(mpirun, 0, program, strategy)
             results(mpirun, saves, program, strategy, "save", path)

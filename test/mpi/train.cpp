@@ -162,12 +162,17 @@ int main(int argc, char** argv) try {
   using Split = td::Split<5>;
   using Pipeline =
       td::Pipeline<td::OneFOneB, 4, td::Split<3>, td::Split<3>, td::Split<2>, td::Split<2>>;
+  using Small = td::BucketBytes<256, 1024>;  // several buckets
   if (strategy == "data") {
     return train<td::DataParallel<4>>(world, what, argument);
   }
+  if (strategy == "parts") {
+    return train<td::DataParallel<4, Small, td::ShardedParameters>>(world, what, argument);
+  }
   if (strategy == "tensor") {
-    return train<td::Hybrid<td::DataParallel<2>, td::TensorParallel<2, td::Microbatches<2>>>, true,
-                 Shared>(world, what, argument);
+    return train<td::Hybrid<td::DataParallel<2, Small, td::ShardedState>,
+                            td::TensorParallel<2, td::Microbatches<2>>>,
+                 true, Shared>(world, what, argument);
   }
   if (strategy == "shared") {
     return train<td::Hybrid<td::Pipeline<td::OneFOneB, 4, Split, Split>, td::TensorParallel<2>>,

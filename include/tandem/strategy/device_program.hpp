@@ -102,6 +102,13 @@ struct DeviceProgram {
   /// Where a rank keeps its part of the gradients alone, they are made in one of two slots of this
   /// size, each bucket in the one that the bucket before has not.
   static constexpr std::int64_t gradient_slot = sharded_gradients ? largest_bucket(layout) : 0;
+  /// The same of the parameters, gathered.
+  static constexpr bool sharded_parameters = Program::sharded_parameters;
+  static constexpr std::int64_t parameter_slot = sharded_parameters ? largest_bucket(layout) : 0;
+  /// Of the array of parameters: the rank's own part, the slots, then what is frozen.
+  static constexpr std::int64_t parameter_elements =
+      sharded_parameters ? state_elements + 2 * parameter_slot + layout.elements - layout.trained
+                         : layout.elements;
   /// Of an array of gradients: the rank's own part, then the slots.
   static constexpr std::int64_t gradient_elements =
       sharded_gradients ? state_elements + 2 * gradient_slot : layout.dense;

@@ -93,7 +93,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
   static constexpr bool shards_gradients = shards && S::batching.sharded_gradients;
   static_assert(detail::ShardedStateRuns < shards && !shards_gradients, Named > ::value);
-  static_assert(detail::ShardedGradientsRun<shards_gradients, Named>::value);
+  static constexpr bool shards_parameters = shards && S::batching.sharded_parameters;
+  static_assert(detail::ShardedGradientsRun < shards_gradients && !shards_parameters,
+                Named > ::value);
+  static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
   static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
   static_assert(detail::SlicesRun<slices, Named>::value);
   using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices, Named>;

@@ -47,8 +47,8 @@ class Coverage:
         for pair in program["pairs"]:
             s = program["strategies"][pair["strategy"]]
             met = [("strategy", s["form"]), ("strategy", s.get("schedule") or s["form"])]
-            met += [("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "by_world",
-                                              "slices") if s.get(key)]
+            met += [("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters",
+                                              "by_world", "slices") if s.get(key)]
             met += [("option", "leaves")] if s["leaves"] is not None else []
             met += [("option", "hybrid")] if s["replicas"] and s["form"] != "data" else []
             met += [("option", "rows")] if pair["rows"] else []
@@ -62,8 +62,8 @@ class Coverage:
     def missing(self):
         wanted = {("layer", kind) for kind in networks.LAYERS + sequences.LAYERS + networks.COMPOSITES + networks.NAMES}
         wanted |= {("strategy", form) for form in programs.FORMS + strategies.SYNCHRONOUS}
-        wanted |= {("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "by_world",
-                                               "leaves", "hybrid", "rows", "saved")}
+        wanted |= {("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters",
+                                               "by_world", "leaves", "hybrid", "rows", "saved")}
         return sorted(wanted - set(self.count))
 
     def text(self):

@@ -4,7 +4,7 @@
 A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (devices that share each part), "replicas"
 (a list: DataParallels around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
 microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
-(whether replicas have parts of the optimizer's states), "sharded_gradients" (and of the gradients), "by_world" (it is the program that says how many replicas there
+(whether replicas have parts of the optimizer's states), "sharded_gradients", "sharded_parameters" (and of these), "by_world" (it is the program that says how many replicas there
 are, and not the type).
 """
 import math
@@ -109,7 +109,8 @@ def options_text(strategy, outside):
     if strategy.get("weights") and outside:
         words.append(f"Weighted<{', '.join(map(str, strategy['weights']))}>")
     if strategy.get("sharded") and outside:
-        words.append("ShardedGradients" if strategy.get("sharded_gradients") else "ShardedState")
+        words.append("ShardedParameters" if strategy.get("sharded_parameters") else
+                     "ShardedGradients" if strategy.get("sharded_gradients") else "ShardedState")
     return words
 
 
@@ -330,7 +331,7 @@ def takes_rows(strategy):
 
 def smaller_strategies(strategy):
     """Strategies that say less; some are not valid."""
-    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_gradients", "sharded"):
+    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_parameters", "sharded_gradients", "sharded"):
         if strategy.get(key) is not None:
             yield {**strategy, key: None}
     if strategy.get("by_world"):

@@ -29,6 +29,7 @@ struct NoParameterShares {
   void keep(Device& /*device*/, Memory const& /*memory*/) {}
   template <class Device, class Memory>
   void give_back(Device& /*device*/, Memory const& /*memory*/) {}
+  static void forget() {}
 };
 
 /// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
@@ -96,14 +97,18 @@ class ParameterShares {
     Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
     kept_ = Buffer{device, 0};
   }
+  /// After parameters were written.
+  static void forget() {}
 
- private:
-  using Buffer = typename Backend::Buffer;
+ protected:
   using Mark = typename Device::Mark;
   [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
   [[nodiscard]] auto& group(int bucket) const {
     return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
   }
+
+ private:
+  using Buffer = typename Backend::Buffer;
 
   void begin(Device& device, P* array, int bucket, Label label) {
     ElementRange const range = bucket_range(layout, bucket);
@@ -119,8 +124,11 @@ class ParameterShares {
     });
   }
 
+ protected:
   Groups& groups_;
   Tracer<Device>& tracer_;
+
+ private:
   std::vector<Mark> marks_;  // of each bucket
   Buffer kept_{};
 };

@@ -50,7 +50,7 @@ class ParameterMemory {
   /// @param replicas  where the strategy takes any number
   ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches, int replicas)
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
-        parameters_{device, bytes(layout.elements)},
+        parameters_{device, bytes(Program::parameter_elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
         weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
         gradients_{device, bytes(Program::gradient_elements) *
@@ -62,13 +62,34 @@ class ParameterMemory {
                .replicas = Program::gradient_replicas(replicas),
                .buffers = 1 + waiting_leaves_}} {}
 
+  /// In the order of the layout; where a rank keeps its part alone, that, then the slots.
   [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// Slot 0 or 1, where parameters are gathered.
+  [[nodiscard]] P* parameter_slot(int slot) const {
+    return parameters() + Program::state_elements + slot * Program::parameter_slot;
+  }
+  /// Frozen parameters, in the order of the layout.
+  [[nodiscard]] P* frozen() const {
+    return Program::sharded_parameters ? parameter_slot(2) : parameters() + layout.trained;
+  }
+  /// Where @p element is kept, and its neighbours of the same part.
+  /// @param lag  of the rank's part; see OwnedRange
+  [[nodiscard]] P* kept_parameters(std::int64_t element, std::int64_t lag) const {
+    return parameters() + (Program::sharded_parameters ? element - lag : element);
+  }
   /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
   [[nodiscard]] P* version(int place) const {
     return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
   }
-  /// Frozen parameters have no versions.
+  /// Where ops read it. Frozen parameters have no versions.
   [[nodiscard]] P* parameter(int p, int place) const {
+    if constexpr (Program::sharded_parameters) {
+      if (std::int64_t const at = layout.offset[p]; at < layout.trained) {
+        int const bucket = bucket_of(layout, at);
+        return parameter_slot(bucket & 1) + at - layout.bucket_begin[bucket];
+      }
+      return frozen() + layout.offset[p] - layout.trained;
+    }
     return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
   }
   /// The same as products read it; null where ops pack it.

@@ -16,9 +16,10 @@
 
 namespace tandem {
 
-/// On devices whose memory is the host's: parameters are the memory itself; gradients and states
-/// are copies, whole after gather(), until the next step releases them. Before it they have this
-/// rank's part, and what is written to the others goes nowhere.
+/// On devices whose memory is the host's: parameters are the memory itself, unless a rank has its
+/// part of these alone, too; all else are copies, whole after gather(), until the next step
+/// releases them. Before it they have this rank's part, and what is written to the others goes
+/// nowhere.
 template <class Program, class Backend>
 class ShardedMirror {
  public:
@@ -33,8 +34,15 @@ class ShardedMirror {
   template <class Pieces>
   TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
     memory_ = &memory;
-    copies_.resize(static_cast<std::size_t>((1 + states_) * layout.trained));
+    copies_.resize(
+        static_cast<std::size_t>((1 + states_) * layout.trained + (shares ? layout.elements : 0)));
+    if constexpr (shares) {
+      std::copy_n(memory.frozen(), layout.elements - layout.trained, parameters() + layout.trained);
+    }
     for (OwnedRange const& own : pieces.shares.owned()) {
+      if constexpr (shares) {
+        copy(memory.kept_parameters(own.range.begin, own.lag), parameters(), own.range);
+      }
       copy(memory.summed_gradients(own.range.begin, own.lag), gradients(), own.range);
       for (int s = 0; s < states_; ++s) {
         copy(memory.state(s) + own.state_begin(), state(s), own.range);
@@ -46,6 +54,9 @@ class ShardedMirror {
   template <class Pieces>
   TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
     download(device, memory, pieces);
+    if constexpr (shares) {
+      pieces.shares.gather_array(device, parameters(), {"parameters"});
+    }
     pieces.shares.gather_array(device, gradients(), {"gradients"});
     for (int s = 0; s < states_; ++s) {
       pieces.shares.gather_array(device, state(s), {"states"});
@@ -55,7 +66,17 @@ class ShardedMirror {
 
   template <class Pieces>
   TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
+    if constexpr (shares) {
+      if (!copies_.empty()) {
+        std::copy_n(parameters() + layout.trained, layout.elements - layout.trained,
+                    memory.frozen());
+      }
+    }
     for (OwnedRange const& own : pieces.shares.owned()) {
+      if (shares && !copies_.empty()) {
+        std::copy_n(parameters() + own.range.begin, own.range.count(),
+                    memory.kept_parameters(own.range.begin, own.lag));
+      }
       for (int s = 0; s < states_ && !copies_.empty(); ++s) {
         std::copy_n(state(s) + own.range.begin, own.range.count(),
                     memory.state(s) + own.state_begin());
@@ -72,18 +93,22 @@ class ShardedMirror {
   }
 
   /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* parameters() {
+    return shares ? copies_.data() + (1 + states_) * layout.trained : memory_->parameters();
+  }
   [[nodiscard]] T* gradients() { return copies_.data(); }
   [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout.trained; }
 
  private:
+  static constexpr bool shares = Program::sharded_parameters;
+
   static void copy(T const* from, T* to, ElementRange range) {
     std::copy_n(from, range.count(), to + range.begin);
   }
 
   Memory const* memory_ = nullptr;
   int states_;
-  std::vector<T> copies_;  // gradients, then states
+  std::vector<T> copies_;  // gradients, states, then parameters
 };
 
 }  // namespace tandem

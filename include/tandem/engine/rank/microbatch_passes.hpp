@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include <tandem/engine/links/parameter_slots.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/rank/stage.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
@@ -50,6 +51,7 @@ struct MicrobatchPasses {
             pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
       }
     }
+    begin_pass(parts);
     Nodes::forward(parts, pass, table);
     if (pass.position >= 0) {
       parts.memory.carry_nothing(t);
@@ -70,14 +72,19 @@ struct MicrobatchPasses {
   /// Takes part in what the replicas do together, without samples.
   static void forward_empty(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
     if (synchronizes && slot.key.training) {
+      begin_pass(parts);
       Nodes::forward(parts, slot.pass(parts, own), table);
+    } else {
+      go_through(parts, PassDirection::forward);
     }
   }
 
   template <BackwardPart Which = BackwardPart::whole>
   static void backward(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
     if (own.size == 0 && !synchronizes) {
-      if (Which != BackwardPart::input_gradient) {
+      if (Which == BackwardPart::input_gradient) {
+        go_through(parts, PassDirection::backward);
+      } else {
         finish_empty(parts, own);
       }
       return;
@@ -94,6 +101,7 @@ struct MicrobatchPasses {
       if (Which != BackwardPart::input_gradient) {
         parts.gradients.open(parts.device, parts.memory, stage.id);
       }
+      begin_pass(parts);
       Nodes::template backward<Which>(parts, pass, table, own.finishes);
     }
   }
@@ -102,6 +110,18 @@ struct MicrobatchPasses {
   static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
 
  private:
+  // Where a rank gathers parameters, with and without samples.
+  static void begin_pass(Parts& parts) {
+    if constexpr (Program::sharded_parameters) {
+      parts.shares.begin_pass();
+    }
+  }
+  static void go_through(Parts& parts, PassDirection direction) {
+    if constexpr (Program::sharded_parameters) {
+      parts.shares.pass(parts.device, parts.memory, stage.id, direction);
+    }
+  }
+
   static auto pass_of(Parts& parts, Slot const& slot, Microbatch const& own) {
     if constexpr (stage.has_result) {
       return slot.criterion_pass(parts, own);
@@ -124,8 +144,12 @@ struct MicrobatchPasses {
   // A shard without samples contributes zeros, and still takes part in every collective.
   static void finish_empty(Parts& parts, Microbatch const& own) {
     parts.gradients.open(parts.device, parts.memory, stage.id);
+    begin_pass(parts);
     for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
       if (Program::layout.bucket_stage[bucket] == stage.id) {
+        if constexpr (Program::sharded_parameters) {
+          parts.shares.use_bucket(parts.device, parts.memory, bucket, PassDirection::backward);
+        }
         parts.finish_empty_bucket(bucket, own.adds, own.finishes);
       }
     }

@@ -16,6 +16,7 @@
 #include <tandem/engine/links/gradient_reduction.hpp>
 #include <tandem/engine/links/no_links.hpp>
 #include <tandem/engine/links/parameter_shares.hpp>
+#include <tandem/engine/links/parameter_slots.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/links/rank_links.hpp>
 #include <tandem/engine/links/slice_sums.hpp>
@@ -64,9 +65,10 @@ struct RankParts {
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
   using Gradients = GradientReduction<Program, Backend, Communicator>;
-  using Shares =
+  using Shares = std::conditional_t<
+      Whole::sharded_parameters, ParameterSlots<Program, Backend, Gradients>,
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
-                         NoParameterShares>;
+                         NoParameterShares>>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   using Slices =
       std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
@@ -110,6 +112,10 @@ struct RankParts {
       device.compute.overlap_launches(options.cuda.overlap_launches);
     }
     branches.open(device, ops.needs());
+    expects(
+        !Whole::sharded_parameters || memory.report().weights == 0,
+        "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
+        "recurrent ones of OneDnn; take BasicHost<Portable>, or ShardedGradients");
   }
 
   RankParts(RankParts const&) = delete;
@@ -176,6 +182,10 @@ struct RankParts {
     device.settle(device.communication);
     links.settle(device);
   }
+
+  /// What Stage calls: the parameters of node @p n are read now, then those of the nodes before it
+  /// or behind it.
+  void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
 
   /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {

@@ -15,6 +15,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
+#include <tandem/engine/links/parameter_slots.hpp>
 #include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/engine/rank/op_passes.hpp>
 #include <tandem/engine/step/source.hpp>
@@ -39,6 +40,8 @@ constexpr bool synchronizes(int first, int last) {
 ///
 /// ops.get<I>(n): the op of node n, which has the type of node I's.
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
+/// use_parameters(node, direction): where a rank keeps its part of them alone, before they are
+///                        read.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
@@ -135,6 +138,9 @@ struct Stage {
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
     each_node<runs<Begin, End>>([&](auto at, auto n) {
+      if constexpr (Program::sharded_parameters) {
+        host.use_parameters(n, PassDirection::forward);
+      }
       if constexpr (branches) {
         host.branches.begin_forward(host.device, n);
       }
@@ -171,6 +177,9 @@ struct Stage {
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
     each_node_back<runs<Begin, End>>([&](auto node, auto n) {
+      if constexpr (Program::sharded_parameters) {
+        host.use_parameters(n, PassDirection::backward);
+      }
       if constexpr (branches) {
         host.branches.begin_backward(host.device, n);
       }

@@ -73,6 +73,7 @@ class DeviceUpdate {
   void forgive(Parts& parts) { update_.forgive(parts.device); }
   /// After parameters were written: they are as products read them.
   void refresh(Parts& parts) {
+    parts.shares.forget();
     update_.refresh(parts.device);
     pack_stages(parts);
   }

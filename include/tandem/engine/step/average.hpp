@@ -148,7 +148,7 @@ class StepAverage {
   template <class Memory, class F>
   void each(Memory const& memory, F const& f) const {
     for (OwnedRange const& run : runs_) {
-      f(memory.parameters() + run.range.begin, memory.state(state_) + run.state_begin(),
+      f(memory.kept_parameters(run.range.begin, run.lag), memory.state(state_) + run.state_begin(),
         run.range.count());
     }
   }

@@ -197,7 +197,7 @@ class Update {
     if (r.frozen) {
       return;
     }
-    T* const parameters = memory.parameters() + r.begin;
+    T* const parameters = memory.kept_parameters(r.begin, r.lag);
     T const* const gradients = r.rows < 0 ? memory.summed_gradients(r.begin, r.lag) : nullptr;
     if (r.role == Role::statistic) {
       Verbs<Backend>::each(device, r.end - r.begin,

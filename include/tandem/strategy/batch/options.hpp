@@ -95,6 +95,18 @@ struct ShardedGradients : ShardedState {
   static constexpr bool shards_gradients = true;
 };
 
+/// ShardedGradients, and parameters likewise: a replica keeps its part of each bucket, and each
+/// pass gathers a bucket before its first layer needs it, while the one before is at work, in one
+/// of two slots of the largest one's size, and drops it. Frozen parameters are whole everywhere.
+/// Bits as of ShardedGradients. On backends that read parameters as they are kept: Fp32 and Fp64,
+/// without layouts of their own.
+/// Comm: of each microbatch a gather of all parameters in forward, one in backward, and a
+///       reduce-scatter of all gradients; of a step one gather of these for their norm.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 3.
+struct ShardedParameters : ShardedGradients {
+  static constexpr bool shards_parameters = true;
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
@@ -107,8 +119,9 @@ struct Batching {
   int all_leaves =
       0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
   WireFormat wire = WireFormat::exact;
-  bool sharded_state = false;      ///< a replica has its part of the optimizer's states alone
-  bool sharded_gradients = false;  ///< and of the gradients
+  bool sharded_state = false;       ///< a replica has its part of the optimizer's states alone
+  bool sharded_gradients = false;   ///< and of the gradients
+  bool sharded_parameters = false;  ///< and of the parameters
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -175,6 +188,7 @@ constexpr void apply_batching_option(Batching& batching) {
   } else if constexpr (requires { Option::shards_state; }) {
     batching.sharded_state = true;
     batching.sharded_gradients = requires { Option::shards_gradients; };
+    batching.sharded_parameters = requires { Option::shards_parameters; };
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;

@@ -63,7 +63,7 @@ struct MemoryTask {
   std::int64_t samples = 0;       ///< of all microbatches of the replica; 0: of one
   std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
-  std::int64_t elements = 0;      ///< of parameters, as ParameterLayout lays them out
+  std::int64_t elements = 0;      ///< of the array of parameters
   std::int64_t trained = 0;       ///< of those that are not frozen
   std::int64_t dense = 0;         ///< of a buffer of gradients that are not GradientRows
   int microbatches = 1;           ///< of a replica
@@ -193,7 +193,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .samples = std::int64_t{largest_microbatch(batch, batching)} * batching.microbatches,
        .master_bytes = sizeof(typename Precision::Master),
        .scalar_bytes = sizeof(typename Precision::Scalar),
-       .elements = Device::layout.elements,
+       .elements = Device::parameter_elements,
        .trained = Device::layout.trained,
        .dense = Device::gradient_elements,
        .microbatches = batching.microbatches,

@@ -144,8 +144,8 @@ inline constexpr int all_microbatches_of<S> = S::all_microbatches;
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes, ShardedState, ShardedGradients. The primary template is the
-/// error path.
+/// Reproducible, Wire, BucketBytes, ShardedState, ShardedGradients, ShardedParameters. The primary
+/// template is the error path.
 template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
@@ -155,7 +155,7 @@ struct DataParallel : OneDeviceModel<1> {
                 "program is started with");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire, BucketBytes, ShardedState and ShardedGradients");
+                "Wire, BucketBytes, ShardedState, ShardedGradients and ShardedParameters");
 };
 
 template <int N, class... Options>

@@ -35,7 +35,7 @@ class Replicas {
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
   /// gradients; and where it has slices of parameters, all of them. All processes call it.
   void fetch(bool states = true) const {
-    if (Program::has_pieces && (states || Program::slices > 1)) {
+    if (Program::has_pieces && (states || Program::slices > 1 || Program::sharded_parameters)) {
       workers_.run([](RankType& rank) { rank.gather_pieces(); }, WorkKind::gathers);
     }
     if (workers_.elsewhere().needed()) {

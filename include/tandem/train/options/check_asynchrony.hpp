@@ -50,6 +50,25 @@ struct ShardedGradientsRun {
                 "ShardedGradients out");
 };
 
+/// Whether products read parameters in the type in which they are kept.
+template <class Backend>
+constexpr bool reads_as_kept() {
+  if constexpr (is_host<Backend>()) {
+    return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+  } else {
+    return false;
+  }
+}
+
+template <bool Sharded, class Backend>
+struct ShardedParametersRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Sharded || reads_as_kept<Backend>(),
+      "Trainer: ShardedParameters runs on Host where products read parameters as they are "
+      "kept; take Host with Fp32 or Fp64, or ShardedState");
+};
+
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
