@@ -9,7 +9,9 @@
 
 #include <tandem/core/config.hpp>
 
+#include <tandem/plan/cost/big_lstm_graph.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/gnmt_graph.hpp>
 #include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/cost/graph_file.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>

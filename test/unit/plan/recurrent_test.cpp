@@ -2,15 +2,26 @@
 // What planners know of recurrent networks: a layer's time is that of its rows one after the other,
 // a sampled softmax reads its sample; GNMT and BigLSTM gain on two GPUs what was measured on them.
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/big_lstm.hpp>
 #include <tandem/models/gnmt.hpp>
+#include <tandem/plan/cost/big_lstm_graph.hpp>
+#include <tandem/plan/cost/gnmt_graph.hpp>
+#include <tandem/plan/cost/pipedream_graph.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/search/report.hpp>
 #include <tandem/plan/search/search.hpp>
+
+#include <profiles_folder.hpp>
+#include <same_graph.hpp>
+
+#include "../bench/plan/two_way/gains.hpp"
 
 namespace recurrent_test {
 
@@ -67,23 +78,34 @@ TEST_CASE("a sampled softmax reads its words, and writes the gradient of all") {
 }
 
 struct Translates : models::Gnmt<32'000, 1024, 4> {};
-struct Predicts : models::BigLstm<793'470, 8192, 1024, 2> {};
+struct Predicts : models::BigLstm<793'470, 8192, 1024, 2, Stateful, RowGradient> {};
 
-SearchTask task_of(GraphView network, int batch, Machine const& machine) {
-  return {.machine = machine,
-          .batch_per_worker = batch,
-          .samples = 1e6,
-          .bytes_of_parameter = 4,
-          .most_devices_a_worker = 2,
-          .network = network};
+TEST_CASE("graphs of sizes are those of the types") {
+  test::check_same(GnmtGraph<>{{}}.view(), graph<Translates>);
+  test::check_same(GnmtGraph<>{{40, 16, 2, 7}}.view(), graph<models::Gnmt<40, 16, 2, 7>>);
+  test::check_same(BigLstmGraph<>{{}}.view(), graph<Predicts>);
+  BigLstmGraph<> const small{{.vocabulary = 90, .states = 12, .projection = 6, .sampled = 30}};
+  test::check_same(small.view(),
+                   graph<models::BigLstm<90, 12, 6, 2, Sampled<30>, Stateful, RowGradient>>);
+  CHECK_THROWS_AS(GnmtGraph<>({.layers = 1}), ContractError);
+  CHECK_THROWS_AS(BigLstmGraph<>({.vocabulary = 8192}), ContractError);
+}
+
+/// The steps of workers of one and two V100.
+WorkerSteps steps_of(GraphView network, int batch, double samples, double bytes_of_parameter) {
+  Machine large = dgx1_v100();
+  large.memory *= 2;  // BigLSTM does not fit into 16 GB
+  SearchTask const task{.machine = large,
+                        .batch_per_worker = batch,
+                        .samples = samples,
+                        .bytes_of_parameter = bytes_of_parameter,
+                        .most_devices_a_worker = 2,
+                        .network = network};
+  return {task, [&](int of) { return static_costs(network, large, MathPrecision::fp32, of); }};
 }
 
 /// The time of one device over that of the best synchronous pipeline of two.
-double gain_of_two(SearchTask const& task) {
-  WorkerSteps const steps{task, [&](int samples) {
-                            return static_costs(*task.network, task.machine, MathPrecision::fp32,
-                                                samples);
-                          }};
+double gain_of_two(WorkerSteps const& steps) {
   double one = 0.0;
   double two = 1e30;
   for (WorkerSteps::One const& found : steps.all()) {
@@ -97,15 +119,60 @@ double gain_of_two(SearchTask const& task) {
   return one / two;
 }
 
-TEST_CASE("two V100 gain what Pal et al. measured on them, or more: 1.15 and 1.22") {
-  Machine large = dgx1_v100();
-  large.memory *= 2;  // BigLSTM's dense gradients of words do not fit into 16 GB
-  double const gnmt = gain_of_two(task_of(graph<Translates>, 128, large));
-  CHECK(gnmt >= 1.15);
-  CHECK(gnmt < 2.0);
-  double const big_lstm = gain_of_two(task_of(graph<Predicts>, 64, large));
-  CHECK(big_lstm >= 1.22);
-  CHECK(big_lstm < 2.0);
+/// The first of these numbers of devices from which on a hybrid converges first; 0: none.
+int hybrid_from(WorkerSteps const& steps, char const* epochs, std::vector<int> const& devices) {
+  EpochCurve const curve = EpochCurve::measured(parse_epoch_points(epochs));
+  int from = 0;
+  for (int const count : devices) {
+    bool const wins = hybrid_gain(search_plans(steps, curve, count)) > 0;
+    from = !wins ? 0 : from > 0 ? from : count;
+  }
+  return from;
+}
+
+// Batches and epochs of Pal et al. 2019 as docs/planner.md has them, with their speedups and the
+// devices from which on their hybrids win.
+TEST_CASE("GNMT: two V100 gain 1.15 or more, and a hybrid wins from 256 on") {
+  WorkerSteps const steps = steps_of(graph<Translates>, 128, 3.5e6, 4);
+  double const gain = gain_of_two(steps);
+  CHECK(gain >= two_way::published_gnmt);
+  CHECK(gain < 2.0);
+  CHECK(hybrid_from(steps, "16384:5,32768:10", {2, 8, 32, 64, 128, 256}) == 256);
+}
+
+TEST_CASE("BigLSTM: two V100 gain 1.22 or more, and a hybrid wins from 32 on") {
+  WorkerSteps const steps = steps_of(graph<Predicts>, 64, 4e7, 3);
+  double const gain = gain_of_two(steps);
+  CHECK(gain >= two_way::published_big_lstm);
+  CHECK(gain < 2.0);
+  CHECK(hybrid_from(steps, "1024:5,2048:16", {2, 4, 8, 16, 32}) == 32);
+}
+
+TEST_CASE("the same gains by costs that were measured on a V100") {
+  for (two_way::Tried const tried : {two_way::Tried::gpipe, two_way::Tried::all}) {
+    two_way::Gain const samples = two_way::big_lstm_microbatches(graph<Predicts>, tried);
+    CHECK(samples.one == doctest::Approx(0.606).epsilon(1e-3));
+    CHECK(samples.speedup() >= two_way::published_big_lstm);
+    CHECK(samples.speedup() < 2.0);
+  }
+  for (int const chunks : {2, 5, 20}) {  // p K / (K + p - 1), of two equal stages
+    CAPTURE(chunks);
+    two_way::Gain const time = two_way::big_lstm_chunks(graph<Predicts>, chunks);
+    CHECK(time.speedup() >= two_way::published_big_lstm);
+    CHECK(time.speedup() < 2.0 * chunks / (chunks + 1));
+  }
+  if (std::string const folder = test::profiles_folder(); !folder.empty()) {
+    CostGraph const profile = read_pipedream_graph(folder + "gnmt.txt");
+    for (CostGraph const& costs : {profile, two_way::with_even_backward(profile)}) {
+      double const gpipe = two_way::gnmt(costs, two_way::Tried::gpipe).speedup();
+      two_way::Gain const gain = two_way::gnmt(costs);
+      CHECK(gain.one == doctest::Approx(4 * 0.0894).epsilon(1e-3));
+      CHECK(gpipe >= two_way::published_gnmt);
+      CHECK(gpipe < 2.0 * 4 / 5);  // of two equal stages
+      CHECK(gain.speedup() >= gpipe);
+      CHECK(gain.speedup() < 2.0);
+    }
+  }
 }
 
 }  // namespace recurrent_test
