@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/plan/cost/big_lstm_graph.hpp>
+#include <tandem/plan/cost/gnmt_graph.hpp>
 #include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/epochs/failures.hpp>
@@ -48,7 +50,9 @@ struct PlanArguments {
   tandem::MathPrecision precision = tandem::MathPrecision::fp32;
   int batch = 64;
   double samples = 0;    // not given
-  tandem::GptSizes gpt;  // of --net gpt
+  tandem::GptSizes gpt;  // of --net gpt, and so on
+  tandem::GnmtSizes gnmt;
+  tandem::BigLstmSizes big_lstm;
   int global_batch = 0;  // not given
   int key_heads = 0;     // as heads
   int hidden = 0;        // four times the width
@@ -114,7 +118,6 @@ inline void add_scaling_flags(CLI::App& app, PlanArguments& a) {
        "samples of a step, of all devices together: a language model's data x pipeline x tensor "
        "parallelism is sought, by its sizes; what is given below stays as it is");
   size("--key-heads", a.key_heads, "heads of keys and of values (default --heads)");
-  size("--hidden", a.hidden, "columns between the products of a block (default 4 --width)");
   app.add_flag("--gated", a.gated, "a block has three products, of which one is a gate");
   app.add_flag("--dropout", a.dropout, "a block has dropout");
   app.add_flag("--untied", a.untied, "the logits have a matrix of their own");
@@ -125,6 +128,8 @@ inline void add_scaling_flags(CLI::App& app, PlanArguments& a) {
        "devices that have a part of each sequence each (default 1; it is not sought)");
   size("--pipeline", a.limits.pipeline, "devices of a pipeline, 1F1B");
   size("--chunks", a.limits.chunks, "stages of each of them, interleaved");
+  size("--time-chunks", a.limits.time_chunks,
+       "of each sequence, which the stages do one behind the other");
   size("--microbatch", a.limits.microbatch, "samples of a microbatch");
   app.add_option_function<std::string>(
          "--recompute",
@@ -143,8 +148,19 @@ inline void add_scaling_flags(CLI::App& app, PlanArguments& a) {
   };
   choice("--sequence-rows", a.limits.sequence_rows,
          "yes or no: devices that share products have a part of the rows of all else");
-  choice("--shard-state", a.limits.shard_state,
-         "yes or no: replicas have a part of the optimizer's state each");
+  app.add_option_function<std::string>(
+         "--shard",
+         [&a](std::string const& name) {
+           using enum tandem::Sharding;
+           a.limits.shard = name == "none"        ? none
+                            : name == "state"     ? state
+                            : name == "gradients" ? gradients
+                                                  : parameters;
+         },
+         "what replicas have a part of each: none, the optimizer's state, gradients, too, or "
+         "parameters, too")
+      ->type_name("WHAT")
+      ->check(one_of({"none", "state", "gradients", "parameters"}));
   app.add_flag("--overlap-products", a.limits.overlap.products,
                "collectives of products run beside computation");
   app.add_flag("--overlap-messages", a.limits.overlap.messages,
@@ -172,11 +188,19 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
   auto const size = [&](char const* name, int& to, char const* help) {
     add(name, "N", to, help)->transform(number(1, 1'000'000));
   };
-  size("--layers", a.gpt.layers, "of --net gpt: blocks (default 12, as GPT-2)");
-  size("--width", a.gpt.width, "of --net gpt: channels (default 768)");
+  size("--layers", a.gpt.layers,
+       "of --net gpt: blocks (default 12, as GPT-2); of gnmt: of each half (4); of big_lstm (2)");
+  size("--width", a.gpt.width,
+       "of --net gpt: channels (default 768); of gnmt (1024); of big_lstm: its projection (1024)");
   size("--heads", a.gpt.heads, "of --net gpt (default 12)");
-  size("--context", a.gpt.context, "of --net gpt: tokens of a sample (default 1024)");
-  size("--vocabulary", a.gpt.vocabulary, "of --net gpt: words (default 50257)");
+  size("--context", a.gpt.context,
+       "of --net gpt: tokens of a sample (default 1024); of gnmt: of a sentence (50); of big_lstm: "
+       "of a step (20)");
+  size("--vocabulary", a.gpt.vocabulary,
+       "of --net gpt: words (default 50257); of gnmt (32000); of big_lstm (793470)");
+  size("--hidden", a.hidden,
+       "of --net big_lstm: states of a layer (default 8192); of --global-batch: columns between "
+       "the products of a block (4 --width)");
   app.option_defaults()->group("With a search, --place and --simulate");
   add("--graph", "FILE", a.graph,
       "measured costs of operations: as PipeDream's profiler writes them, or the JSON of Piper or "
@@ -368,6 +392,45 @@ inline void check_scaling(PlanArguments const& a) {
   }
 }
 
+/// Networks that have sizes of their own.
+inline void check_sizes_given(PlanArguments const& a, CLI::App const& app) {
+  bool const recurrent = a.net == "gnmt" || a.net == "big_lstm";
+  for (char const* const flag : {"--layers", "--width", "--context", "--vocabulary"}) {
+    if (app.count(flag) > 0 && a.net != "gpt" && !recurrent) {
+      throw std::runtime_error{
+          flag + std::string{" goes with --net gpt, gnmt and big_lstm; others have their sizes"}};
+    }
+  }
+  if (app.count("--heads") > 0 && a.net != "gpt") {
+    throw std::runtime_error{"--heads goes with --net gpt; others have their sizes"};
+  }
+  if (app.count("--hidden") > 0 && a.net != "big_lstm" && a.mode != scaling) {
+    throw std::runtime_error{"--hidden goes with --net big_lstm, or with --global-batch"};
+  }
+}
+
+/// Of gnmt and big_lstm: what is given in place of their own.
+inline void take_recurrent_sizes(PlanArguments& a, CLI::App const& app) {
+  auto const take = [&app](char const* flag, int given, int& to) {
+    to = app.count(flag) > 0 ? given : to;
+  };
+  take("--layers", a.gpt.layers, a.gnmt.layers);
+  take("--width", a.gpt.width, a.gnmt.hidden);
+  take("--context", a.gpt.context, a.gnmt.context);
+  take("--vocabulary", a.gpt.vocabulary, a.gnmt.vocabulary);
+  take("--layers", a.gpt.layers, a.big_lstm.layers);
+  take("--width", a.gpt.width, a.big_lstm.projection);
+  take("--hidden", a.hidden, a.big_lstm.states);
+  take("--context", a.gpt.context, a.big_lstm.context);
+  take("--vocabulary", a.gpt.vocabulary, a.big_lstm.vocabulary);
+  if (a.net == "gnmt" && a.gnmt.layers < 2) {
+    throw std::runtime_error{"--net gnmt takes --layers from 2 on, of each half"};
+  }
+  if (a.net == "big_lstm" && a.big_lstm.vocabulary <= a.big_lstm.sampled) {
+    throw std::runtime_error{"--net big_lstm takes --vocabulary above 8192, the words of a sample"};
+  }
+}
+
 /// What --epochs, --tokens and --critical-batch want of each other.
 inline void check_points(PlanArguments const& a) {
   if (!a.tokens.empty() && !a.net.starts_with("gpt")) {
@@ -407,11 +470,8 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   if (app.count("--precision") > 0 && a.net.empty()) {
     throw std::runtime_error{"--precision goes with --net; costs of a file are what was measured"};
   }
-  for (char const* const flag : {"--layers", "--width", "--heads", "--context", "--vocabulary"}) {
-    if (app.count(flag) > 0 && a.net != "gpt") {
-      throw std::runtime_error{flag + std::string{" goes with --net gpt; others have their sizes"}};
-    }
-  }
+  check_sizes_given(a, app);
+  take_recurrent_sizes(a, app);
   a.precision_given = app.count("--precision") > 0;
   if (a.mode == scaling) {
     check_scaling(a);

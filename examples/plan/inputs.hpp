@@ -17,14 +17,14 @@
 
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
-#include <tandem/models/big_lstm.hpp>
-#include <tandem/models/gnmt.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/inception_v3.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/models/resnet_imagenet.hpp>
 #include <tandem/models/vgg.hpp>
+#include <tandem/plan/cost/big_lstm_graph.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/gnmt_graph.hpp>
 #include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/cost/graph_file.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>
@@ -67,6 +67,15 @@ inline tandem::GraphView gpt_of(PlanArguments const& a) {
   return graph.view();
 }
 
+inline tandem::GraphView gnmt_of(PlanArguments const& a) {
+  static tandem::GnmtGraph<> const graph{a.gnmt};
+  return graph.view();
+}
+inline tandem::GraphView big_lstm_of(PlanArguments const& a) {
+  static tandem::BigLstmGraph<> const graph{a.big_lstm};
+  return graph.view();
+}
+
 /// GoogLeNet and ResNet-18 are those for CIFAR-10, other networks of images those for ImageNet.
 /// @throws std::runtime_error  there is none of that name
 inline tandem::GraphView network_of(PlanArguments const& a) {
@@ -77,19 +86,18 @@ inline tandem::GraphView network_of(PlanArguments const& a) {
       return gpt_of(a);
     }
   }
+  if (name == "gnmt" || name == "big_lstm") {
+    return name == "gnmt" ? gnmt_of(a) : big_lstm_of(a);
+  }
   struct Known {
     char const* name;
     tandem::GraphView graph;
   };
-  Known const networks[] = {
-      {"googlenet", tandem::graph<GoogLeNet<10>>},
-      {"resnet18", tandem::graph<ResNet18<10>>},
-      {"resnet50", tandem::graph<ResNet50<1000>>},
-      {"vgg16", tandem::graph<Vgg16<1000>>},
-      {"inception_v3", tandem::graph<InceptionV3<1000>>},
-      {"gnmt", tandem::graph<Gnmt<32'000, 1024, 4>>},
-      {"big_lstm",
-       tandem::graph<BigLstm<793'470, 8192, 1024, 2, tandem::Stateful, tandem::RowGradient>>}};
+  Known const networks[] = {{"googlenet", tandem::graph<GoogLeNet<10>>},
+                            {"resnet18", tandem::graph<ResNet18<10>>},
+                            {"resnet50", tandem::graph<ResNet50<1000>>},
+                            {"vgg16", tandem::graph<Vgg16<1000>>},
+                            {"inception_v3", tandem::graph<InceptionV3<1000>>}};
   for (Known const& known : networks) {
     if (name == known.name) {
       return known.graph;

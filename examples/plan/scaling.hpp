@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/scale/mesh_report.hpp>
@@ -45,8 +46,12 @@ inline std::string scaling_text(PlanArguments const& a) {
                                std::to_string(devices)};
     }
     tandem::MeshSearch const found = tandem::search_meshes(task, devices, limits);
-    text += a.format == "json" ? tandem::mesh_json(task, devices, found)
-                               : tandem::mesh_text(task, devices, found);
+    std::vector<tandem::MeshReason> why;
+    if (!found.plans.empty()) {
+      why = tandem::mesh_reasons(task, devices, limits, found.plans.front().layout);
+    }
+    text += a.format == "json" ? tandem::mesh_json(task, devices, found, why)
+                               : tandem::mesh_text(task, devices, found, why);
   }
   return text;
 }

@@ -17,7 +17,7 @@ class Flags(plan_cases.PlanTest):
              "--compare": ("--compare", "a.json", "b.json")}
     VALUES = {"--compare": ("a.json", "b.json"), "--precision": "fp32", "--memory": "1GB", "--optimizer": "sgd", "--epochs": "64:2", "--tokens": "64:2",
               "--schedule": "gpipe", "--format": "json", "--recompute": "full", "--sequence-rows": "yes",
-              "--shard-state": "no"}
+              "--shard": "none"}
 
     def flags(self):
         """[(flag, whether it takes a value, its modes)], as the help has them."""
@@ -87,7 +87,7 @@ class Flags(plan_cases.PlanTest):
                 (("--place", "--devices", 2, "--net", "x", "--machine", "dgx-a100"), "inception_v3"),
                 (("--place", "--devices", 2, "--net", "vgg16", "--machine", "x"), "dgx-a100"),
                 (("--place", "--devices", 2, "--net", "vgg16"), "--machine"),
-                (("--place", "--devices", 2, "--net", "gpt2", "--width", 8, "--machine", "dgx-a100"), "--net gpt;"),
+                (("--place", "--devices", 2, "--net", "gpt2", "--width", 8, "--machine", "dgx-a100"), "--net gpt, gnmt and big_lstm"),
                 (("--place", "--devices", 2, "--net", "gpt", "--heads", 5, "--machine", "dgx-a100"), "768 of 5"),
                 (("--net", "gpt2", "--machine", "dgx-a100", "--devices", 2), "needs --samples N"),
                 (("--net", "big_lstm", "--machine", "dgx-a100", "--devices", 2), "needs --samples N"),

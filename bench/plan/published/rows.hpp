@@ -123,11 +123,12 @@ inline tandem::MeshLimits limits_of(Row const& row) {
       .pipeline = row.whole("pipeline", 1),
       .tensor = row.whole("tensor", 1),
       .sequence = row.whole("sequence", 1),
+      .time_chunks = 1,
       .recomputation = row.text("recompute") == "full"        ? Recomputation::full
                        : row.text("recompute") == "selective" ? Recomputation::selective
                                                               : Recomputation::none,
       .sequence_rows = row.has("rows"),
-      .shard_state = row.has("shard"),
+      .shard = row.has("shard") ? tandem::Sharding::state : tandem::Sharding::none,
       .overlap = {all, all || row.has("overlap_messages"), all || row.has("overlap_sums")}};
   limits.memory = 1e9 * row.number("memory");
   if (row.has("chunks")) {

@@ -133,9 +133,15 @@ TEST_CASE("memory of activations is the published formula") {
   MeshMemory const all = mesh_memory(task, layout);
   CHECK(close(all.weights + all.gradients + all.state, 18 * weights, 1e-3));
   layout.data = 4;
-  layout.shard_state = true;
-  MeshMemory const part = mesh_memory(task, layout);
-  CHECK(close(part.weights + part.gradients + part.state, (6 + 12.0 / 4) * weights, 1e-3));
+  auto const sharded = [&](Sharding shard) {
+    layout.shard = shard;
+    MeshMemory const part = mesh_memory(task, layout);
+    return (part.weights + part.gradients + part.state) / weights;
+  };
+  double const passing = 2.0 / 48;  // two blocks of all
+  CHECK(close(sharded(Sharding::state), 6 + 12.0 / 4, 1e-3));
+  CHECK(close(sharded(Sharding::gradients), 2 + 4 * (1.0 / 4 + passing) + 12.0 / 4, 1e-3));
+  CHECK(close(sharded(Sharding::parameters), 6 * (1.0 / 4 + passing) + 12.0 / 4, 1e-3));
 }
 
 // Of a device with the whole network, in fp32, where fits<> has it.
@@ -189,6 +195,80 @@ TEST_CASE("a step's parts go as their axes") {
               0.5 * heaviest_of(8) / std::sqrt(8.0) * mesh_step(task, replicas).computing));
 }
 
+/// Links without latency, and no time for computing, or any.
+MeshTask sending(double math) {
+  MeshTask task = large();
+  task.sizes.attention = AttentionKernels::fused;
+  task.machine = counting(math, 1e30);
+  task.machine.inside = {.bandwidth = 1e9, .latency = 0};
+  task.batch = 64;
+  task.gradient_bytes = 2;  // as a weight
+  return task;
+}
+
+// Rajbhandari et al., arXiv:1910.02054, section 7: once and a half as much with sharded weights.
+TEST_CASE("what replicas send: their volumes") {
+  MeshTask const task = sending(1e30);
+  auto const sums = [&](Sharding shard, int microbatches) {
+    MeshLayout const layout{.data = 8, .microbatch = 8 / microbatches, .shard = shard};
+    return mesh_step(task, layout).sums;
+  };
+  double const reduce = sums(Sharding::none, 1);
+  CHECK(close(reduce, 2 * 7.0 / 8 * 2 * task.sizes.parameters() / 1e9, 1e-3));
+  for (int const m : {1, 2, 8}) {
+    CAPTURE(m);
+    CHECK(close(sums(Sharding::none, m), reduce));
+    CHECK(close(sums(Sharding::state, m), reduce));
+    CHECK(close(sums(Sharding::gradients, m), (m + 1) * reduce / 2));
+    CHECK(close(sums(Sharding::parameters, m), 3 * m * reduce / 2));
+  }
+}
+
+TEST_CASE("sharded weights are gathered beside the blocks, but for the first") {
+  static_assert(detail::shown_units(4, 1, 0, 1) == 1);
+  static_assert(detail::shown_units(4, 1, 2, 2) == 3 + 3 * 1);
+  MeshTask const task = sending(1e3);  // computing takes longer than all else
+  MeshLayout layout{.data = 8, .microbatch = 8};
+  double const reduce = mesh_step(task, layout).sums;
+  layout.shard = Sharding::parameters;
+  CHECK(close(mesh_step(task, layout).sums, 3 * reduce / 2 / 48));
+  layout.shard = Sharding::gradients;
+  CHECK(close(mesh_step(task, layout).sums, reduce));
+  layout.overlap.sums = true;
+  CHECK(close(mesh_step(task, layout).sums, reduce / 48));
+}
+
+// The bound of sequences.md: p K / (K + p - 1) of one microbatch.
+TEST_CASE("a pipeline fills with a chunk of time") {
+  MeshTask task = sending(1);
+  task.sizes.vocabulary = 8;
+  task.batch = 1;
+  double const one = mesh_step(task, {}).computing;
+  for (int const p : {2, 4}) {
+    for (int const k : {1, 2, 16}) {
+      CAPTURE(p);
+      CAPTURE(k);
+      MeshStep const step = mesh_step(task, {.pipeline = p, .time_chunks = k});
+      CHECK(close(one / (step.computing + step.filling), 1.0 * p * k / (k + p - 1), 1e-3));
+    }
+  }
+  task.batch = 8;
+  MeshLayout layout{.pipeline = 4};
+  MeshStep const whole = mesh_step(task, layout);
+  MeshMemory const memory = mesh_memory(task, layout);
+  layout.time_chunks = 4;
+  MeshStep const chunks = mesh_step(task, layout);
+  CHECK(close(chunks.computing, whole.computing));
+  CHECK(close(chunks.messages, whole.messages));  // as many bytes
+  CHECK(close(chunks.filling * 4, whole.filling));
+  double const keys = 12.0 * 2 * 6144 * 2048 * 2;  // gradients that go from chunk to chunk
+  CHECK(close(mesh_memory(task, layout).activations, memory.activations + keys));
+  CHECK(mesh_problem(task, {.pipeline = 4, .time_chunks = 3}).find("divide") != std::string::npos);
+  CHECK(mesh_problem(task, {.time_chunks = 4}).find("for a pipeline") != std::string::npos);
+  CHECK(mesh_problem(large(), {.pipeline = 4, .time_chunks = 4}).find("one kernel") !=
+        std::string::npos);
+}
+
 TEST_CASE("devices that have parts of sequences") {
   MeshTask task = large();
   task.sizes.attention = AttentionKernels::fused;
@@ -211,7 +291,7 @@ TEST_CASE("devices that have parts of sequences") {
                                             4 * detail::stage_parameters(task.sizes, layout))));
   layout.sequence = 3;
   CHECK(mesh_problem(task, layout).find("sequence") != std::string::npos);
-  CHECK(mesh_type({.tensor = 8, .sequence = 2}, 1) == "SingleDevice<> x tensor 8 x sequence 2");
+  CHECK(mesh_type({.tensor = 8, .sequence = 2}, 1) == "TensorParallel<8> x sequence 2");
 }
 
 TEST_CASE("a step waits for a slow node where there is one") {
@@ -243,22 +323,30 @@ TEST_CASE("layouts that cannot be say why") {
 // The fastest of all layouts by brute force, without a branch that is cut.
 double fastest(MeshTask const& task, int devices) {
   double best = 1e300;
+  auto const tries = [&](MeshLayout layout) {
+    for (int bits = 0; bits < 24; ++bits) {
+      layout.recomputation = static_cast<Recomputation>(bits / 8);
+      layout.sequence_rows = bits % 2 == 1;
+      layout.shard = static_cast<Sharding>(bits / 2 % 4);
+      if (mesh_problem(task, layout).empty() &&
+          mesh_memory(task, layout).total() <= static_cast<double>(task.machine.memory)) {
+        best = std::min(best, mesh_step(task, layout).seconds());
+      }
+    }
+  };
   for (int t = 1; t <= 8; ++t) {
-    for (int p = 1; p <= 48; ++p) {
-      for (int c = 1; c <= 48; ++c) {
+    for (int p = 1; p <= std::min(48, devices / t); ++p) {
+      for (int c = 1; c <= 48 && devices % (t * p) == 0; ++c) {
         for (int m = 1; m <= 64; ++m) {
-          for (int bits = 0; bits < 12; ++bits) {
-            MeshLayout const layout{.data = std::max(1, devices / t / p),
+          for (int k = 1; k <= 16; k *= 2) {
+            MeshLayout const layout{.data = devices / t / p,
                                     .pipeline = p,
                                     .tensor = t,
                                     .chunks = c,
-                                    .microbatch = m,
-                                    .recomputation = static_cast<Recomputation>(bits / 4),
-                                    .sequence_rows = bits % 2 == 1,
-                                    .shard_state = bits / 2 % 2 == 1};
-            if (layout.devices() == devices && mesh_problem(task, layout).empty() &&
-                mesh_memory(task, layout).total() <= static_cast<double>(task.machine.memory)) {
-              best = std::min(best, mesh_step(task, layout).seconds());
+                                    .time_chunks = k,
+                                    .microbatch = m};
+            if (mesh_problem(task, layout).empty()) {
+              tries(layout);
             }
           }
         }
@@ -278,6 +366,10 @@ TEST_CASE("the search finds what trying everything finds") {
       CHECK(plan.memory.total() <= 80e9);
     }
   }
+  MeshTask fused = large();
+  fused.sizes.attention = AttentionKernels::fused;
+  fused.batch = 4;  // so that a pipeline fills for long
+  CHECK(close(search_meshes(fused, 16).plans.front().step.seconds(), fastest(fused, 16)));
   MeshLimits const limits{.pipeline = 2, .tensor = 4, .recomputation = Recomputation::full};
   for (MeshPlan const& plan : search_meshes(large(), 32, limits).plans) {
     CHECK(plan.layout.pipeline == 2);
@@ -286,6 +378,25 @@ TEST_CASE("the search finds what trying everything finds") {
   }
   CHECK(search_meshes(large(), 1).plans.empty());
   CHECK(search_meshes(large(), 1).least_memory > 80e9);
+}
+
+TEST_CASE("why: each choice the other way is slower, or does not fit") {
+  MeshTask const task = large();
+  MeshPlan const best = search_meshes(task, 32).plans.front();
+  std::vector<MeshReason> const why = mesh_reasons(task, 32, {}, best.layout);
+  REQUIRE(why.size() >= 4);  // at the least: shards otherwise, and some axis
+  bool shares = false;
+  for (MeshReason const& reason : why) {
+    CAPTURE(reason.other);
+    CHECK(reason.seconds >= best.step.seconds());
+    shares = shares || reason.other == "without shared products";
+  }
+  CHECK(shares == (best.layout.tensor > 1));
+  MeshReason const alone = mesh_reasons(task, 32, {.tensor = 8}, {.data = 4, .tensor = 8}).front();
+  CHECK(alone.other != "without shared products");  // which nobody chose
+  CHECK(reasons_text({{"without a pipeline", 3}, {"with nothing sharded"}}, 2) ==
+        "why, beside the fastest that chooses otherwise\n"
+        "  without a pipeline: 50 % slower\n  with nothing sharded: nothing fits\n");
 }
 
 TEST_CASE("65,536 devices are searched") {
@@ -300,7 +411,7 @@ TEST_CASE("65,536 devices are searched") {
 }
 
 TEST_CASE("types are what the library runs, or a plan only") {
-  MeshLayout layout{.data = 8, .pipeline = 4, .microbatch = 1, .shard_state = true};
+  MeshLayout layout{.data = 8, .pipeline = 4, .microbatch = 1, .shard = Sharding::state};
   CHECK(mesh_type(layout, 16) ==
         "Hybrid<DataParallel<8, ShardedState>, Pipeline<OneFOneB, 16, Auto<4>>>");
   CHECK(plan_only(layout).empty());
@@ -311,15 +422,35 @@ TEST_CASE("types are what the library runs, or a plan only") {
         "Checkpoint<Every<1>>>>");
   layout.tensor = 2;
   CHECK(plan_only(layout) == "tensor parallelism on GPUs");
+  CHECK(mesh_type(layout, 16) ==
+        "Hybrid<DataParallel<8, ShardedState>, Pipeline<Interleaved<2>, 16, Auto<8>, "
+        "Checkpoint<Every<1>>>, TensorParallel<2>>");
+  CHECK(mesh_type({.data = 2, .tensor = 4, .sequence_rows = true}, 3) ==
+        "Hybrid<DataParallel<2>, TensorParallel<4, SequenceRows, Microbatches<3>>>");
+  CHECK(mesh_type({.pipeline = 2, .time_chunks = 4}, 2) ==
+        "Pipeline<OneFOneB, 2, Chunks<4>, Auto<2>>");
+  CHECK(plan_only({.pipeline = 2, .time_chunks = 4}) == "chunks of time of transformers");
+  CHECK(mesh_type({.data = 2, .shard = Sharding::parameters}, 1) ==
+        "DataParallel<2, ShardedParameters>");
   CHECK(mesh_type({}, 1) == "SingleDevice<>");
   CHECK(mesh_type({.data = 2}, 4) == "DataParallel<2, Microbatches<4>>");
   layout = {.data = 2, .recomputation = Recomputation::full};
   CHECK(mesh_type(layout, 1) == "DataParallel<2>, blocks again");
   CHECK(plan_only(layout) == "recomputation outside of a pipeline");
   MeshTask const task = large();
-  std::string const text = mesh_text(task, 64, search_meshes(task, 64));
-  CHECK(text.find("a plan only: the library has no tensor parallelism on GPUs for it yet") !=
+  MeshSearch const found = search_meshes(task, 64);
+  MeshLayout const& best = found.plans.front().layout;
+  std::string const text = mesh_text(task, 64, found, mesh_reasons(task, 64, {}, best));
+  CHECK(text.find("a plan only: the library has no " + plan_only(best) + " for it yet") !=
         std::string::npos);
+  REQUIRE(found.runs);
+  CHECK(plan_only(found.runs->layout).empty());
+  CHECK(found.runs->step.seconds() > found.plans.front().step.seconds());
+  CHECK(text.find("using Strategy = " +
+                  mesh_type(found.runs->layout,
+                            64 / found.runs->layout.data / found.runs->layout.microbatch)) !=
+        std::string::npos);
+  CHECK(text.find("why, beside the fastest that chooses otherwise\n  ") != std::string::npos);
   CHECK(mesh_text(task, 1, search_meshes(task, 1)).find("nothing fits") != std::string::npos);
 }
 

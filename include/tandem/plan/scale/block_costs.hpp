@@ -18,7 +18,7 @@ namespace tandem {
 /// A device's part of a block.
 struct TensorShare {
   int tensor = 1;              ///< devices that share each product, by columns and then by rows
-  int sequence = 1;            ///< devices that have a part of each sequence each
+  int sequence = 1;            ///< parts of each sequence, of which a device does one at a time
   bool sequence_rows = false;  ///< these have a part of the rows each of what they would repeat
 };
 

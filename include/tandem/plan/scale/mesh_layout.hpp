@@ -19,6 +19,17 @@ namespace tandem {
 /// or all but what enters the block.
 enum class Recomputation { none, selective, full };
 
+/// What replicas have a part of each: nothing, the optimizer's state (ZeRO-1), gradients too
+/// (ZeRO-2), weights too (ZeRO-3).
+/// Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054
+enum class Sharding { none, state, gradients, parameters };
+
+/// "none" and so on.
+constexpr char const* sharding_name(Sharding shard) {
+  constexpr char const* names[] = {"none", "state", "gradients", "parameters"};
+  return names[static_cast<int>(shard)];
+}
+
 /// What runs beside computation; the rest of a step's communication stands between its passes.
 struct MeshOverlap {
   bool products = false;  ///< collectives of devices that share products
@@ -33,17 +44,20 @@ struct MeshOverlap {
 /// are shared within nodes, and stages are far apart.
 struct MeshLayout {
   int data = 1;
-  int pipeline = 1;    ///< devices of a pipeline, 1F1B
-  int tensor = 1;      ///< devices that share each product
-  int sequence = 1;    ///< devices with a part of each sequence each, which gather keys and values
-  int chunks = 1;      ///< of the pipeline's devices: stages each, interleaved
-  int microbatch = 1;  ///< samples
+  int pipeline = 1;     ///< devices of a pipeline, 1F1B
+  int tensor = 1;       ///< devices that share each product
+  int sequence = 1;     ///< devices with a part of each sequence each, which gather keys and values
+  int chunks = 1;       ///< of the pipeline's devices: stages each, interleaved
+  int time_chunks = 1;  ///< of each sequence, which a pipeline's stages do one behind the other
+  int microbatch = 1;   ///< samples
   Recomputation recomputation = Recomputation::none;
   bool sequence_rows = false;  ///< devices of a product have a part of the rows of all else
-  bool shard_state = false;    ///< replicas have a part of the optimizer's state each (ZeRO-1)
+  Sharding shard = Sharding::none;
   MeshOverlap overlap{};
 
   [[nodiscard]] int devices() const { return data * pipeline * tensor * sequence; }
+  /// Parts into which replicas divide @p what, which the device's whole is made of.
+  [[nodiscard]] int parts(Sharding what) const { return shard >= what ? data * sequence : 1; }
 
   friend bool operator==(MeshLayout const&, MeshLayout const&) = default;
 };
@@ -87,6 +101,25 @@ inline double mesh_rows(TransformerSizes const& sizes, MeshLayout const& layout)
          layout.sequence;
 }
 
+/// Those that it passes at a time.
+inline double pass_rows(TransformerSizes const& sizes, MeshLayout const& layout) {
+  return mesh_rows(sizes, layout) / layout.time_chunks;
+}
+
+/// Why sequences cannot be done in chunks of time; empty where they can.
+template <class = void>  // compiled where it is called, not by every include
+std::string time_chunks_problem(TransformerSizes const& sizes, MeshLayout const& layout) {
+  if (layout.time_chunks == 1) {
+    return "";
+  }
+  if (layout.pipeline == 1 || layout.sequence > 1 || !sizes.causal ||
+      sizes.attention == AttentionKernels::separate) {
+    return "chunks of time are for a pipeline whose attention is causal and one kernel, and whose "
+           "devices have whole sequences";
+  }
+  return sizes.context % layout.time_chunks == 0 ? "" : "chunks of time must divide a sequence";
+}
+
 }  // namespace detail
 
 /// Why @p layout cannot train @p task, a sentence; empty where it can. Memory is asked elsewhere.
@@ -94,7 +127,7 @@ template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string mesh_problem(MeshTask const& task, MeshLayout const& layout) {
   TransformerSizes const& sizes = task.sizes;
   if (layout.data < 1 || layout.pipeline < 1 || layout.tensor < 1 || layout.chunks < 1 ||
-      layout.sequence < 1 || layout.microbatch < 1) {
+      layout.sequence < 1 || layout.microbatch < 1 || layout.time_chunks < 1) {
     return "every axis has a device or more";
   }
   if (layout.tensor > 1 &&
@@ -121,13 +154,14 @@ template <class = void>  // compiled where it is called, not by every include
     }
   }
   if (layout.sequence_rows &&
-      (layout.tensor == 1 || sizes.context / layout.sequence % layout.tensor != 0)) {
+      (layout.tensor == 1 ||
+       sizes.context / layout.sequence / layout.time_chunks % layout.tensor != 0)) {
     return "only devices that share products can have rows of a sequence each, which they divide";
   }
   if (!task.machine.has(layout.devices())) {
     return "the machine has fewer devices";
   }
-  return "";
+  return detail::time_chunks_problem(sizes, layout);
 }
 
 }  // namespace tandem

@@ -2,63 +2,17 @@
 #pragma once
 
 /// @file
-/// What search_meshes() has found: a table for people, JSON for programs, and layouts as types.
+/// What search_meshes() has found: a table for people, JSON for programs.
 
 #include <string>
+#include <vector>
 
 #include <tandem/io/report_text.hpp>
+#include <tandem/plan/scale/mesh_reasons.hpp>
 #include <tandem/plan/scale/mesh_search.hpp>
+#include <tandem/plan/scale/mesh_type.hpp>
 
 namespace tandem {
-
-/// Why the library cannot run @p layout yet, a few words; empty where mesh_type() is to be pasted.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string plan_only(MeshLayout const& layout) {
-  return layout.tensor > 1                                  ? "tensor parallelism on GPUs"
-         : layout.sequence > 1                              ? "parallelism of sequences"
-         : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
-         : layout.recomputation == Recomputation::full && layout.pipeline == 1
-             ? "recomputation outside of a pipeline"
-         : layout.data > 4096 ? "more than 4096 replicas"
-                              : "";
-}
-
-/// The strategy of @p microbatches a replica: "Hybrid<DataParallel<8, ShardedState>,
-/// Pipeline<OneFOneB, 16, Auto<4>>>". What the library cannot run yet stands in words around it.
-template <class = void>
-[[nodiscard]] std::string mesh_type(MeshLayout const& layout, int microbatches) {
-  std::string const sharded = layout.shard_state ? ", ShardedState" : "";
-  std::string const again =
-      layout.recomputation == Recomputation::full ? ", Checkpoint<Every<1>>" : "";
-  std::string const count = std::to_string(microbatches);
-  std::string text;
-  if (layout.pipeline > 1) {
-    std::string const schedule =
-        layout.chunks > 1 ? "Interleaved<" + std::to_string(layout.chunks) + ">" : "OneFOneB";
-    text = "Pipeline<" + schedule + ", " + count + ", Auto<" +
-           std::to_string(layout.pipeline * layout.chunks) + ">" + again + ">";
-    if (layout.data > 1) {
-      text = "Hybrid<DataParallel<" + std::to_string(layout.data) + sharded + ">, " + text + ">";
-    }
-  } else {
-    std::string const accumulated = microbatches > 1 ? "Microbatches<" + count + ">" : "";
-    std::string options = layout.data > 1 ? sharded : "";
-    options = accumulated.empty() ? options : ", " + accumulated + options;
-    text = layout.data > 1 ? "DataParallel<" + std::to_string(layout.data) + options + ">"
-                           : "SingleDevice<" + (options.empty() ? "" : options.substr(2)) + ">";
-  }
-  if (layout.tensor > 1) {
-    text += " x tensor " + std::to_string(layout.tensor) +
-            (layout.sequence_rows ? " with sequence rows" : "");
-  }
-  if (layout.sequence > 1) {
-    text += " x sequence " + std::to_string(layout.sequence);
-  }
-  bool const alone = layout.recomputation == Recomputation::full && layout.pipeline == 1;
-  return text + (layout.recomputation == Recomputation::selective ? ", scores again"
-                 : alone                                          ? ", blocks again"
-                                                                  : "");
-}
 
 namespace detail {
 
@@ -115,10 +69,10 @@ std::string mesh_json_line(MeshTask const& task, MeshPlan const& plan) {
          field("sums", step.sums) + field("update", step.update) + field("data", layout.data) +
          field("pipeline", layout.pipeline) + field("tensor", layout.tensor) +
          field("sequence", layout.sequence) + field("chunks", layout.chunks) +
-         field("microbatch", layout.microbatch) + "\"recompute\": \"" +
-         again[static_cast<int>(layout.recomputation)] +
+         field("time_chunks", layout.time_chunks) + field("microbatch", layout.microbatch) +
+         "\"recompute\": \"" + again[static_cast<int>(layout.recomputation)] +
          "\", \"sequence_rows\": " + (layout.sequence_rows ? "true" : "false") +
-         ", \"shard_state\": " + (layout.shard_state ? "true" : "false") +
+         ", \"shard\": " + json_text(sharding_name(layout.shard)) +
          ", \"strategy\": " + json_text(mesh_type(layout, microbatches_of(task, layout))) +
          ", \"plan_only\": " + (problem.empty() ? "null" : json_text(problem)) + "}";
 }
@@ -126,9 +80,11 @@ std::string mesh_json_line(MeshTask const& task, MeshPlan const& plan) {
 }  // namespace detail
 
 /// A line for each plan: seconds, the share of the machine's peak that the model's own operations
-/// are (6 a weight and token, and attention's), GB of a device, where time goes, and the type.
+/// are (6 a weight and token, and attention's), GB of a device, where time goes, and the type; then
+/// why the first was chosen.
 template <class = void>
-[[nodiscard]] std::string mesh_text(MeshTask const& task, int devices, MeshSearch const& found) {
+[[nodiscard]] std::string mesh_text(MeshTask const& task, int devices, MeshSearch const& found,
+                                    std::vector<MeshReason> const& why = {}) {
   std::string const gb = detail::digits(found.least_memory / 1e9, 3);
   std::string text = std::to_string(devices) + " devices of " + task.machine.name + ", " +
                      detail::digits(task.sizes.parameters() / 1e9, 4) + " G weights, batch " +
@@ -146,14 +102,26 @@ template <class = void>
     text += detail::mesh_line(task, plan);
   }
   MeshPlan const& best = found.plans.front();
+  text += reasons_text(why, best.step.seconds());
   std::string const only = plan_only(best.layout);
-  std::string const type = mesh_type(best.layout, detail::microbatches_of(task, best.layout));
-  return text + (only.empty() ? "using Strategy = " + type + ";\n"
-                              : "a plan only: the library has no " + only + " for it yet\n");
+  if (!only.empty()) {
+    text += "a plan only: the library has no " + only + " for it yet";
+    text += found.runs ? "; the fastest that it runs, " +
+                             detail::digits(
+                                 100 * (found.runs->step.seconds() / best.step.seconds() - 1), 2) +
+                             " % slower:\n"
+                       : "\n";
+  }
+  if (found.runs) {
+    MeshLayout const& layout = found.runs->layout;
+    text += "using Strategy = " + mesh_type(layout, detail::microbatches_of(task, layout)) + ";\n";
+  }
+  return text;
 }
 
 template <class = void>
-[[nodiscard]] std::string mesh_json(MeshTask const& task, int devices, MeshSearch const& found) {
+[[nodiscard]] std::string mesh_json(MeshTask const& task, int devices, MeshSearch const& found,
+                                    std::vector<MeshReason> const& why = {}) {
   std::string text = "{\n  \"devices\": " + std::to_string(devices) +
                      ",\n  \"machine\": " + detail::json_text(task.machine.name) +
                      ",\n  \"batch\": " + std::to_string(task.batch) +
@@ -162,7 +130,13 @@ template <class = void>
   for (MeshPlan const& plan : found.plans) {
     text += (&plan == &found.plans.front() ? "" : ",\n") + detail::mesh_json_line(task, plan);
   }
-  return text + "\n  ]\n}\n";
+  text += "\n  ],\n  \"why\": [";
+  for (MeshReason const& reason : why) {
+    text += (&reason == &why.front() ? "\n" : ",\n");
+    text += "    {\"other\": " + detail::json_text(reason.other) + ", \"seconds\": " +
+            (reason.seconds < 1e300 ? detail::json_number(reason.seconds, 6) : "null") + "}";
+  }
+  return text + (why.empty() ? "]\n}\n" : "\n  ]\n}\n");
 }
 
 }  // namespace tandem

@@ -15,6 +15,7 @@
 #include <tandem/plan/scale/mesh_layout.hpp>
 #include <tandem/plan/scale/mesh_memory.hpp>
 #include <tandem/plan/scale/mesh_step.hpp>
+#include <tandem/plan/scale/mesh_type.hpp>
 
 namespace tandem {
 
@@ -24,10 +25,11 @@ struct MeshLimits {
   std::optional<int> tensor{};
   int sequence = 1;  ///< is not sought
   std::optional<int> chunks{};
+  std::optional<int> time_chunks{};
   std::optional<int> microbatch{};
   std::optional<Recomputation> recomputation{};
   std::optional<bool> sequence_rows{};
-  std::optional<bool> shard_state{};
+  std::optional<Sharding> shard{};
   MeshOverlap overlap{};
   double memory = 0;  ///< of a device, bytes; 0: the machine's
 };
@@ -41,12 +43,15 @@ struct MeshPlan {
 
 /// What search_meshes() has found.
 struct MeshSearch {
-  std::vector<MeshPlan> plans{};  ///< the fastest first
-  long tried = 0;                 ///< layouts whose memory or step was worked out
+  std::vector<MeshPlan> plans{};   ///< the fastest first
+  std::optional<MeshPlan> runs{};  ///< the fastest that the library runs, see plan_only()
+  long tried = 0;                  ///< layouts whose memory or step was worked out
   double least_memory = std::numeric_limits<double>::infinity();  ///< of all these, of a device
 };
 
 namespace detail {
+
+inline constexpr int most_time_chunks = 16;  // that are sought
 
 template <class = void>  // compiled where it is called, not by every include
 class MeshSearcher {
@@ -103,8 +108,17 @@ class MeshSearcher {
     for (int count = 1; count <= (layout.pipeline > 1 ? most : 1); ++count) {
       layout.chunks = count;
       if (most % count == 0 && is(limits_.chunks, count)) {
-        options(layout);
+        time_chunks(layout);
       }
+    }
+  }
+
+  void time_chunks(MeshLayout layout) {
+    int const given = limits_.time_chunks.value_or(1);
+    int const most = limits_.time_chunks ? given : most_time_chunks;
+    for (int count = given; count <= most; count *= 2) {
+      layout.time_chunks = count;
+      options(layout);
     }
   }
 
@@ -114,19 +128,22 @@ class MeshSearcher {
       return;
     }
     for (bool const rows : {false, true}) {
-      for (bool const shard : {false, true}) {
-        if (!is(limits_.sequence_rows, rows) || !is(limits_.shard_state, shard) ||
+      for (Sharding const shard :
+           {Sharding::none, Sharding::state, Sharding::gradients, Sharding::parameters}) {
+        bool const alone = layout.data * layout.sequence == 1;
+        if (!is(limits_.sequence_rows, rows) || !is(limits_.shard, shard) ||
             (rows && layout.tensor == 1 && !limits_.sequence_rows) ||
-            (shard && layout.data * layout.sequence == 1 && !limits_.shard_state)) {
+            (shard != Sharding::none && alone && !limits_.shard)) {
           continue;
         }
         layout.sequence_rows = rows;
-        layout.shard_state = shard;
+        layout.shard = shard;
         using enum Recomputation;
         for (Recomputation const again : {none, selective, full}) {
           bool const scores = task_.sizes.attention == AttentionKernels::separate;
           layout.recomputation = again;
-          if (is(limits_.recomputation, again) && (again != selective || scores) && fits(layout)) {
+          bool const tried = is(limits_.recomputation, again) && (again != selective || scores);
+          if (tried && fits(layout) && again != selective) {  // which the library does not run
             break;
           }
         }
@@ -145,6 +162,10 @@ class MeshSearcher {
       return false;
     }
     MeshPlan const plan{layout, mesh_step(task_, layout), memory};
+    if (plan_only(layout).empty() &&
+        (!found_.runs || plan.step.seconds() < found_.runs->step.seconds())) {
+      found_.runs = plan;
+    }
     auto const at = std::upper_bound(
         found_.plans.begin(), found_.plans.end(), plan,
         [](MeshPlan const& a, MeshPlan const& b) { return a.step.seconds() < b.step.seconds(); });
@@ -166,7 +187,8 @@ class MeshSearcher {
 }  // namespace detail
 
 /// The @p keep fastest layouts of @p task on so many devices that fit in their memory. Products are
-/// shared within a node only, microbatches have up to 64 samples, and where less is computed again
+/// shared within a node only, microbatches have up to 64 samples, chunks of time are powers of two
+/// up to 16, and where less is computed again
 /// fits, more is not tried. All axes are sought that @p limits does not give.
 /// @throws ContractError  devices < 1, the batch is empty, or sizes or machine are not valid
 template <class = void>

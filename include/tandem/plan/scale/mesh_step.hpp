@@ -15,6 +15,7 @@
 #include <tandem/plan/scale/heaviest.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
 #include <tandem/plan/scale/mesh_memory.hpp>
+#include <tandem/plan/scale/mesh_sums.hpp>
 
 namespace tandem {
 
@@ -25,7 +26,7 @@ struct MeshStep {
   double messages = 0;   ///< from stage to stage, as far as they show
   double filling = 0;    ///< the pipeline's idle time
   double waiting = 0;    ///< for slow nodes, and the replica whose samples are the heaviest
-  double sums = 0;       ///< of gradients among replicas, and new weights back; as far as they show
+  double sums = 0;       ///< of gradients among replicas, and weights to them; as far as they show
   double update = 0;
 
   [[nodiscard]] double seconds() const {
@@ -35,9 +36,10 @@ struct MeshStep {
 
 namespace detail {
 
-/// Seconds of one microbatch on a device of the busiest stage.
+/// Seconds of a block on a device, of one microbatch or of a chunk of its time.
 struct MeshPasses {
   double computing = 0;
+  double forward = 0;  ///< of these
   double products = 0;
 };
 
@@ -45,21 +47,20 @@ template <class = void>  // compiled where it is called, not by every include
 MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
   KernelTimes const times{task.machine, task.precision};
   MeshPasses passes;
-  double forward = 0;
-  for (CostNode const& node :
-       block_costs(task.sizes, times, {layout.tensor, layout.sequence, layout.sequence_rows},
-                   layout.microbatch)) {
+  TensorShare const share{layout.tensor, layout.sequence * layout.time_chunks,
+                          layout.sequence_rows};
+  for (CostNode const& node : block_costs(task.sizes, times, share, layout.microbatch)) {
     passes.computing += node.time();
-    forward += node.forward;
+    passes.forward += node.forward;
     bool const scores = task.sizes.attention == AttentionKernels::separate;
     if (layout.recomputation == Recomputation::selective && scores && node.name == "Attention") {
       passes.computing += node.forward;
     }
   }
   bool const again = layout.recomputation == Recomputation::full;
-  passes.computing += again ? forward : 0;
+  passes.computing += again ? passes.forward : 0;
   if (layout.tensor > 1) {
-    double const bytes = mesh_rows(task.sizes, layout) * static_cast<double>(task.sizes.width) *
+    double const bytes = pass_rows(task.sizes, layout) * static_cast<double>(task.sizes.width) *
                          element_bytes(task.precision);
     DeviceGroup const group{layout.tensor, 1};
     double const gathered = all_gather_seconds(task.machine, group, bytes);
@@ -81,14 +82,15 @@ MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
   return passes;
 }
 
-/// Of a microbatch: a stage receives and sends, in both passes, for each of its chunks, what its
-/// devices that share products have a part of each; these gather it unless they have rows.
+/// Of a microbatch, or of a chunk of its time: a stage receives and sends, in both passes, for each
+/// of its chunks, what its devices that share products have a part of each; these gather it unless
+/// they have rows.
 template <class = void>
 double message_seconds(MeshTask const& task, MeshLayout const& layout) {
   if (layout.pipeline == 1) {
     return 0;
   }
-  double const bytes = mesh_rows(task.sizes, layout) * static_cast<double>(task.sizes.width) *
+  double const bytes = pass_rows(task.sizes, layout) * static_cast<double>(task.sizes.width) *
                        element_bytes(task.precision);
   int const next = layout.tensor * layout.sequence * layout.data;
   double const send = neighbour_seconds(task.machine, next, bytes / layout.tensor);
@@ -107,7 +109,10 @@ double message_seconds(MeshTask const& task, MeshLayout const& layout) {
 /// Where devices have parts of sequences, keys and values of a block are gathered, and the sums of
 /// their gradients scattered. What stages send does not run beside computation, nor do sums, unless
 /// the layout overlaps them: then only what is longer than the computation shows, and of the sums
-/// those of one chunk of blocks. The update reads and writes gradient, weights and states once, and
+/// those of one chunk of blocks; sharded weights, see sum_seconds(), are gathered beside it in any
+/// case. In chunks of time a microbatch is as many passes, one behind another, so that the pipeline
+/// fills with a chunk, and does not idle longer: p devices do one microbatch in K chunks p K / (K +
+/// p - 1) times as fast as one. The update reads and writes gradient, weights and states once, and
 /// reads the gradient for its norm.
 /// @throws ContractError  mesh_problem() has something to say
 /// Source: Narayanan et al., arXiv:2104.04473, sections 2 and 3.
@@ -121,7 +126,7 @@ template <class = void>
   detail::MeshPasses const block = detail::block_passes(task, layout);
   detail::StageBlocks const blocks = detail::stage_blocks(sizes.layers, layout.pipeline);
 
-  double const rows = detail::mesh_rows(sizes, layout);
+  double const rows = detail::pass_rows(sizes, layout);
   double const words = words_costs(sizes, times, rows).time();
   double const logits = logits_costs(sizes, times, layout.tensor, rows).time();
   auto const all = static_cast<double>(blocks.most);
@@ -134,36 +139,32 @@ template <class = void>
   double messages = sent;
   products = layout.overlap.products ? std::max(0.0, products - stage) : products;
   messages = layout.overlap.messages ? std::max(0.0, messages - stage) : messages;
-  double const count = static_cast<double>(task.batch) / layout.data / layout.microbatch;
+  double const microbatches = static_cast<double>(task.batch) / layout.data / layout.microbatch;
+  double const count = microbatches * layout.time_chunks;  // of passes
 
   MeshStep step{
       .computing = count * stage, .products = count * products, .messages = count * messages};
   step.filling = (layout.pipeline - 1) * (stage + products + messages) / layout.chunks;
   int const nodes = (layout.devices() - 1) / machine.devices_per_node + 1;
-  step.waiting =
-      machine.slow.expected(nodes) * count * stage +
-      task.spread * heaviest_of(layout.data) / std::sqrt(count * layout.microbatch) * count * stage;
+  step.waiting = machine.slow.expected(nodes) * count * stage +
+                 task.spread * heaviest_of(layout.data) /
+                     std::sqrt(microbatches * layout.microbatch) * count * stage;
 
   double const parameters = detail::stage_parameters(sizes, layout);
   int const copies = layout.data * layout.sequence;  // of each weight
-  if (copies > 1) {
-    DeviceGroup const replicas{copies, layout.tensor};
-    double const gradient = parameters * task.gradient_bytes;
-    double const weight = parameters * element_bytes(task.precision);
-    step.sums = layout.shard_state ? reduce_scatter_seconds(machine, replicas, gradient) +
-                                         all_gather_seconds(machine, replicas, weight)
-                                   : all_reduce_seconds(machine, replicas, gradient);
-    if (layout.overlap.sums) {
-      double const chunk = step.sums / (layout.pipeline > 1 ? layout.chunks : all);
-      bool const shared = machine.devices_per_node <= layout.tensor * copies;
-      double const room = stage - (shared ? sent : 0);  // messages have the adapters meanwhile
-      step.sums = std::max(chunk, step.sums - std::max(0.0, room));
-    }
-  }
-  double const parts = layout.shard_state ? copies : 1;
+  bool const shared = machine.devices_per_node <= layout.tensor * copies;
+  double const room = stage - (shared ? sent : 0);  // messages have the adapters meanwhile
+  step.sums = detail::sum_seconds(
+      task, layout, parameters,
+      {.microbatches = microbatches,
+       .forward = block.forward * layout.time_chunks,
+       .backward = (block.computing - block.forward) * layout.time_chunks,
+       .between_passes = std::max(0.0, room) * layout.time_chunks,
+       .blocks = all,
+       .buckets = layout.pipeline > 1 ? static_cast<double>(layout.chunks) : all});
   double const master = master_bytes(task.precision);
-  step.update = times.pass(parameters * task.gradient_bytes) +
-                times.pass(parameters / parts *
+  step.update = times.pass(parameters / layout.parts(Sharding::gradients) * task.gradient_bytes) +
+                times.pass(parameters / layout.parts(Sharding::state) *
                            (task.gradient_bytes + 2 * master * (1 + task.states) +
                             element_bytes(task.precision)));
   return step;

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// mesh_type: a MeshLayout as the library's type, and whether it runs that yet.
+
+#include <string>
+
+#include <tandem/plan/scale/mesh_layout.hpp>
+
+namespace tandem {
+
+/// Why the library cannot run @p layout yet, a few words; empty where mesh_type() is to be pasted.
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] std::string plan_only(MeshLayout const& layout) {
+  return layout.tensor > 1                                  ? "tensor parallelism on GPUs"
+         : layout.sequence > 1                              ? "parallelism of sequences"
+         : layout.time_chunks > 1                           ? "chunks of time of transformers"
+         : layout.shard > Sharding::state                   ? "sharded gradients and weights"
+         : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
+         : layout.recomputation == Recomputation::full && layout.pipeline == 1 && layout.tensor == 1
+             ? "recomputation outside of a pipeline"
+         : layout.data > 4096 ? "more than 4096 replicas"
+                              : "";
+}
+
+/// The strategy of @p microbatches a replica: "Hybrid<DataParallel<8, ShardedState>,
+/// Pipeline<OneFOneB, 16, Auto<4>>, TensorParallel<2>>". What has no type stands in words behind
+/// it.
+template <class = void>
+[[nodiscard]] std::string mesh_type(MeshLayout const& layout, int microbatches) {
+  constexpr char const* sharded[] = {"", ", ShardedState", ", ShardedGradients",
+                                     ", ShardedParameters"};
+  auto const number = [](int value) { return std::to_string(value); };
+  bool const again = layout.recomputation == Recomputation::full;
+  std::string const blocks = again ? ", Checkpoint<Every<1>>" : "";
+  std::string const accumulated = "Microbatches<" + number(microbatches) + ">";
+  bool const piped = layout.pipeline > 1;
+  bool const shares = layout.tensor > 1;
+  std::string const parts = piped || microbatches == 1 ? "" : ", " + accumulated;
+  std::string text;
+  int count = 0;
+  auto const part = [&](std::string const& type) {
+    text += (count++ > 0 ? ", " : "") + type + ">";
+  };
+  if (layout.data > 1) {
+    part("DataParallel<" + number(layout.data) + (shares ? "" : parts) +
+         sharded[static_cast<int>(layout.shard)]);
+  }
+  if (piped) {
+    std::string const schedule =
+        layout.chunks > 1 ? "Interleaved<" + number(layout.chunks) + ">" : "OneFOneB";
+    part("Pipeline<" + schedule + ", " + number(microbatches) + ", " +
+         (layout.time_chunks > 1 ? "Chunks<" + number(layout.time_chunks) + ">, " : "") + "Auto<" +
+         number(layout.pipeline * layout.chunks) + ">" + blocks);
+  }
+  if (shares) {
+    part("TensorParallel<" + number(layout.tensor) +
+         (layout.sequence_rows ? ", SequenceRows" : "") + parts + (piped ? "" : blocks));
+  }
+  if (count == 0) {
+    part("SingleDevice<" + (parts.empty() ? "" : accumulated));
+  }
+  text = count > 1 ? "Hybrid<" + text + ">" : text;
+  return text + (layout.sequence > 1 ? " x sequence " + number(layout.sequence) : "") +
+         (layout.recomputation == Recomputation::selective ? ", scores again"
+          : again && !piped && !shares                     ? ", blocks again"
+                                                           : "");
+}
+
+}  // namespace tandem
