@@ -11,11 +11,14 @@
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
+#include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/search/search.hpp>
 #include <tandem/plan/search/workers.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/types/asynchronous_pipeline.hpp>
 #include <tandem/strategy/types/cross_model_parallel.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/hybrid.hpp>
 
 #include <tiny_network.hpp>
@@ -28,6 +31,10 @@ struct Momentum {
   static constexpr int states() { return 1; }
 };
 
+struct TwoStates {
+  static constexpr int states() { return 2; }
+};
+
 /// Whether the search counts, device by device, what fits<> counts of the strategy as a type.
 /// @param batch  of a worker
 template <class Net, class S, class Precision = Fp32>
@@ -38,6 +45,7 @@ void check(WorkerStrategy const& worker, WorkerStep const& step, int batch,
                           .scalar_bytes = element_bytes(precision)};
   WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch);
   cut.replicas = S::batching.replicas;
+  cut.state_shares = S::batching.sharded_state ? cut.replicas : 1;
   std::vector<DeviceMemory> const found = worker_memory(graph<Net>, cut, sizes);
   REQUIRE(found.size() == static_cast<std::size_t>(S::devices));
   std::int64_t most = 0;
@@ -151,6 +159,43 @@ TEST_CASE("16 bits: parameters in 32, weights in products and activations in 16"
   WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
   check<Net, Two::Pipe<OneFOneB>, Bf16>(worker, Two::step, 16, MathPrecision::bf16);
   check<Net, Two::Pipe<OneFOneB>, Fp64>(worker, Two::step, 16, MathPrecision::fp64);
+}
+
+TEST_CASE("replicas that have a part of the optimizer's state each") {
+  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  check<Net, DataParallel<4, ShardedState>>({}, {.sizes = {graph<Net>.tops}}, 8);
+  check<Net, Hybrid<DataParallel<2, ShardedState>, Two::Pipe<OneFOneB>>>(worker, Two::step, 16);
+}
+
+TEST_CASE("a search shards the state where it does not fit in whole") {
+  SearchTask task{.machine = dgx1_v100(),
+                  .batch_per_worker = 8,
+                  .bytes_of_parameter = 4,
+                  .most_devices_a_worker = 2,
+                  .network = graph<Net>};
+  auto const costs = [&](int samples) {
+    return static_costs(graph<Net>, task.machine, MathPrecision::fp32, samples);
+  };
+  auto const plan_of = [&](double memory, int devices) {
+    task.memory = memory;
+    WorkerSteps const steps{task, costs};
+    return make_plan(steps, steps.all().front(), EpochCurve::measured({{1, 1}}), devices);
+  };
+  Plan const whole = plan_of(1e12, 4);
+  REQUIRE(whole.worker.devices == 1);
+  CHECK_FALSE(whole.shards_state);
+  CHECK(strategy_type(whole) == "DataParallel<4>");
+  Plan const part = plan_of(whole.step.memory - 1, 4);
+  CHECK(part.feasible());
+  CHECK(strategy_type(part) == "DataParallel<4, ShardedState>");
+  auto const bytes_of = [](auto strategy) {  // of the type
+    return static_cast<double>(device_memory<Net, decltype(strategy), TwoStates, Fp32>(32, 0).total());
+  };
+  CHECK(whole.step.memory == bytes_of(DataParallel<4>{}));
+  CHECK(part.step.memory == bytes_of(DataParallel<4, ShardedState>{}));
+  CHECK(part.time.step > whole.time.step);  // weights are gathered behind the update
+  CHECK_FALSE(plan_of(whole.step.memory - 1, 1).feasible());
+  CHECK_FALSE(plan_of(part.step.memory - 1, 4).feasible());
 }
 
 TEST_CASE("a search for a network of the library counts so, and outputs and weights for others") {

@@ -28,6 +28,7 @@ namespace tandem {
 struct Plan {
   WorkerStrategy worker{};
   int workers = 1;
+  bool shards_state = false;  ///< of the optimizer: each worker has a part (ShardedState)
   WorkerStep step{};
   double reduction = 0;  ///< seconds of a step in which devices wait for the sum of gradients
   ConvergenceTime time{};
@@ -53,27 +54,56 @@ struct Plan {
 namespace detail {
 
 /// Gradients of one device go while the others of its backward pass are computed, one bucket after
-/// another.
+/// another. Where workers share the state, each gets the sum of its part, and all parameters behind
+/// the update.
 template <class = void>
-double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers) {
+double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers,
+                         bool shards_state = false) {
+  DeviceGroup const group{workers, 1};
   double sent = -std::numeric_limits<double>::infinity();  // seconds behind the end of backward
+  double gathered = 0;
   for (GradientBucket const& bucket : gradient_buckets(graph)) {
     sent = std::max(sent, -bucket.before_end) +
-           gradient_seconds(machine, {workers, 1}, bucket.bytes, bucket.row_bytes);
+           (shards_state ? reduce_scatter_seconds(machine, group, bucket.bytes)
+                         : gradient_seconds(machine, group, bucket.bytes, bucket.row_bytes));
+    gathered += shards_state ? all_gather_seconds(machine, group, bucket.bytes) : 0;
   }
-  return std::max(0.0, sent);
+  return std::max(0.0, sent) + gathered;
 }
 
 /// A device of a pipeline sums its gradients when its last backward pass has ended.
 template <class = void>
-double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride) {
+double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride,
+                         bool shards_state = false) {
+  DeviceGroup const group{workers, stride};
   double last = step.seconds;
   for (std::size_t d = 0; d < step.done.size(); ++d) {
-    last =
-        std::max(last, step.done[d] + gradient_seconds(machine, {workers, stride},
-                                                       step.gradient_bytes[d], step.row_bytes[d]));
+    double const bytes = step.gradient_bytes[d];
+    double const seconds = shards_state
+                               ? reduce_scatter_seconds(machine, group, bytes) +
+                                     all_gather_seconds(machine, group, bytes)
+                               : gradient_seconds(machine, group, bytes, step.row_bytes[d]);
+    last = std::max(last, step.done[d] + seconds);
   }
   return last - step.seconds;
+}
+
+/// Counts the memory; where the whole state of the optimizer does not fit, workers share it if they
+/// can.
+template <class = void>
+void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& plan) {
+  SearchTask const& task = steps.task();
+  double const memory = task.device_memory();
+  plan.step.memory = steps.memory(one, plan.workers);
+  if (plan.step.memory > memory && plan.workers > 1 && task.network &&
+      can_shard_state(*task.network, one.strategy)) {
+    plan.step.memory = steps.memory(one, plan.workers, true);
+    plan.shards_state = true;
+  }
+  if (plan.step.memory > memory) {
+    plan.problem = "a device needs " + std::to_string(std::llround(plan.step.memory / 1e6)) +
+                   " MB and has " + std::to_string(std::llround(memory / 1e6));
+  }
 }
 
 }  // namespace detail
@@ -90,13 +120,8 @@ template <class = void>
             .late_gradients = one.strategy.asynchrony().on(),
             .problem = one.step.problem};
   plan.only_shown = plan.late_gradients && !task.late_gradients;
-  double const memory = task.device_memory();
   if (plan.feasible()) {
-    plan.step.memory = steps.memory(one, plan.workers);
-  }
-  if (plan.feasible() && plan.step.memory > memory) {
-    plan.problem = "a device needs " + std::to_string(std::llround(plan.step.memory / 1e6)) +
-                   " MB and has " + std::to_string(std::llround(memory / 1e6));
+    detail::fit_memory(steps, one, plan);
   }
   if (!plan.feasible()) {
     return plan;
@@ -110,10 +135,11 @@ template <class = void>
     plan.reduction += exchange_seconds(task.machine, {2, one.strategy.devices - 1}, most);
   }
   if (plan.workers > 1) {
-    plan.reduction +=
-        one.strategy.devices == 1
-            ? detail::exposed_reduction(steps.graph(), task.machine, plan.workers)
-            : detail::exposed_reduction(one.step, task.machine, plan.workers, one.strategy.devices);
+    plan.reduction += one.strategy.devices == 1
+                          ? detail::exposed_reduction(steps.graph(), task.machine, plan.workers,
+                                                      plan.shards_state)
+                          : detail::exposed_reduction(one.step, task.machine, plan.workers,
+                                                      one.strategy.devices, plan.shards_state);
   }
   double const batch = static_cast<double>(plan.workers) * task.batch_per_worker;
   plan.time = {.step = one.step.seconds + plan.reduction,
@@ -158,7 +184,8 @@ namespace detail {
 
 template <class = void>
 std::string strategy_text(Plan const& plan, std::string const& table) {
-  std::string const workers = std::to_string(plan.workers);
+  std::string const workers =
+      std::to_string(plan.workers) + (plan.shards_state ? ", ShardedState" : "");
   if (plan.worker.devices > 1) {
     std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
     return plan.workers == 1 ? worker : "Hybrid<DataParallel<" + workers + ">, " + worker + ">";

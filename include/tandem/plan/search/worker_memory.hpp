@@ -33,6 +33,7 @@ struct WorkerCut {
   std::int64_t samples = 1;  ///< of a microbatch
   bool recomputes = false;   ///< Checkpoint<Boundaries>
   int replicas = 1;          ///< of the worker, which have each other's GradientRows
+  int state_shares = 1;      ///< of the optimizer's state, of which a replica has one
 };
 
 /// Sizes of elements, and what the optimizer keeps.
@@ -186,6 +187,7 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
                   .microbatches = static_cast<int>(microbatches),
                   .replicas = worker.replicas,
                   .states = sizes.states,
+                  .state_shares = worker.state_shares,
                   .places = places.count(),
                   .stage = stages.data(),
                   .stages = static_cast<int>(stages.size()),

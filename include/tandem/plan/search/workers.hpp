@@ -131,13 +131,17 @@ class WorkerSteps {
   /// Bytes of the fullest device where there are so many workers: what each holds of the others'
   /// GradientRows is more than step.memory, which is that of one.
   /// @pre the step has no problem
-  [[nodiscard]] double memory(One const& one, int workers) const {
-    if (workers == 1 || !task_.network || !detail::has_row_gradients(*task_.network)) {
+  /// @param shards_state  they have a part of the optimizer's state each
+  [[nodiscard]] double memory(One const& one, int workers, bool shards_state = false) const {
+    bool const alike =
+        !shards_state && (!task_.network || !detail::has_row_gradients(*task_.network));
+    if (workers == 1 || alike || !task_.network) {
       return one.step.memory;
     }
     WorkerCut cut =
         detail::worker_cut(*task_.network, one.strategy, one.step, task_.batch_per_worker);
     cut.replicas = workers;
+    cut.state_shares = shards_state ? workers : 1;
     return detail::counted_memory(*task_.network, task_, cut);
   }
   [[nodiscard]] SearchTask const& task() const { return task_; }
