@@ -76,10 +76,28 @@ inline tandem::GraphView big_lstm_of(PlanArguments const& a) {
   return graph.view();
 }
 
+/// A network whose sizes the compiler knows.
+struct KnownNetwork {
+  char const* name;
+  tandem::GraphView graph;
+  tandem::RankGraphs ranks;
+};
+template <class Net>
+KnownNetwork known_network(char const* name) {
+  return {name, tandem::graph<Net>, tandem::rank_graphs(tandem::graph<Net>)};
+}
+inline std::vector<KnownNetwork> const& known_networks() {
+  using namespace tandem::models;
+  static std::vector<KnownNetwork> const all{
+      known_network<GoogLeNet<10>>("googlenet"), known_network<ResNet18<10>>("resnet18"),
+      known_network<ResNet50<1000>>("resnet50"), known_network<Vgg16<1000>>("vgg16"),
+      known_network<InceptionV3<1000>>("inception_v3")};
+  return all;
+}
+
 /// GoogLeNet and ResNet-18 are those for CIFAR-10, other networks of images those for ImageNet.
 /// @throws std::runtime_error  there is none of that name
 inline tandem::GraphView network_of(PlanArguments const& a) {
-  using namespace tandem::models;
   std::string const& name = a.net;
   for (char const* const gpt : {"gpt", "gpt2", "gpt2_medium", "gpt2_large", "gpt2_xl"}) {
     if (name == gpt) {
@@ -89,16 +107,7 @@ inline tandem::GraphView network_of(PlanArguments const& a) {
   if (name == "gnmt" || name == "big_lstm") {
     return name == "gnmt" ? gnmt_of(a) : big_lstm_of(a);
   }
-  struct Known {
-    char const* name;
-    tandem::GraphView graph;
-  };
-  Known const networks[] = {{"googlenet", tandem::graph<GoogLeNet<10>>},
-                            {"resnet18", tandem::graph<ResNet18<10>>},
-                            {"resnet50", tandem::graph<ResNet50<1000>>},
-                            {"vgg16", tandem::graph<Vgg16<1000>>},
-                            {"inception_v3", tandem::graph<InceptionV3<1000>>}};
-  for (Known const& known : networks) {
+  for (KnownNetwork const& known : known_networks()) {
     if (name == known.name) {
       return known.graph;
     }
@@ -251,8 +260,12 @@ inline tandem::EpochCurve epochs_of(PlanArguments const& a) {
 
 inline tandem::SearchTask search_task(PlanArguments const& a) {
   std::optional<tandem::GraphView> network;
+  tandem::RankGraphs ranks;
   if (!a.net.empty()) {
     network = network_of(a);
+  }
+  for (KnownNetwork const& known : known_networks()) {
+    ranks = a.net == known.name ? known.ranks : ranks;
   }
   return {.machine = machine_of(a),
           .batch_per_worker = a.batch,
@@ -264,7 +277,8 @@ inline tandem::SearchTask search_task(PlanArguments const& a) {
           .precision = a.precision,
           .failures = {.device = 3600 * a.mtbf_hours,
                        .checkpoint = a.checkpoint_seconds,
-                       .restart = a.restart_seconds}};
+                       .restart = a.restart_seconds},
+          .ranks = ranks};
 }
 
 /// Where costs, links, epochs and memory came from.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -12,6 +13,7 @@
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/search/search.hpp>
 #include <tandem/plan/search/workers.hpp>
@@ -20,6 +22,7 @@
 #include <tandem/strategy/types/cross_model_parallel.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/hybrid.hpp>
+#include <tandem/strategy/types/tensor_parallel.hpp>
 
 #include <tiny_network.hpp>
 
@@ -189,13 +192,58 @@ TEST_CASE("a search shards the state where it does not fit in whole") {
   CHECK(part.feasible());
   CHECK(strategy_type(part) == "DataParallel<4, ShardedState>");
   auto const bytes_of = [](auto strategy) {  // of the type
-    return static_cast<double>(device_memory<Net, decltype(strategy), TwoStates, Fp32>(32, 0).total());
+    return static_cast<double>(
+        device_memory<Net, decltype(strategy), TwoStates, Fp32>(32, 0).total());
   };
   CHECK(whole.step.memory == bytes_of(DataParallel<4>{}));
   CHECK(part.step.memory == bytes_of(DataParallel<4, ShardedState>{}));
   CHECK(part.time.step > whole.time.step);  // weights are gathered behind the update
   CHECK_FALSE(plan_of(whole.step.memory - 1, 1).feasible());
   CHECK_FALSE(plan_of(part.step.memory - 1, 4).feasible());
+}
+
+struct Pairs
+    : Network<Vector<32>, Sequential<Linear<64>, ReLU, Linear<48>, Linear<96>, ReLU, Linear<8>>> {};
+
+TEST_CASE("devices that share layers: their memory, and the sums between") {
+  constexpr int batch = 16;
+  WorkerStrategy const worker{.schedule = WorkerStrategy::tensor, .devices = 4};
+  RankGraph const rank = rank_graphs(graph<Pairs>)(4);
+  GraphView const view = rank.view(graph<Pairs>);
+  Machine const machine = dgx1_v100();
+  WorkerStep const step = tensor_worker_step(worker, view, machine, MathPrecision::fp32, batch);
+  REQUIRE(step.problem.empty());
+  WorkerCut const cut = detail::worker_cut(view, worker, step, batch);
+  CHECK(worker_memory(view, cut, {}).front().total() ==
+        device_memory<Pairs, TensorParallel<4>, Momentum, Fp32>(batch, 0).total());
+  auto const sum = [&](int columns) {  // of both pairs' outputs, and the second's input's gradient
+    return all_reduce_seconds(machine, {4, 1}, 4.0 * batch * columns);
+  };
+  CHECK(step.seconds - static_costs(view, machine, MathPrecision::fp32, batch).time() ==
+        doctest::Approx(sum(48) + sum(48) + sum(8)));
+  CHECK(step.gradient_bytes.size() == 4);
+
+  SearchTask const task{.machine = machine,
+                        .batch_per_worker = batch,
+                        .most_devices_a_worker = 4,
+                        .network = graph<Pairs>,
+                        .ranks = rank_graphs(graph<Pairs>)};
+  WorkerSteps const steps{task, [&](int samples) {
+                            return static_costs(graph<Pairs>, machine, MathPrecision::fp32,
+                                                samples);
+                          }};
+  std::vector<std::string> types;
+  for (Plan const& plan : search_plans(steps, EpochCurve::measured({{1, 1}}), 8)) {
+    if (plan.worker.is_tensor()) {
+      CHECK(plan.feasible());
+      types.push_back(strategy_type(plan));
+    }
+  }
+  std::sort(types.begin(), types.end());
+  CHECK(types == std::vector<std::string>{"Hybrid<DataParallel<2>, TensorParallel<4>>",
+                                          "Hybrid<DataParallel<4>, TensorParallel<2>>"});
+  CHECK(tensor_worker_step(worker, graph<Net>, machine, MathPrecision::fp32, batch).problem ==
+        "the network has no layers that 4 devices could share");
 }
 
 TEST_CASE("a search for a network of the library counts so, and outputs and weights for others") {

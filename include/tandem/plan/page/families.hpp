@@ -30,9 +30,9 @@ struct StrategyFamily {
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 7> family_names{
+inline constexpr std::array<std::string_view, 8> family_names{
     "DataParallel", "ModelParallel",        "ModelParallel, placed", "CrossModelParallel",
-    "Pipeline",     "Pipeline, Checkpoint", "late gradients"};
+    "Pipeline",     "Pipeline, Checkpoint", "late gradients",        "TensorParallel"};
 
 template <class = void>  // compiled where it is called, not by every include
 std::string_view family_name(Plan const& plan) {
@@ -43,8 +43,8 @@ std::string_view family_name(Plan const& plan) {
   if (worker.asynchrony().on()) {
     return family_names[6];
   }
-  if (worker.is_placed()) {
-    return family_names[2];
+  if (worker.is_placed() || worker.is_tensor()) {
+    return family_names[worker.is_tensor() ? 7 : 2];
   }
   std::string const type = type_beginning(worker);
   return type.starts_with("Pipeline")        ? family_names[worker.recomputes ? 5 : 4]

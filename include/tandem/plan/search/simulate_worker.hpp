@@ -40,6 +40,14 @@ template <class = void>  // compiled where it is called, not by every include
     return simulate_placement(machine, graph, network_order(graph, step.placement), worker.devices,
                               options);
   }
+  if (worker.is_tensor()) {  // one of its devices, of whose step layers have the same shares
+    CostGraph own = graph;
+    for (CostNode& node : own.node) {
+      node.forward *= step.seconds / graph.time();
+      node.backward *= step.seconds / graph.time();
+    }
+    return simulate_worker(WorkerStrategy{}, step, own, machine, options);
+  }
   detail::WorkerTable const made = detail::worker_table(worker);
   SimulatedCosts costs =
       chain_costs(made.map, graph, step.sizes, worker.repeats_forward(), worker.microbatches);

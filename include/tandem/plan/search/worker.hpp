@@ -27,9 +27,11 @@
 namespace tandem {
 
 /// One way to cut a network, with a name of make_schedule(), of which "sequential" is
-/// ModelParallel, or `placed`, which is none: see worker_placed.hpp.
+/// ModelParallel, or one that is none: `placed`, see worker_placed.hpp, or `tensor`, whose devices
+/// share each layer, see worker_tensor.hpp.
 struct WorkerStrategy {
   static constexpr char const* placed = "placed";
+  static constexpr char const* tensor = "tensor";
 
   std::string schedule = SequentialStages::name;
   int devices = 1;
@@ -40,6 +42,7 @@ struct WorkerStrategy {
   /// Whether devices hold two copies of the model.
   [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
   [[nodiscard]] bool is_placed() const { return schedule == placed; }
+  [[nodiscard]] bool is_tensor() const { return schedule == tensor; }
   /// Of one copy of the network.
   [[nodiscard]] int stages() const {
     detail::NamedSchedule const* const found = detail::find_schedule(schedule);
@@ -109,7 +112,7 @@ WorkerTable worker_table(WorkerStrategy const& worker) {
 /// is not counted.
 /// @param graph               costs of one microbatch
 /// @param bytes_of_parameter  that a device holds for each of parameter_bytes, as PlacementTask
-/// @pre    the worker is not placed
+/// @pre    the worker has a schedule
 /// @throws ContractError  the schedule does not exist, or check_machine() refuses the machine
 template <class = void>
 [[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const& graph,

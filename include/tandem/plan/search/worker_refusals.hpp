@@ -22,19 +22,33 @@ bool has_row_gradients(GraphView network) {
   return false;
 }
 
+/// Whether some layer is Stateful.
+template <class = void>
+bool carries_states(GraphView network) {
+  for (int n = 0; n < network.nodes; ++n) {
+    if (network.node[n].carried.any()) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Why Program has a sentence for @p worker where it trains @p network; else empty.
 template <class = void>
 std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
+  if (worker.is_tensor()) {
+    return has_row_gradients(network) ? "RowGradient is not for devices that share layers"
+           : carries_states(network)  ? "Stateful is not for devices that share layers"
+                                      : "";
+  }
   bool const late = worker.asynchrony().on();
   if (late || worker.keeps_two_copies()) {
     if (has_row_gradients(network)) {
       return late ? "RowGradient is not for stages that update at different times"
                   : "RowGradient is not for devices that have parts of two copies";
     }
-    for (int n = 0; late && n < network.nodes; ++n) {
-      if (network.node[n].carried.any()) {
-        return "Stateful is not for stages that update at different times";
-      }
+    if (late && carries_states(network)) {
+      return "Stateful is not for stages that update at different times";
     }
   }
   return {};
@@ -43,7 +57,8 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
 /// Whether replicas of @p worker can have a part of the optimizer's state each (ShardedState).
 template <class = void>
 bool can_shard_state(GraphView network, WorkerStrategy const& worker) {
-  return !worker.asynchrony().on() && !worker.keeps_two_copies() && !has_row_gradients(network);
+  return !worker.asynchrony().on() && !worker.is_tensor() && !worker.keeps_two_copies() &&
+         !has_row_gradients(network);
 }
 
 }  // namespace tandem::detail

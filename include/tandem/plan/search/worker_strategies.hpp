@@ -95,6 +95,9 @@ std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& si
   if (worker.is_placed()) {
     return "ModelParallel<Placed<" + table + ">>";
   }
+  if (worker.is_tensor()) {
+    return "TensorParallel<" + std::to_string(worker.devices) + ">";
+  }
   return type_beginning(worker) + splits_text(worker, sizes) +
          (worker.recomputes ? ", Checkpoint<Boundaries>" : "") + ">";
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include <tandem/plan/search/worker_placed.hpp>
 #include <tandem/plan/search/worker_refusals.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/plan/search/worker_tensor.hpp>
 #include <tandem/plan/search/worker_ties.hpp>
 
 namespace tandem {
@@ -40,6 +42,7 @@ struct SearchTask {
                                        ///< known, weights and outputs of the costs are
   MathPrecision precision = MathPrecision::fp32;  ///< of those tensors
   Failures failures{};                            ///< of devices; not known: none fails
+  RankGraphs ranks{};  ///< of the network, computed costs given; none: no devices share layers
 
   /// Bytes that a device has.
   [[nodiscard]] double device_memory() const {
@@ -57,8 +60,9 @@ WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker, WorkerStep
   WorkerCut cut{.asynchrony = worker.asynchrony(),
                 .samples = std::max(1, batch / worker.microbatches),
                 .recomputes = worker.recomputes};
-  WorkerTable made =
-      worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
+  WorkerTable made = worker_table(worker.is_placed()   ? WorkerStrategy{.devices = worker.devices}
+                                  : worker.is_tensor() ? WorkerStrategy{}
+                                                       : worker);
   cut.map = std::move(made.map);
   cut.table = std::move(made.table);
   cut.part = step.placement;
@@ -87,6 +91,20 @@ double counted_memory(GraphView network, SearchTask const& task, WorkerCut const
     most = std::max(most, device.total());
   }
   return static_cast<double>(most);
+}
+
+/// Of devices that have @p rank each.
+template <class = void>
+WorkerStep tensor_step_of(WorkerStrategy const& worker, GraphView rank, SearchTask const& task) {
+  WorkerStep step =
+      tensor_worker_step(worker, rank, task.machine, task.precision, task.batch_per_worker);
+  if (step.problem.empty()) {
+    step.problem = refusal_of(*task.network, worker);
+  }
+  if (step.problem.empty()) {
+    step.memory = counted_memory(rank, task, worker_cut(rank, worker, step, task.batch_per_worker));
+  }
+  return step;
 }
 
 template <class = void>
@@ -124,6 +142,11 @@ class WorkerSteps {
         int const samples = std::max(1, task.batch_per_worker / worker.microbatches);
         all_.push_back({worker, detail::step_of(worker, costs(samples), task)});
       }
+      if (m > 1 && task.ranks && task.network) {
+        WorkerStrategy const worker{.schedule = WorkerStrategy::tensor, .devices = m};
+        rank_[m] = task.ranks(m);
+        all_.push_back({worker, detail::tensor_step_of(worker, network_of(worker), task)});
+      }
     }
   }
 
@@ -138,18 +161,24 @@ class WorkerSteps {
     if (workers == 1 || alike || !task_.network) {
       return one.step.memory;
     }
-    WorkerCut cut =
-        detail::worker_cut(*task_.network, one.strategy, one.step, task_.batch_per_worker);
+    GraphView const network = network_of(one.strategy);
+    WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker);
     cut.replicas = workers;
     cut.state_shares = shards_state ? workers : 1;
-    return detail::counted_memory(*task_.network, task_, cut);
+    return detail::counted_memory(network, task_, cut);
   }
   [[nodiscard]] SearchTask const& task() const { return task_; }
   [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
 
  private:
+  // What is cut, or what each device has that shares its layers.
+  [[nodiscard]] GraphView network_of(WorkerStrategy const& worker) const {
+    return worker.is_tensor() ? rank_.at(worker.devices).view(*task_.network) : *task_.network;
+  }
+
   SearchTask task_;
   CostGraph whole_;
+  std::map<int, RankGraph> rank_{};
   std::vector<One> all_;
 };
 
