@@ -126,7 +126,7 @@ void embedding_gradient(benchmark::State& state) {
   host::Team team{static_cast<int>(state.range(0))};
   auto const dy = numbers<T>(rows * channels);
   for (auto _ : state) {
-    host::embedding_gradient(team, rows, vocabulary, channels, index.data(), dy.data(),
+    host::embedding_gradient(team, rows, {0, vocabulary}, channels, index.data(), dy.data(),
                              table.data(), false, scratch.data());
     benchmark::ClobberMemory();
   }

@@ -304,6 +304,27 @@ GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
 
 namespace tandem {
 
+/// Which slice of a row, a node or a parameter a rank has.
+struct Slice {
+  int number = 0;
+  int count = 1;
+};
+
+/// Rows of each of @p slices of a table of @p rows: as many, so that the last may have some behind
+/// the table's end, which are nobody's.
+constexpr int padded_slice(int rows, int slices) { return (rows + slices - 1) / slices; }
+
+/// A slice's own rows of a table.
+struct OwnRows {
+  int first = 0;
+  int count = 0;
+};
+constexpr OwnRows padded_range(int rows, Slice slice) {
+  int const each = padded_slice(rows, slice.count);
+  int const first = slice.number * each < rows ? slice.number * each : rows;
+  return {first, rows - first < each ? rows - first : each};
+}
+
 /// A row as parts one behind the other, each of which is dealt out by itself: [queries | keys |
 /// values]. A part is dealt out in runs of whole units, such as the D numbers of a head.
 struct ColumnParts {
@@ -332,14 +353,15 @@ struct ColumnParts {
   }
 
   /// f(first column of a run in the slice's row, in the whole row, columns) of slice @p number of
-  /// @p slices.
+  /// @p slices. A part that these do not divide is padded.
   template <class F>
   constexpr void each_run(int number, int slices, F const& f) const {
     int own = 0;
     int whole = 0;
     for (int part = 0; part < count; ++part) {
-      int const run = size[part] / slices;
-      f(own, whole + number * run, run);
+      int const run = padded_slice(size[part], slices);
+      auto const [first, rows] = padded_range(size[part], {number, slices});
+      f(own, whole + first, rows);
       own += run;
       whole += size[part];
     }
@@ -355,12 +377,6 @@ struct Columns {
   ColumnParts out{};  ///< and of y
 
   static constexpr Columns alike() { return {.each = true}; }
-};
-
-/// Which slice of a row, a node or a parameter a rank has.
-struct Slice {
-  int number = 0;
-  int count = 1;
 };
 
 }  // namespace tandem
@@ -721,7 +737,9 @@ enum class LayerKind : std::uint8_t {
   convolution,  ///< any other
   linear,
   gelu_tanh,
-  row_norm,  ///< of each row's elements
+  row_norm,   ///< of each row's elements
+  embedding,  ///< whose first parameter is a table with a row for each index
+  vocabulary  ///< whose parameters have a row for each class, over all of which a softmax goes
 };
 
 /// Of either kind; its parameters are the weights and then, unless it has none, the bias.
@@ -883,13 +901,23 @@ struct SpreadPair {
 
 /// What a node is of a network that is dealt out over ranks.
 enum class Dealt : std::uint8_t {
-  whole,    ///< all ranks compute all of it
-  columns,  ///< a Linear of which a rank has its slice of the outputs
-  inside,   ///< a layer behind such a Linear, on a rank's columns
-  rows,     ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its own
-  copy,     ///< the gradients of the ranks are added: an all-reduce in backward
-  reduce    ///< the values of the ranks are added: an all-reduce in forward
+  whole,       ///< all ranks compute all of it
+  columns,     ///< a Linear of which a rank has its slice of the outputs
+  inside,      ///< a layer behind such a Linear, on a rank's columns
+  rows,        ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its
+               ///< own
+  embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
+  vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
+  copy,        ///< the gradients of the ranks are added: an all-reduce in backward
+  reduce       ///< the values of the ranks are added: an all-reduce in forward
 };
+
+/// What decides on the op of a node: `whole`, unless it needs another one than where all of it is
+/// on each rank.
+constexpr Dealt own_op(Dealt dealt) {
+  bool const own = dealt == Dealt::rows || dealt == Dealt::embedding || dealt == Dealt::vocabulary;
+  return own ? dealt : Dealt::whole;
+}
 
 /// What a node wants of each of its inputs, and what its readers find.
 struct SpreadRule {
@@ -897,14 +925,16 @@ struct SpreadRule {
   SpreadPair out{};
 };
 
-/// | node    | takes              | gives              |
-/// | ------- | ------------------ | ------------------ |
-/// | whole   | whole, whole       | whole, whole       |
-/// | copy    | whole, whole       | whole, partial     |
-/// | columns | whole, partial     | columns, columns   |
-/// | inside  | columns, columns   | columns, columns   |
-/// | rows    | columns, columns   | partial, whole     |
-/// | reduce  | partial, whole     | whole, whole       |
+/// | node       | takes              | gives              |
+/// | ---------- | ------------------ | ------------------ |
+/// | whole      | whole, whole       | whole, whole       |
+/// | copy       | whole, whole       | whole, partial     |
+/// | columns    | whole, partial     | columns, columns   |
+/// | inside     | columns, columns   | columns, columns   |
+/// | rows       | columns, columns   | partial, whole     |
+/// | embedding  | whole, whole       | partial, whole     |
+/// | vocabulary | whole, partial     | whole, whole       |
+/// | reduce     | partial, whole     | whole, whole       |
 constexpr SpreadRule spread_rule(Dealt dealt) {
   constexpr SpreadPair whole{};
   constexpr SpreadPair copied{Spread::whole, Spread::partial};
@@ -919,6 +949,10 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {columns, columns};
     case Dealt::rows:
       return {columns, partial};
+    case Dealt::embedding:
+      return {whole, partial};
+    case Dealt::vocabulary:
+      return {copied, whole};
     case Dealt::reduce:
       return {partial, whole};
     case Dealt::whole:
@@ -1391,6 +1425,9 @@ struct AddJoin {};
 struct MultiplyJoin {};
 /// y = x + bias, row by row, which several ranks need once: a node of a spread graph.
 struct RowBias {};
+/// The words of an Embedding or a Vocabulary that one of several ranks has.
+template <class L>
+struct WordSlice {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>
@@ -7833,7 +7870,8 @@ concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Mast
                                                   ReduceScatters<C, typename B::Master, Sum>);
 template <class C, class B, class Program>
 concept SumsSlices = Program::slices == 1 ||
-                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master>);
+                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
+                      AllGathers<C, double>);
 template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
@@ -7841,7 +7879,8 @@ concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::
 
 /// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
 /// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// sends activations where a copy is on several devices, and sums them where devices share layers.
+/// sends activations where a copy is on several devices, and sums them, and gathers doubles, where
+/// devices share layers.
 /// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
@@ -13282,18 +13321,34 @@ template <class T, class Function>
 
 namespace tandem::host {
 
-/// y[row] = table[index[row]].
+/// The rows of a table that stand here, where others may have the others.
+struct TableRows {
+  int first = 0;
+  int count = 0;
+
+  /// Where a row stands; count: not here.
+  [[nodiscard]] int at(std::int32_t index) const {
+    return index >= first && index < first + count ? index - first : count;
+  }
+};
+
+/// y[row] = table[index[row]]; -0.0 of rows that are not here, which changes no sum.
 ///
-/// Shapes: index (rows), table (V, C); y (rows, C).
+/// Shapes: index (rows), table (V, C), of which `own` stand at @p table; y (rows, C).
 /// Cost:   reads and writes rows C elements.
 /// @pre    0 <= index[row] < V
 template <class T, class P>
-TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, int channels,
+TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, TableRows own, int channels,
                                        std::int32_t const* index, P const* table, T* y) {
   team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      P const* const from = table + std::int64_t{index[row]} * channels;
+      int const at = own.at(index[row]);
       T* const to = y + row * channels;
+      if (at == own.count) {
+        std::fill_n(to, channels, static_cast<T>(-0.0F));
+        continue;
+      }
+      P const* const from = table + std::int64_t{at} * channels;
       for_wide<T>(0, channels,
                   [=](std::int64_t c, auto some) { some.store(to + c, some.load(from + c)); });
     }
@@ -13307,21 +13362,22 @@ constexpr std::int64_t embedding_scratch(std::int64_t rows, int vocabulary) {
 
 namespace detail {
 
-/// Sorts the rows by their index, keeping their order: those of index v are
-/// order[first[v]] … order[first[v + 1] - 1]. Cost: rows + V steps of one thread.
-inline void sort_rows(std::int64_t rows, int vocabulary, std::int32_t const* index,
+/// Sorts the rows by where their index stands in the table, keeping their order: those of its row v
+/// are order[first[v]] … order[first[v + 1] - 1], and behind them come those that are not here.
+/// Cost: rows + V steps of one thread.
+inline void sort_rows(std::int64_t rows, TableRows own, std::int32_t const* index,
                       std::int32_t* first, std::int32_t* order) {
-  std::fill_n(first, vocabulary + 1, 0);
+  std::fill_n(first, own.count + 1, 0);
   for (std::int64_t row = 0; row < rows; ++row) {
-    ++first[index[row]];
+    ++first[own.at(index[row])];
   }
   std::int32_t before = 0;
-  for (int v = 0; v <= vocabulary; ++v) {
+  for (int v = 0; v <= own.count; ++v) {
     before += first[v];
     first[v] = before;  // the end of v's rows: filling them from behind leaves the beginning
   }
   for (std::int64_t row = rows - 1; row >= 0; --row) {
-    order[--first[index[row]]] = static_cast<std::int32_t>(row);
+    order[--first[own.at(index[row])]] = static_cast<std::int32_t>(row);
   }
 }
 
@@ -13367,27 +13423,29 @@ void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin,
 
 /// dtable[v] = [+=] the sum of dy over the rows whose index is v; 0 where there is none.
 ///
-/// Shapes: index (rows), dy (rows, C); dtable (V, C).
+/// Shapes: index (rows), dy (rows, C); dtable (V, C), of which `own` stand at @p dtable.
 /// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
 ///         team shares out indices that have as many rows together, and where they are few blocks
 ///         of 64 of their channels, as one of them may then have a good part of the rows.
 /// Order:  the rows of an index in order, in Real<T>.
-/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
+/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, own.count) numbers
 template <class T, class P>
-TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, int vocabulary, int channels,
+TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, TableRows own, int channels,
                                         std::int32_t const* index, T const* dy, P* dtable,
                                         bool accumulate, std::int32_t* scratch) {
   constexpr std::int64_t shares = 64;
+  int const vocabulary = own.count;
   std::int64_t const block = vocabulary < 1024 ? 64 : channels;
   std::int32_t* const order = scratch;
   std::int32_t* const first = scratch + rows;
-  detail::sort_rows(rows, vocabulary, index, first, order);
+  detail::sort_rows(rows, own, index, first, order);
+  std::int64_t const here = first[vocabulary];
   std::int64_t const blocks = (channels + block - 1) / block;
   team.parallel_for(shares * blocks, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       std::int64_t const share = task / blocks;
       std::int64_t const c = task % blocks * block;
-      auto const work = [=](std::int64_t n) { return (rows + vocabulary) * n / shares; };
+      auto const work = [=](std::int64_t n) { return (here + vocabulary) * n / shares; };
       int const last =
           share + 1 < shares ? detail::index_at(first, vocabulary, work(share + 1)) : vocabulary;
       for (int v = detail::index_at(first, vocabulary, work(share)); v < last; ++v) {
@@ -16765,6 +16823,17 @@ class SliceSums {
     }
   }
 
+  /// What is computed from now on reads in @p data the numbers of all slices, each of which has
+  /// written its own, as many; all of them call it.
+  void bring_together(Device& device, std::span<double> data, Label label) {
+    std::size_t const each = data.size() / static_cast<std::size_t>(group_.size());
+    if (each > 0) {
+      std::span<double const> const own =
+          data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
+      queue(device, label, [&] { group_.all_gather(own, data, device.communication, label); });
+    }
+  }
+
   /// The arrays of all slices, one behind the other, each as long as @p own; all of them call it.
   TANDEM_COLD void gather(Device& device, std::span<P const> own, std::span<P> all, Label label) {
     if (!own.empty()) {
@@ -17801,7 +17870,7 @@ constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
     for (; g < groups.count; ++g) {
       Node const& other = graph.node[groups.list[g]];
       if (other.kind == node.kind && other.identity == node.identity &&
-          (other.dealt == Dealt::rows) == (node.dealt == Dealt::rows)) {
+          own_op(other.dealt) == own_op(node.dealt)) {
         break;
       }
     }
@@ -18400,38 +18469,46 @@ namespace tandem {
 
 namespace detail {
 
-/// @tparam BiasApart  of a Linear: its bias is a node of its own
-template <NodeKind Kind, bool BiasApart, class Net, class Backend, int LeafIndex>
+/// @tparam How  own_op() of a node
+template <NodeKind Kind, Dealt How, class Net, class Backend, int LeafIndex>
 struct SelectOp;
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<Leaf<Net, LeafIndex>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, true, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, Dealt::rows, Net, Backend, LeafIndex> {
   using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, Dealt::embedding, Net, Backend, LeafIndex> {
+  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
+  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::add, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::multiply, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::multiply, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<MultiplyJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::bias, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<RowBias, Backend>;
 };
 
 /// Of a node that computes.
 template <class Program, class Backend, int I>
 using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].dealt == Dealt::rows,
+    typename SelectOp<Program::graph.node[I].kind, own_op(Program::graph.node[I].dealt),
                       typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 /// The ops of one type, in the order of their nodes.
@@ -21273,6 +21350,18 @@ struct Collective {
   };
 };
 
+/// The ranks along an axis bring doubles together.
+/// @tparam Data  a member function of the op: data(operands, pass), in the device's memory: what
+///               each rank has, in their order and as many numbers of each, of which a rank has
+///               written its own
+template <Axis A, auto Data>
+struct Gather {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
+    { (op.*Data)(operands, pass) } -> std::same_as<std::span<double>>;
+  };
+};
+
 /// What is done one after another.
 template <class... Phase>
 struct Phases {
@@ -21454,6 +21543,11 @@ struct RankParts {
   template <Axis A, Joined How>
     requires(A == Axis::data && How == Joined::sum)
   void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
+
+  /// What is computed from now on reads in @p data what each rank that has slices has written.
+  template <Axis A>
+    requires(A == Axis::tensor)
+  void gather(std::span<double> data) { slices.bring_together(device, data, {"vocabulary"}); }
 
   /// What is computed from now on reads in @p data, what collective node @p n has, the sums over
   /// the ranks that have slices of the layers.
@@ -21767,9 +21861,10 @@ concept PackingOp = NodeOp<O, B> &&
 
 /// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
 /// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
-/// of the whole passes in training, where the axis has several ranks.
+/// of the whole passes where the axis has several ranks: of Axis::data in training, of Axis::tensor
+/// always.
 ///
-/// A span that is joined is part of what the op saves.
+/// A span that is joined is part of what the op saves, one that is gathered may be scratch.
 template <class O, class B>
 concept PhasedOp = ParameterOp<O, B> &&
     O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
@@ -21852,14 +21947,14 @@ struct WholePasses {
 };
 
 /// Of an op whose node joins something with other ranks: its phases, also of a microbatch without
-/// samples, which takes part in every collective in the order of the others. An evaluation joins
-/// nothing.
+/// samples, which takes part in every collective in the order of the others.
 /// @tparam LocalStage  of the node
-template <class Backend, int LocalStage>
+/// @tparam Always      also in an evaluation; else that joins nothing
+template <class Backend, int LocalStage, bool Always>
 struct PhasedPasses {
   template <class Host, PhasedOp<Backend> O, class Pass>
   static void forward(Host& host, O& op, OperandsOf<Backend> const& operands, Pass const& pass) {
-    if (pass.training) {
+    if (Always || pass.training) {
       run(typename O::ForwardPhases{}, host, op, operands, pass);
     } else {
       WholePasses<true>::forward(host, op, operands, pass);
@@ -21898,6 +21993,11 @@ struct PhasedPasses {
     }
     host.template join<A, How>(data, LocalStage);
   }
+  template <Axis A, auto Data, class Host, class O, class Operands, class Pass>
+  static void phase(Gather<A, Data> /*phase*/, Host& host, O& op, Operands const& operands,
+                    Pass const& pass) {
+    host.template gather<A>((op.*Data)(operands, pass));
+  }
 };
 
 }  // namespace tandem
@@ -21922,6 +22022,7 @@ constexpr bool synchronizes(int first, int last) {
 ///                        read.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
+/// gather<axis>(data):    one in which ranks bring numbers together.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
 /// add_slices(data, elements, node, label): where several ranks share layers, what a collective
@@ -22003,8 +22104,10 @@ struct Stage {
   }();
   /// How node I's op is run.
   template <int I>
-  using OpPasses = std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
-                                      PhasedPasses<Backend, local>, WholePasses<synchronizes>>;
+  using OpPasses = std::conditional_t<
+      graph.node[I].dealt == Dealt::vocabulary, PhasedPasses<Backend, local, true>,
+      std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
+                         PhasedPasses<Backend, local, false>, WholePasses<synchronizes>>>;
   using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
   static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
@@ -22022,12 +22125,12 @@ struct Stage {
       if constexpr (branches) {
         host.branches.begin_forward(host.device, n);
       }
-      if constexpr (graph.node[at].computes()) {
-        if constexpr (is_of_source<Program>(at)) {
-          if (pass.position > 0) {
-            return;  // what came with the first row still holds
-          }
+      if constexpr (is_of_source<Program>(at)) {
+        if (pass.position > 0) {
+          return;  // what came with the first row still holds
         }
+      }
+      if constexpr (graph.node[at].computes()) {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
       }
@@ -22805,6 +22908,10 @@ constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
       Node const& before = graph.node[graph.source[node.first_edge]];
       sound = sound && slices == ParameterSlices{node.slices, 1, before.parts} &&
               own.shape[1] == row_columns(node.in);
+    } else if (node.dealt == Dealt::embedding || node.dealt == Dealt::vocabulary) {
+      int const words = slices.parts.columns();
+      sound = sound && slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words)} &&
+              own.shape[0] == padded_slice(words, node.slices);
     } else {
       sound = sound && slices.count == 1;
     }
@@ -22825,9 +22932,9 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
       node.dealt != Dealt::inside ||
       (node.columns.each ? node.parts == before.parts
                          : node.columns.in == before.parts && node.columns.out == node.parts);
-  bool const slices = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
-  bool const makes = slices || (node.parts.divides(node.slices) &&
-                                node.parts.columns() == node.slices * row_columns(node.out));
+  bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
+  bool const makes = whole || (node.parts.divides(node.slices) &&
+                               node.parts.columns() == node.slices * row_columns(node.out));
   return reads && takes && makes && node.edges == 1;
 }
 
@@ -22908,38 +23015,184 @@ struct SpreadsAreSound {
 /// shapes and parameters of its slices, and nodes where the ranks add what each has.
 ///
 ///   x -> Copy -> Linear (columns) -> … -> Linear (rows) -> Reduce -> Bias -> y
+///   indices -> Embedding -> Reduce -> y       x -> Copy -> Vocabulary -> losses
 ///
-/// Linears that read one value share a Copy. A Copy and a Reduce are views: what they add up stays
+/// Layers that read one value share a Copy. A Copy and a Reduce are views: what they add up stays
 /// where it is.
 
 // ---- tandem/graph/spread/plan.hpp
 
 /// @file
 /// plan_spread: which layers of a graph are dealt out over ranks: each Linear whose output goes
-/// through layers that need no whole rows to another Linear, with all of these.
+/// through layers that need no whole rows to another Linear, with all of these; and large tables of
+/// words.
 ///
-///   Linear (columns) | Attention, activations, Dropout (inside) | Linear (rows)
+///   Embedding | Linear (columns) | Attention, activations, Dropout (inside) | Linear (rows)
+///                                                                               | Vocabulary
 ///
-/// All else stays whole.
+/// All else stays whole. SpreadWishes overrule it.
+
+// ---- tandem/graph/spread/wishes.hpp
+
+/// @file
+/// SpreadWishes: what is asked of some layers of a network whose layers ranks share, whatever
+/// plan_spread would do.
 
 namespace tandem {
+
+/// Where a layer stands, as describe prints it: "4.body.0", or 4 for "4".
+struct LayerPlace {
+  Path path{};
+  bool sound = true;  ///< it was read
+
+  constexpr LayerPlace() = default;
+  constexpr LayerPlace(int top)  // NOLINT(google-explicit-constructor)
+      : sound{0 <= top && top < largest} {
+    path.push(sound ? top : 0);
+  }
+  template <std::size_t Size>
+  constexpr LayerPlace(char const (&text)[Size]) {  // NOLINT(google-explicit-constructor)
+    std::size_t at = 0;
+    while (sound && at + 1 < Size) {
+      std::size_t end = at;
+      while (end + 1 < Size && text[end] != '.') {
+        ++end;
+      }
+      int const part = number(text, at, end);
+      sound = part != unread && path.depth < Path::most && end + 2 != Size;  // no dot at the end
+      if (sound) {
+        path.push(part);
+      }
+      at = end + 1;
+    }
+    sound = sound && path.depth > 0;
+  }
+
+ private:
+  static constexpr int largest = 1 << 15;
+  static constexpr int unread = largest;
+
+  static constexpr bool is(char const* text, std::size_t size, char const* word) {
+    std::size_t i = 0;
+    while (i < size && word[i] == text[i]) {
+      ++i;
+    }
+    return i == size && word[i] == '\0';
+  }
+  static constexpr int number(char const* text, std::size_t begin, std::size_t end) {
+    if (is(text + begin, end - begin, "body")) {
+      return Path::body;
+    }
+    if (is(text + begin, end - begin, "shortcut")) {
+      return Path::shortcut;
+    }
+    int value = 0;
+    for (std::size_t i = begin; i < end && value < largest; ++i) {
+      value = text[i] >= '0' && text[i] <= '9' ? 10 * value + (text[i] - '0') : unread;
+    }
+    return begin == end || value > unread ? unread : value;
+  }
+};
+
+/// What is asked of a layer.
+enum class Wish : std::uint8_t {
+  none,
+  outputs,  ///< a rank has a slice of its outputs
+  inputs,   ///< of its inputs
+  whole     ///< each rank has all of it
+};
+
+struct SpreadWish {
+  LayerPlace place{};
+  Wish wish = Wish::none;
+};
+
+/// The wishes, and which tables of words they leave to be dealt out, once that is decided.
+struct SpreadWishes {
+  static constexpr int most = 32;
+  int count = 0;
+  SpreadWish item[most] = {};
+  bool decided = false;
+  int tables = 0;
+  int table[most] = {};  ///< each one's owner in the network's graph
+
+  constexpr void add(LayerPlace place, Wish wish) {
+    expects(count < most, "at most 32 layers may be named");
+    item[count++] = {place, wish};
+  }
+  constexpr void add_table(int owner) {
+    if (!has_table(owner) && tables < most) {
+      table[tables++] = owner;
+    }
+  }
+  [[nodiscard]] constexpr bool has_table(int owner) const {
+    bool has = false;
+    for (int i = 0; i < tables; ++i) {
+      has = has || table[i] == owner;
+    }
+    return has;
+  }
+
+  /// Of the layer at @p path: the last that names it, or, to be whole, a part that it is in.
+  [[nodiscard]] constexpr Wish of(Path const& path) const {
+    Wish found = Wish::none;
+    for (int i = 0; i < count; ++i) {
+      found = names(i, path) ? item[i].wish : found;
+    }
+    return found;
+  }
+  /// Whether wish @p i is of the layer at @p path.
+  [[nodiscard]] constexpr bool names(int i, Path const& path) const {
+    Path const& own = item[i].place.path;
+    bool same = item[i].place.sound && own.depth <= path.depth &&
+                (own.depth == path.depth || item[i].wish == Wish::whole);
+    for (int k = 0; k < own.depth && same; ++k) {
+      same = own.part[k] == path.part[k];
+    }
+    return same;
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Tables of words of as many numbers are dealt out, unless a wish says otherwise.
+inline constexpr std::int64_t dealt_table_elements = std::int64_t{1} << 20;
+
+/// Why a wish is none.
+enum class WishFault : std::uint8_t {
+  none,
+  place,    ///< its place is none of a layer
+  outputs,  ///< a layer that no rank can have a slice of the outputs of
+  inputs,   ///< likewise of the inputs
+  tied  ///< a table is to be whole for one of the layers that share it, and dealt out for another
+};
 
 /// How each node of a graph is dealt out.
 template <int Nodes>
 struct SpreadPlan {
-  int pairs = 0;  ///< of Linears
+  int pairs = 0;   ///< of Linears
+  int tables = 0;  ///< layers that have a slice of a table of words
+  WishFault fault = WishFault::none;
+  int wish = 0;  ///< at fault
   Dealt dealt[static_cast<std::size_t>(Nodes)] = {};
   ColumnParts parts[static_cast<std::size_t>(Nodes)] = {};  ///< of a row of its output
 };
 
 namespace detail {
 
-/// Finds the pairs from the first layer to the last; each node is looked at twice at most.
+/// Decides on tables, and then on pairs, from the first layer to the last; each node is looked at
+/// three times at most.
 template <GraphSize Size>
-class PairFinder {
+class SpreadPlanner {
  public:
-  constexpr PairFinder(Graph<Size> const& graph, int slices)
-      : graph_{graph}, readers_{graph}, slices_{slices} {
+  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes)
+      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes} {
+    for (int n = 0; n < Size.nodes; ++n) {
+      bool const is_layer = graph_.node[n].kind == NodeKind::layer;  // no end of a transfer
+      wish_[n] = is_layer ? wishes_.of(graph_.node[n].path) : Wish::none;
+    }
     for (int p = 0; p < Size.parameters; ++p) {
       if (graph.parameter[p].shared >= 0) {
         shared_[graph.parameter[p].node] = true;
@@ -22951,20 +23204,92 @@ class PairFinder {
     }
   }
 
-  constexpr SpreadPlan<Size.nodes> find() {
-    for (int n = 0; n < Size.nodes && graph_.fault == Fault::none; ++n) {
-      if (is_linear(n)) {
-        follow(n);
+  /// Which tables are dealt out of a network, all of whose layers are here.
+  constexpr SpreadWishes decide() {
+    for (int p = 0; p < Size.parameters && !wishes_.decided; ++p) {
+      if (graph_.parameter[p].shared < 0) {
+        decide_table(p);
       }
     }
+    wishes_.decided = true;
+    return wishes_;
+  }
+
+  constexpr SpreadPlan<Size.nodes> find() {
+    if (graph_.fault != Fault::none) {
+      return plan_;
+    }
+    decide();
+    for (int n = 0; n < Size.nodes; ++n) {
+      if (has_table(n) && wishes_.has_table(graph_.parameter[first_parameter(n)].owner())) {
+        ++plan_.tables;
+        plan_.dealt[n] =
+            graph_.node[n].layer == LayerKind::embedding ? Dealt::embedding : Dealt::vocabulary;
+      }
+    }
+    for (bool const wished : {true, false}) {  // pairs that a wish names before the others
+      for (int n = 0; n < Size.nodes && (wishes_.count > 0 || !wished); ++n) {
+        int const last = is_linear(n) ? next_linear(n) : -1;
+        bool const named = wish_[n] == Wish::outputs || (last >= 0 && wish_[last] == Wish::inputs);
+        if (last >= 0 && (named || !wished)) {
+          deal(n, last);
+        }
+      }
+    }
+    check_wishes();
     return plan_;
   }
 
  private:
+  [[nodiscard]] constexpr int first_parameter(int n) const {
+    return graph_.node[n].first_parameter;
+  }
+  [[nodiscard]] constexpr bool has_table(int n) const {
+    LayerKind const kind = graph_.node[n].layer;
+    return (kind == LayerKind::embedding || kind == LayerKind::vocabulary) &&
+           graph_.node[n].parameters > 0;
+  }
   [[nodiscard]] constexpr bool is_linear(int n) const {
     return graph_.node[n].layer == LayerKind::linear && plan_.dealt[n] == Dealt::whole &&
-           !shared_[n];
+           !shared_[n] && wish_[n] != Wish::whole;
   }
+  constexpr void say(WishFault fault, int n) {
+    if (plan_.fault == WishFault::none) {
+      plan_.fault = fault;
+      for (int i = 0; i < wishes_.count; ++i) {
+        plan_.wish = wishes_.names(i, graph_.node[n].path) ? i : plan_.wish;
+      }
+    }
+  }
+
+  // Of parameter @p owner: all layers that have it must take words, and agree.
+  constexpr void decide_table(int owner) {
+    bool words = has_table(graph_.parameter[owner].node) &&
+                 first_parameter(graph_.parameter[owner].node) == owner;
+    bool split = graph_.parameter[owner].parameter.shape.elements() >= dealt_table_elements;
+    bool asked = false;
+    bool whole = false;
+    for (int p = owner; p < Size.parameters; ++p) {
+      if (graph_.parameter[p].owner() == graph_.parameter[owner].origin) {
+        int const n = graph_.parameter[p].node;
+        words = words && has_table(n) && first_parameter(n) == p;
+        asked = asked || wish_[n] == table_wish(n);
+        whole = whole || wish_[n] == Wish::whole;
+        if (words && asked && whole) {
+          say(WishFault::tied, n);
+        }
+      }
+    }
+    if (words && !whole && (split || asked)) {
+      wishes_.add_table(graph_.parameter[owner].origin);
+    }
+  }
+  [[nodiscard]] constexpr Wish table_wish(int n) const {
+    return graph_.node[n].layer == LayerKind::embedding    ? Wish::inputs
+           : graph_.node[n].layer == LayerKind::vocabulary ? Wish::outputs
+                                                           : Wish::none;
+  }
+
   // The one node that reads what node n makes, in the same stage; -1: there is none, or several.
   [[nodiscard]] constexpr int only_reader(int n) const {
     bool const one = readers_.count[n] == 1 && n != graph_.result && !graph_.node[n].named;
@@ -22974,34 +23299,42 @@ class PairFinder {
     return here ? next : -1;
   }
 
-  constexpr void follow(int first) {
-    ColumnParts wanted{};  // of the first Linear's output, where a layer behind it says
-    ColumnParts now{};     // of that of the last layer so far
+  // The other one of the pair that node @p first would begin; -1: it cannot.
+  [[nodiscard]] constexpr int next_linear(int first) const {
+    if (wish_[first] == Wish::inputs) {
+      return -1;
+    }
+    ColumnParts now{};  // of the output of the last layer so far, where one says
     int last = only_reader(first);
     for (; last >= 0 && !is_linear(last); last = only_reader(last)) {
       Node const& node = graph_.node[last];
-      if (node.parameters > 0 || (!node.columns.each && node.columns.in.count == 0)) {
-        return;
+      if (node.parameters > 0 || (!node.columns.each && node.columns.in.count == 0) ||
+          (!node.columns.each &&
+           ((now.count > 0 && now != node.columns.in) || !node.columns.in.divides(slices_)))) {
+        return -1;
       }
-      if (!node.columns.each) {
-        if (now.count > 0 && now != node.columns.in) {
-          return;
-        }
-        wanted = wanted.count == 0 ? node.columns.in : wanted;
-        now = node.columns.out;
-        if (!node.columns.in.divides(slices_)) {
-          return;
-        }
+      now = node.columns.each ? now : node.columns.out;
+    }
+    bool const fits = last >= 0 && wish_[last] != Wish::outputs &&
+                      wanted(first, last).divides(slices_) &&
+                      (now.count == 0 || now.divides(slices_));
+    return fits ? last : -1;
+  }
+  // Parts of the output of a pair's first Linear: as a layer behind it says.
+  [[nodiscard]] constexpr ColumnParts wanted(int first, int last) const {
+    for (int n = only_reader(first); n != last; n = only_reader(n)) {
+      if (!graph_.node[n].columns.each) {
+        return graph_.node[n].columns.in;
       }
     }
     Shape const& row = graph_.node[first].out;
-    wanted = wanted.count == 0 ? ColumnParts::whole(row[row.rank - 1]) : wanted;
-    if (last < 0 || !wanted.divides(slices_) || !(now.count == 0 || now.divides(slices_))) {
-      return;
-    }
+    return ColumnParts::whole(row[row.rank - 1]);
+  }
+
+  constexpr void deal(int first, int last) {
     ++plan_.pairs;
     plan_.dealt[first] = Dealt::columns;
-    plan_.parts[first] = wanted;
+    plan_.parts[first] = wanted(first, last);
     for (int n = first, next = only_reader(n); next != last; n = next, next = only_reader(n)) {
       Columns const& columns = graph_.node[next].columns;
       plan_.dealt[next] = Dealt::inside;
@@ -23010,9 +23343,23 @@ class PairFinder {
     plan_.dealt[last] = Dealt::rows;
   }
 
+  constexpr void check_wishes() {
+    for (int n = 0; n < Size.nodes; ++n) {
+      Dealt const dealt = plan_.dealt[n];
+      if (wish_[n] == Wish::outputs && dealt != Dealt::columns && dealt != Dealt::vocabulary) {
+        say(WishFault::outputs, n);
+      }
+      if (wish_[n] == Wish::inputs && dealt != Dealt::rows && dealt != Dealt::embedding) {
+        say(WishFault::inputs, n);
+      }
+    }
+  }
+
   Graph<Size> const& graph_;
   Readers<Size> readers_;
   int slices_;
+  SpreadWishes wishes_;
+  Wish wish_[static_cast<std::size_t>(Size.nodes)] = {};
   bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
   SpreadPlan<Size.nodes> plan_{};
 };
@@ -23020,9 +23367,35 @@ class PairFinder {
 }  // namespace detail
 
 /// How @p graph is dealt out over @p slices ranks.
+/// @param wishes  of a part of a network those that decide_tables() has made of the network's
 template <GraphSize Size>
-constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices) {
-  return detail::PairFinder<Size>{graph, slices}.find();
+constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices,
+                                             SpreadWishes const& wishes = SpreadWishes{}) {
+  return detail::SpreadPlanner<Size>{graph, slices, wishes}.find();
+}
+
+/// The wishes of @p network, with the tables that are dealt out: a part of it may not have all
+/// layers that share one.
+template <GraphSize Size>
+constexpr SpreadWishes decide_tables(Graph<Size> const& network, int slices,
+                                     SpreadWishes const& wishes) {
+  return detail::SpreadPlanner<Size>{network, slices, wishes}.decide();
+}
+
+/// The first wish whose place is none of a layer of @p network, or -1.
+template <GraphSize Size>
+constexpr int misplaced_wish(Graph<Size> const& network, SpreadWishes const& wishes) {
+  for (int i = 0; i < wishes.count; ++i) {
+    bool found = false;
+    for (int n = 0; n < Size.nodes; ++n) {
+      found = found ||
+              (network.node[n].kind == NodeKind::layer && wishes.names(i, network.node[n].path));
+    }
+    if (!found) {
+      return i;
+    }
+  }
+  return -1;
 }
 
 }  // namespace tandem
@@ -23035,8 +23408,8 @@ namespace detail {
 template <GraphSize Whole>
 class Spreader {
  public:
-  constexpr Spreader(Graph<Whole> const& whole, int slices)
-      : whole_{whole}, plan_{plan_spread(whole, slices)}, slices_{slices} {}
+  constexpr Spreader(Graph<Whole> const& whole, int slices, SpreadWishes const& wishes)
+      : whole_{whole}, plan_{plan_spread(whole, slices, wishes)}, slices_{slices} {}
 
   template <class G>
   constexpr GraphSize walk(G* to) {
@@ -23047,13 +23420,14 @@ class Spreader {
     for (int n = 0; n < Whole.nodes; ++n) {
       Node const& node = whole_.node[n];
       int source = -1;  // in place of the node's own
-      if (plan_.dealt[n] == Dealt::columns) {
+      Dealt const dealt = plan_.dealt[n];
+      if (spread_rule(dealt).in == spread_rule(Dealt::copy).out) {
         source = copy_of(to, whole_.source[node.first_edge], n);
       }
       local_[n] = add_own(to, n, source);
-      if (plan_.dealt[n] == Dealt::rows) {
+      if (spread_rule(dealt).out == spread_rule(Dealt::reduce).in) {
         local_[n] = add_behind(to, NodeKind::reduce, n);
-        if (node.parameters > 1) {
+        if (dealt == Dealt::rows && node.parameters > 1) {
           local_[n] = add_behind(to, NodeKind::bias, n);
         }
       }
@@ -23145,11 +23519,14 @@ class Spreader {
       node.kept.scalars /= slices_;
       node.kept.numbers /= slices_;
       node.kept.sums /= slices_;
-      if (node.dealt != Dealt::columns) {
+      if (node.dealt == Dealt::rows || node.dealt == Dealt::inside) {
         node.in = slice_of(node.in);
       }
-      if (node.dealt != Dealt::rows) {
+      if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
         node.out = slice_of(node.out);
+      }
+      if (node.dealt == Dealt::vocabulary) {
+        keep_words(node, whole_.node[n]);
       }
     }
     int const first = node.first_edge;
@@ -23173,8 +23550,22 @@ class Spreader {
     return shape;
   }
 
-  // A Linear's: the weight (Out, In) and the bias (Out).
+  // Of its logits, whose rows are padded; a Vocabulary that keeps none keeps four numbers of each
+  // row, doubles.
+  constexpr void keep_words(Node& node, Node const& whole) const {
+    int const words = whole_.parameter[whole.first_parameter].parameter.shape[0];
+    node.macs = whole.macs / words * padded_slice(words, slices_);
+    node.kept.scalars = whole.kept.scalars / words * padded_slice(words, slices_);
+    node.kept.numbers = whole.kept.scalars == 0 ? std::int64_t{node.in[0]} * 4 * 2 : 0;
+  }
+
+  // A Linear's: the weight (Out, In) and the bias (Out); a table's (V, C), and (V).
   [[nodiscard]] constexpr GraphParameter slice_of(GraphParameter own, int n, bool weight) const {
+    if (plan_.dealt[n] == Dealt::embedding || plan_.dealt[n] == Dealt::vocabulary) {
+      own.slices = {slices_, 0, ColumnParts::whole(own.parameter.shape[0])};
+      own.parameter.shape.extent[0] = padded_slice(own.parameter.shape[0], slices_);
+      return own;
+    }
     bool const rows = plan_.dealt[n] == Dealt::rows;
     if (plan_.dealt[n] == Dealt::columns || (rows && weight)) {
       int const before = whole_.source[whole_.node[n].first_edge];
@@ -23198,16 +23589,18 @@ class Spreader {
 
 /// How large spread() of @p graph is.
 template <GraphSize Whole>
-constexpr GraphSize spread_size(Graph<Whole> const& graph, int slices) {
-  return detail::Spreader<Whole>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
+constexpr GraphSize spread_size(Graph<Whole> const& graph, int slices,
+                                SpreadWishes const& wishes = SpreadWishes{}) {
+  return detail::Spreader<Whole>{graph, slices, wishes}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
-/// The graph of each of @p slices ranks.
+/// The graph of each of @p slices ranks, with wishes as plan_spread() takes them.
 /// @tparam Own  spread_size() of the same
 template <GraphSize Own, GraphSize Whole>
-constexpr Graph<Own> spread(Graph<Whole> const& graph, int slices) {
+constexpr Graph<Own> spread(Graph<Whole> const& graph, int slices,
+                            SpreadWishes const& wishes = SpreadWishes{}) {
   Graph<Own> own;
-  detail::Spreader<Whole>{graph, slices}.walk(&own);
+  detail::Spreader<Whole>{graph, slices, wishes}.walk(&own);
   return own;
 }
 
@@ -23674,6 +24067,119 @@ constexpr Graph<Own> device_graph(Graph<Whole> const& network,
 
 }  // namespace tandem
 
+// ---- tandem/strategy/types/layer_wishes.hpp
+
+/// @file
+/// SplitOutputs, SplitInputs, KeepWhole: options of TensorParallel that say of layers how devices
+/// share them.
+
+namespace tandem {
+
+namespace detail {
+
+template <Wish What, LayerPlace... Layers>
+struct LayerWish {
+  static constexpr void add_to(SpreadWishes& all) { (all.add(Layers, What), ...); }
+};
+
+template <class Option>
+concept IsLayerWish = requires(SpreadWishes& all) {
+  Option::add_to(all);
+};
+
+template <class... Options>
+concept AreLayerWishes = (IsLayerWish<Options> && ...);
+
+}  // namespace detail
+
+/// Of each of these layers a device has a slice of the outputs: of a Linear that begins a pair, or
+/// of a Vocabulary. A layer is its path as describe prints it: "4.body.0", or 4 for "4".
+template <LayerPlace... Layers>
+struct SplitOutputs : detail::LayerWish<Wish::outputs, Layers...> {};
+
+/// Likewise of the inputs: of a Linear that ends a pair, or of an Embedding, whose inputs are
+/// words.
+template <LayerPlace... Layers>
+struct SplitInputs : detail::LayerWish<Wish::inputs, Layers...> {};
+
+/// Of each of these layers, and of all in such a part, each device has all.
+template <LayerPlace... Layers>
+struct KeepWhole : detail::LayerWish<Wish::whole, Layers...> {};
+
+namespace detail {
+
+template <class... Options>
+constexpr SpreadWishes gather_wishes() {
+  SpreadWishes all;
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (IsLayerWish<Option>) {
+      Option::add_to(all);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  return all;
+}
+
+/// Of a strategy; most have none.
+template <class S>
+constexpr SpreadWishes wishes_of() {
+  if constexpr (requires { S::wishes; }) {
+    return S::wishes;
+  } else {
+    return SpreadWishes{};
+  }
+}
+
+/// What the ranks of a program share.
+struct SharedLayers {
+  int count = 0;  ///< pairs, and tables of words
+  WishFault fault = WishFault::none;
+  int wish = 0;  ///< at fault
+};
+
+/// Of a network where @p places, or of a part of it.
+template <GraphSize Size>
+constexpr SharedLayers shared_layers(Graph<Size> const& graph, int slices,
+                                     SpreadWishes const& wishes, bool places) {
+  if (slices == 1 || graph.fault != Fault::none) {
+    return {.count = 1};
+  }
+  int const misplaced = places ? misplaced_wish(graph, wishes) : -1;
+  if (misplaced >= 0) {
+    return {1, WishFault::place, misplaced};
+  }
+  auto const plan = plan_spread(graph, slices, wishes);
+  return {plan.pairs + plan.tables, plan.fault, plan.wish};
+}
+
+/// @tparam Which  of the layers that the options name, from 0
+template <WishFault Why, int Which>
+struct WishesAreSound {
+  static constexpr bool value = true;
+  static_assert(Why != WishFault::place,
+                "TensorParallel<N, SplitOutputs<...>, SplitInputs<...>, KeepWhole<...>>: no layer "
+                "stands where one of these says; write its path as describe prints it, "
+                "\"4.body.0\" or 4 (WishesAreSound names which of the layers, from 0)");
+  static_assert(Why != WishFault::outputs,
+                "TensorParallel<N, SplitOutputs<...>>: the outputs of this layer cannot be dealt "
+                "out: they can of a Vocabulary over all words, and of a Linear of which another "
+                "one on the same device reads, through layers that need no whole rows, as many "
+                "columns, or heads, as N divides (WishesAreSound names which of the layers)");
+  static_assert(Why != WishFault::inputs,
+                "TensorParallel<N, SplitInputs<...>>: the inputs of this layer cannot be dealt "
+                "out: they can of an Embedding, and of a Linear that reads, on the same device and "
+                "through layers that need no whole rows, what another one gives, as many columns, "
+                "or heads, as N divides (WishesAreSound names which of the layers)");
+  static_assert(Why != WishFault::tied,
+                "TensorParallel<N, KeepWhole<...>>: layers that share a table of words have it "
+                "whole or have slices of it together; name all of them, or one "
+                "(WishesAreSound names which of the layers)");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace detail {
@@ -23714,8 +24220,11 @@ struct SpreadGraph : CutGraph<Program, D> {};
 template <class Program, int D>
 struct SpreadGraph<Program, D, true> {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
-  static constexpr GraphSize size = spread_size(whole, Program::slices);
-  static constexpr auto graph = spread<size>(whole, Program::slices);
+  static constexpr SharedLayers shared =
+      shared_layers(whole, Program::slices, Program::wishes, false);
+  static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
+  static constexpr GraphSize size = spread_size(whole, Program::slices, Program::wishes);
+  static constexpr auto graph = spread<size>(whole, Program::slices, Program::wishes);
   static constexpr SpreadVerdict verdict = check_spreads(graph);
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };
@@ -27623,6 +28132,7 @@ template <int V, int C, class... Options>
 struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   using layer = Embedding;
   static constexpr std::string_view name = "Embedding";
+  static constexpr LayerKind kind = LayerKind::embedding;
   static constexpr bool takes_indices = true;
   static constexpr int vocabulary = V;
   static constexpr int channels = C;
@@ -29031,6 +29541,7 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   static constexpr int classes = V;
   static constexpr detail::VocabularyOptions options =
       detail::gather_vocabulary_options<Options...>();
+  static constexpr LayerKind kind = options.sampled > 0 ? LayerKind::other : LayerKind::vocabulary;
   static constexpr bool bias = options.bias;
   static constexpr bool by_rows = has_row_gradient<Options...>();
 
@@ -33425,10 +33936,12 @@ namespace host {
 template <class T, class P>
 class EmbeddingOp {
  public:
-  /// @param by_rows  the weight's gradient is GradientRows
+  /// @param vocabulary  of all ranks that share the table: this one may have a slice of it
+  /// @param by_rows     the weight's gradient is GradientRows
   EmbeddingOp(OpSetup const& setup, int vocabulary, bool by_rows)
       : in_{setup.node.in},
-        vocabulary_{vocabulary},
+        vocabulary_{padded_slice(vocabulary, setup.slice.count)},
+        first_{setup.slice.number * vocabulary_},
         by_rows_{by_rows},
         channels_{setup.node.out[1]},
         rows_{std::int64_t{std::max(setup.batch, 1)} * in_[0]} {}
@@ -33441,7 +33954,8 @@ class EmbeddingOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    embedding_forward(p.device.team, p.elements(in_), channels_, indices(o), o.parameter[0], o.y);
+    embedding_forward(p.device.team, p.elements(in_), own(), channels_, indices(o), o.parameter[0],
+                      o.y);
   }
   void input_gradient(Operands<T, P> const& /*operands*/, Pass<Device> const& /*pass*/) const {}
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
@@ -33450,18 +33964,21 @@ class EmbeddingOp {
       embedding_gradient_rows(p.device.team, p.elements(in_), vocabulary_, indices(o), o.dy,
                               o.rows[0], p.accumulate, scratch);
     } else {
-      embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
+      embedding_gradient(p.device.team, p.elements(in_), own(), channels_, indices(o), o.dy,
                          o.gradient[0], p.accumulate, scratch);
     }
   }
 
  private:
+  // Those behind the table's end are no index.
+  [[nodiscard]] TableRows own() const { return {first_, vocabulary_}; }
   static std::int32_t const* indices(Operands<T, P> const& o) {
     return reinterpret_cast<std::int32_t const*>(o.x[0]);
   }
 
   Shape in_;
   int vocabulary_;
+  int first_;
   bool by_rows_;
   int channels_;
   std::int64_t rows_;  // at most
@@ -38608,6 +39125,28 @@ struct VocabularyRow {
   std::int64_t right = 0;  ///< 1 if the target's logit is the largest, the first of equals
 };
 
+/// What is found of a row of logits, or of a run of its words: four numbers, which ranks that have
+/// such runs send each other.
+struct VocabularyPart {
+  double largest = 0.0;  ///< logit; -infinity of no words
+  double total = 0.0;    ///< Σ exp(z - largest), with a minus where the target's logit is the
+                         ///< largest, the first of equals
+  double own = 0.0;      ///< the target's logit; -infinity where the target is another run's
+  double sum = 0.0;      ///< Σ z
+
+  [[nodiscard]] TANDEM_HOST_DEVICE bool right() const { return total < 0.0; }
+};
+
+/// Of two runs of words, @p a before @p b.
+TANDEM_HOST_DEVICE inline VocabularyPart join(VocabularyPart const& a, VocabularyPart const& b) {
+  double const largest = b.largest > a.largest ? b.largest : a.largest;
+  double const of_a = a.largest == largest ? 1.0 : std::exp(a.largest - largest);
+  double const of_b = b.largest == largest ? 1.0 : std::exp(b.largest - largest);
+  double const total = std::fabs(a.total) * of_a + std::fabs(b.total) * of_b;
+  bool const right = b.largest > a.largest ? b.right() : a.right();
+  return {largest, right ? -total : total, b.own > a.own ? b.own : a.own, a.sum + b.sum};
+}
+
 /// From a row's largest logit, Σ exp(z - largest), the target's logit and Σ z.
 TANDEM_HOST_DEVICE inline VocabularyRow vocabulary_row(double largest, double total, double own,
                                                        double sum, int vocabulary, double smoothing,
@@ -38620,15 +39159,72 @@ TANDEM_HOST_DEVICE inline VocabularyRow vocabulary_row(double largest, double to
   return {loss, right ? 1 : 0};
 }
 
+/// From what is found of all of a row's words.
+TANDEM_HOST_DEVICE inline VocabularyRow vocabulary_row(VocabularyPart const& all, int vocabulary,
+                                                       double smoothing) {
+  return vocabulary_row(all.largest, std::fabs(all.total), all.own, all.sum, vocabulary, smoothing,
+                        all.right());
+}
+
 }  // namespace tandem
 
 // ---- tandem/kernels/host/vocabulary.hpp
 
 /// @file
 /// The rows of a softmax over a vocabulary: each row's loss in nats, whether it is right, and the
-/// gradient over its logits in their place. The reference, in any T; the products are Linear's.
+/// gradient over its logits in their place; and the same of a run of its words, where other ranks
+/// have the others. The reference, in any T; the products are Linear's.
 
 namespace tandem::host {
+
+/// Of the words that a rank has: columns [0, count) of `stride` are those from `first` on.
+struct WordRange {
+  int first = 0;
+  int count = 0;
+  int stride = 0;  ///< logits of a row; those behind `count` are nobody's
+
+  /// Where a target stands; count: elsewhere, or nowhere.
+  [[nodiscard]] int column(std::int32_t target) const {
+    return target >= first && target < first + count ? target - first : count;
+  }
+};
+
+/// What a row without a target has, and a rank without words.
+inline constexpr VocabularyPart no_words{-std::numeric_limits<double>::infinity(), 0.0,
+                                         -std::numeric_limits<double>::infinity(), 0.0};
+
+/// Of logits z of @p count words. @p target: a column, or count where it is none of these.
+template <class T>
+VocabularyPart vocabulary_part(int count, T const* z, int target) {
+  if (count == 0) {
+    return no_words;
+  }
+  int best = 0;
+  double sum = 0;
+  for (int v = 0; v < count; ++v) {
+    best = z[v] > z[best] ? v : best;
+    sum += static_cast<double>(z[v]);
+  }
+  double const largest = static_cast<double>(z[best]);
+  double total = 0;
+  for (int v = 0; v < count; ++v) {
+    total += std::exp(static_cast<double>(z[v]) - largest);
+  }
+  return {largest, best == target ? -total : total,
+          target < count ? static_cast<double>(z[target]) : no_words.own, sum};
+}
+
+/// z = (softmax(z) - q) · scale, q being @p elsewhere and at the target @p on_target more.
+/// @param all  of all of the row's words
+template <class T>
+void vocabulary_gradient(int count, T* z, int target, VocabularyPart const& all, double elsewhere,
+                         double on_target, double scale) {
+  double const total = std::fabs(all.total);
+  for (int v = 0; v < count; ++v) {
+    double const p = std::exp(static_cast<double>(z[v]) - all.largest) / total;
+    z[v] = static_cast<T>((p - elsewhere - (v == target ? on_target : 0)) * scale);
+  }
+}
 
 /// results[r].loss = -Σ_v q_v log softmax(z)_v, q = (1 - smoothing) [v = target] + smoothing / V;
 /// with a gradient then z = (softmax(z) - q) · *scale. A row without a target (-1) has the loss 0
@@ -38657,23 +39253,70 @@ TANDEM_NOINLINE void vocabulary_rows(Team& team, std::int64_t rows, int vocabula
         }
         continue;
       }
-      int best = 0;
-      double sum = 0;
-      for (int v = 0; v < vocabulary; ++v) {
-        best = z[v] > z[best] ? v : best;
-        sum += static_cast<double>(z[v]);
+      VocabularyPart const all = vocabulary_part(vocabulary, z, target);
+      results[r] = vocabulary_row(all, vocabulary, smoothing);
+      if (scale != nullptr) {
+        vocabulary_gradient(vocabulary, z, target, all, elsewhere, 1 - smoothing, *scale);
       }
-      double const largest = static_cast<double>(z[best]);
-      double total = 0;
-      for (int v = 0; v < vocabulary; ++v) {
-        total += std::exp(static_cast<double>(z[v]) - largest);
+    }
+  });
+}
+
+/// parts[r] of the words that a rank has.
+///
+/// Shapes: logits (rows, stride); targets (rows) of all words, or null; parts (rows).
+/// Cost:   count exponentials a row.
+/// @tparam Row  vocabulary_part(), of this reference or of another
+template <class T, class Row>
+TANDEM_NOINLINE void vocabulary_parts(Team& team, std::int64_t rows, WordRange words,
+                                      T const* logits, std::int32_t const* targets,
+                                      VocabularyPart* parts, Row const& row) {
+  team.parallel_for(rows, [=, &row](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      bool const counts = targets != nullptr && targets[r] >= 0;
+      parts[r] =
+          counts ? row(words.count, logits + r * words.stride, words.column(targets[r])) : no_words;
+    }
+  });
+}
+
+/// parts[r] of all words from those of each slice, parts[slice · rows + r], two neighbours at a
+/// time, so that the tree is one of the slices' numbers.
+TANDEM_COLD inline void join_vocabulary_parts(Team& team, std::int64_t rows, int slices,
+                                              VocabularyPart* parts) {
+  team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
+    for (int step = 1; step < slices; step *= 2) {
+      for (int slice = 0; slice + step < slices; slice += 2 * step) {
+        for (std::int64_t r = begin; r < end; ++r) {
+          VocabularyPart& first = parts[slice * rows + r];
+          first = join(first, parts[(slice + step) * rows + r]);
+        }
       }
-      results[r] = vocabulary_row(largest, total, static_cast<double>(z[target]), sum, vocabulary,
-                                  smoothing, best == target && total == total);
-      for (int v = 0; v < vocabulary && scale != nullptr; ++v) {
-        double const p = std::exp(static_cast<double>(z[v]) - largest) / total;
-        z[v] = static_cast<T>((p - elsewhere - (v == target ? 1 - smoothing : 0)) * *scale);
+    }
+  });
+}
+
+/// The gradient over the logits of the words that a rank has, in their place; 0 of rows without a
+/// target and of what is nobody's.
+///
+/// Shapes: as vocabulary_parts(); all (rows), of all words; scale (1).
+/// @param vocabulary  words of all ranks, over which the target is smoothed
+/// @tparam Row        vocabulary_gradient(), of this reference or of another
+template <class T, class Row>
+TANDEM_NOINLINE void vocabulary_part_gradients(Team& team, std::int64_t rows, WordRange words,
+                                               int vocabulary, T* logits,
+                                               std::int32_t const* targets,
+                                               VocabularyPart const* all, double smoothing,
+                                               double const* scale, Row const& row) {
+  double const elsewhere = smoothing / vocabulary;
+  team.parallel_for(rows, [=, &row](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) {
+      T* const z = logits + r * words.stride;
+      bool const counts = targets != nullptr && targets[r] >= 0;
+      if (counts) {
+        row(words.count, z, words.column(targets[r]), all[r], elsewhere, 1 - smoothing, *scale);
       }
+      std::fill(z + (counts ? words.count : 0), z + words.stride, T{});
     }
   });
 }
@@ -38700,21 +39343,17 @@ class VocabularyOp {
   /// @param more  arguments of Linear's behind its setup
   VocabularyOp(OpSetup const& setup, int words, double smoothing, int chunk_rows,
                auto const&... more)
-      : in_{setup.node.in},
-        words_{words},
-        smoothing_{smoothing},
-        chunked_{chunk_rows > 0},
-        chunk_{chunk_of(setup, chunk_rows)},
-        linear_{linear_setup(setup, words, chunk_), more...},
-        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
-        saved_{chunked_ ? 0 : logits_bytes()} {}
+      : VocabularyOp{Found{chunk_of(setup, chunk_rows) * std::int64_t{sizeof(VocabularyRow)}},
+                     setup,
+                     words,
+                     smoothing,
+                     chunk_rows,
+                     more...} {}
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
             .saved_bytes = saved_,
-            .scratch_bytes = linear_scratch_ +
-                             rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)}) +
-                             (chunked_ ? logits_bytes() : 0),
+            .scratch_bytes = linear_scratch_ + found_ + (chunked_ ? logits_bytes() : 0),
             .packed_bytes = linear_.needs().packed_bytes};
   }
 
@@ -38731,11 +39370,8 @@ class VocabularyOp {
     each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
       make_rows(part, some, p.training && !chunked_);
       VocabularyRow const* const row = results(p.device);
-      T* y = o.y + 3 * first;
-      for (int r = 0; r < some.batch; ++r, y += 3) {
-        y[0] = static_cast<T>(row[r].loss);
-        y[1] = static_cast<T>(row[r].loss - static_cast<double>(y[0]));
-        y[2] = static_cast<T>(static_cast<float>(row[r].right));
+      for (int r = 0; r < some.batch; ++r) {
+        put_row(row[r], o.y + 3 * (first + r));
       }
     });
   }
@@ -38757,9 +39393,26 @@ class VocabularyOp {
     });
   }
 
- private:
-  // The logits of each sample's last row.
-  void score(Operands<T, P> const& o, Pass<Device> const& p) {
+ protected:
+  /// Bytes of scratch for what is found of rows.
+  struct Found {
+    std::int64_t bytes;
+  };
+  VocabularyOp(Found found, OpSetup const& setup, int words, double smoothing, int chunk_rows,
+               auto const&... more)
+      : in_{setup.node.in},
+        words_{words},
+        smoothing_{smoothing},
+        chunked_{chunk_rows > 0},
+        chunk_{chunk_of(setup, chunk_rows)},
+        linear_{linear_setup(setup, words, chunk_), more...},
+        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
+        found_{rounded(found.bytes)},
+        saved_{chunked_ ? 0 : logits_bytes()} {}
+
+  /// f(first number, logits, numbers) of those of each sample's last row.
+  template <class F>
+  void each_last_row(Operands<T, P> const& o, Pass<Device> const& p, F const& f) {
     std::int64_t const at_once = p.time == 1 ? chunk_ : 1;  // then these rows stand together
     for (std::int64_t sample = 0; sample < p.batch; sample += at_once) {
       T const* const x = o.x[0] + ((sample + 1) * p.time - 1) * in_[1];
@@ -38770,11 +39423,15 @@ class VocabularyOp {
       some.batch = static_cast<int>(std::min<std::int64_t>(at_once, p.batch - sample));
       some.lengths = nullptr;
       linear_.forward(part, some);
-      for (std::int64_t i = 0; i < std::int64_t{some.batch} * words_; ++i) {
-        p.scores[sample * words_ + i] = static_cast<float>(part.y[i]);
-      }
+      f(sample * words_, part.y, std::int64_t{some.batch} * words_);
     }
-    std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
+  }
+
+  /// A row of y.
+  static void put_row(VocabularyRow const& row, T* y) {
+    y[0] = static_cast<T>(row.loss);
+    y[1] = static_cast<T>(row.loss - static_cast<double>(y[0]));
+    y[2] = static_cast<T>(static_cast<float>(row.right));
   }
 
   static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -38794,13 +39451,10 @@ class VocabularyOp {
   [[nodiscard]] std::int64_t logits_bytes() const {
     return chunk_ * words_ * static_cast<std::int64_t>(sizeof(T));
   }
-  [[nodiscard]] VocabularyRow* results(Device& device) const {
-    return reinterpret_cast<VocabularyRow*>(device.scratch + linear_scratch_);
-  }
+  /// Where that is.
+  [[nodiscard]] std::byte* found(Device& device) const { return device.scratch + linear_scratch_; }
   [[nodiscard]] T* logits(Operands<T, P> const& o, Device& device) const {
-    std::byte* const behind = reinterpret_cast<std::byte*>(results(device)) +
-                              rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)});
-    return reinterpret_cast<T*>(chunked_ ? behind : o.saved);
+    return reinterpret_cast<T*>(chunked_ ? found(device) + found_ : o.saved);
   }
 
   /// f(first, operands, pass) of each chunk: of the Linear on its rows, y and dy its logits. Once
@@ -38822,6 +39476,29 @@ class VocabularyOp {
     }
   }
 
+  Shape in_;
+  int words_;
+  double smoothing_;
+  bool chunked_;
+  std::int64_t chunk_;
+  Linear linear_;
+  std::int64_t linear_scratch_;
+  std::int64_t found_;
+  std::int64_t saved_;
+
+ private:
+  void score(Operands<T, P> const& o, Pass<Device> const& p) {
+    each_last_row(o, p, [&](std::int64_t at, T const* logits, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        p.scores[at + i] = static_cast<float>(logits[i]);
+      }
+    });
+    std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
+  }
+  [[nodiscard]] VocabularyRow* results(Device& device) const {
+    return reinterpret_cast<VocabularyRow*>(found(device));
+  }
+
   void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
     linear_.forward(part, some);
     std::int32_t const* targets = some.targets;
@@ -38836,24 +39513,24 @@ class VocabularyOp {
       make_rows(part, some, true);
     }
   }
-
-  Shape in_;
-  int words_;
-  double smoothing_;
-  bool chunked_;
-  std::int64_t chunk_;
-  Linear linear_;
-  std::int64_t linear_scratch_;
-  std::int64_t saved_;
 };
 
-/// The portable kernel, for VocabularyOp.
+/// The portable kernels, for VocabularyOp and for that of a slice.
 struct VocabularyByRow {
   template <class T>
   static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
                   std::int32_t const* targets, double smoothing, double const* scale,
                   VocabularyRow* results) {
     vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale, results);
+  }
+  template <class T>
+  static VocabularyPart part(int count, T const* z, int target) {
+    return vocabulary_part(count, z, target);
+  }
+  template <class T>
+  static void gradient(int count, T* z, int target, VocabularyPart const& all, double elsewhere,
+                       double on_target, double scale) {
+    vocabulary_gradient(count, z, target, all, elsewhere, on_target, scale);
   }
 };
 
@@ -39691,6 +40368,190 @@ template <class Kernels, class Precision>
 struct Op<MeanOverTime, BasicHost<Kernels, Precision>>
     : host::TimePoolOp<typename Precision::Scalar, typename Precision::Master, true> {
   using host::TimePoolOp<typename Precision::Scalar, typename Precision::Master, true>::TimePoolOp;
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/host/vocabulary_slice.hpp
+
+/// @file
+/// A rank's words of an Embedding and of a Vocabulary on Host, where several ranks share them.
+
+namespace tandem {
+
+namespace host {
+
+/// Any Vocabulary of all words, of which this rank has a slice. Of each row the ranks bring four
+/// numbers together (VocabularyPart), and all of them make the same loss of these; where scores are
+/// wanted they bring the logits together instead.
+///
+/// Its weights have as many rows on each rank; those behind the last word are 0 and have gradients
+/// of 0.
+/// @tparam Rows  part(), gradient(): of a row
+template <class T, class P, class Linear, class Rows>
+class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
+  using Base = VocabularyOp<T, P, Linear, Rows>;
+
+ public:
+  VocabularySliceOp(OpSetup const& setup, int words, double smoothing, int chunk_rows,
+                    auto const&... more)
+      : Base{typename Base::Found{gathered_bytes(setup, padded_slice(words, setup.slice.count))},
+             setup,
+             padded_slice(words, setup.slice.count),
+             smoothing,
+             chunk_rows,
+             more...},
+        all_words_{words},
+        slice_{setup.slice} {
+    auto const [first, count] = padded_range(words, slice_);
+    own_ = {.first = first, .count = count, .stride = this->words_};
+    if (this->chunked_) {
+      this->saved_ = all_rows(setup) * std::int64_t{sizeof(VocabularyPart)};
+    }
+  }
+
+  /// The rank's part of gathered().
+  void forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    if (p.scores != nullptr) {
+      double* const own = gathered_at(p.device) + slice_.number * gathered_each(p);
+      this->each_last_row(o, p, [&](std::int64_t at, T const* logits, std::int64_t count) {
+        std::transform(logits, logits + count, own + at,
+                       [](T z) { return static_cast<double>(z); });
+      });
+      return;
+    }
+    VocabularyPart* const own = parts(p.device) + slice_.number * p.rows(this->in_);
+    this->each_chunk(o, p,
+                     [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
+                       this->linear_.forward(part, some);
+                       vocabulary_parts(some.device.team, some.batch, own_, part.y, some.targets,
+                                        own + first, &Rows::template part<T>);
+                     });
+  }
+
+  /// What the ranks bring together.
+  [[nodiscard]] std::span<double> gathered(Operands<T, P> const& /*operands*/,
+                                           Pass<Device> const& p) const {
+    return {gathered_at(p.device), static_cast<std::size_t>(slice_.count * gathered_each(p))};
+  }
+
+  /// y, from gathered(); and in training the gradient over the logits in their place, or what it
+  /// takes.
+  void forward_joint(Operands<T, P> const& o, Pass<Device> const& p) {
+    if (p.scores != nullptr) {
+      put_scores(p);
+      std::fill_n(o.y, 3 * p.rows(this->in_), static_cast<T>(0.0F));
+      return;
+    }
+    std::int64_t const rows = p.rows(this->in_);
+    VocabularyPart* const all = parts(p.device);
+    join_vocabulary_parts(p.device.team, rows, slice_.count, all);
+    T* y = o.y;
+    for (std::int64_t r = 0; r < rows; ++r, y += 3) {
+      bool const counts = p.targets != nullptr && p.targets[r] >= 0;
+      this->put_row(counts ? vocabulary_row(all[r], all_words_, this->smoothing_) : VocabularyRow{},
+                    y);
+    }
+    if (p.training && this->chunked_) {
+      std::copy_n(all, rows, reinterpret_cast<VocabularyPart*>(o.saved));
+    } else if (p.training) {
+      make_gradient(rows, this->logits(o, p.device), p, all);
+    }
+  }
+
+  void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    this->each_chunk(o, p, [&](std::int64_t first, Operands<T, P> part, Pass<Device> const& some) {
+      remake(o, first, part, some);
+      T* const dx = o.dx[0] + first * this->in_[1];
+      part.dx = &dx;
+      this->linear_.input_gradient(part, some);
+    });
+  }
+
+  void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    this->each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> some) {
+      remake(o, first, part, some);
+      some.accumulate = p.accumulate || first > 0;
+      this->linear_.weight_gradient(part, some);
+    });
+  }
+
+  using ForwardPhases = Phases<Compute<&VocabularySliceOp::forward>,
+                               Gather<Axis::tensor, &VocabularySliceOp::gathered>,
+                               Compute<&VocabularySliceOp::forward_joint>>;
+  using InputGradientPhases = Phases<Compute<&VocabularySliceOp::input_gradient>>;
+  using WeightGradientPhases = Phases<Compute<&VocabularySliceOp::weight_gradient>>;
+
+ private:
+  static std::int64_t all_rows(OpSetup const& setup) {
+    return setup.node.in.rows(setup.batch, setup.node.in[0]);
+  }
+  static std::int64_t gathered_bytes(OpSetup const& setup, int words) {
+    return setup.slice.count *
+           std::max(all_rows(setup) * std::int64_t{sizeof(VocabularyPart)},
+                    std::int64_t{setup.batch} * words * std::int64_t{sizeof(double)});
+  }
+  /// Doubles of a rank.
+  [[nodiscard]] std::int64_t gathered_each(Pass<Device> const& p) const {
+    constexpr std::int64_t numbers = sizeof(VocabularyPart) / sizeof(double);
+    return p.scores != nullptr ? std::int64_t{p.batch} * this->words_ : p.rows(this->in_) * numbers;
+  }
+  [[nodiscard]] double* gathered_at(Device& device) const {
+    return reinterpret_cast<double*>(this->found(device));
+  }
+  [[nodiscard]] VocabularyPart* parts(Device& device) const {
+    return reinterpret_cast<VocabularyPart*>(this->found(device));
+  }
+
+  void put_scores(Pass<Device> const& p) const {
+    double const* from = gathered_at(p.device);
+    for (int number = 0; number < slice_.count; ++number) {
+      auto const [first, count] = padded_range(all_words_, {number, slice_.count});
+      for (std::int64_t sample = 0; sample < p.batch; ++sample, from += this->words_) {
+        std::transform(from, from + count, p.scores + sample * all_words_ + first,
+                       [](double z) { return static_cast<float>(z); });
+      }
+    }
+  }
+
+  void make_gradient(std::int64_t rows, T* logits, Pass<Device> const& p,
+                     VocabularyPart const* all) const {
+    vocabulary_part_gradients(p.device.team, rows, own_, all_words_, logits, p.targets, all,
+                              this->smoothing_, p.row_scale, &Rows::template gradient<T>);
+  }
+  void remake(Operands<T, P> const& o, std::int64_t first, Operands<T, P> const& part,
+              Pass<Device> const& some) {
+    if (this->chunked_) {
+      this->linear_.forward(part, some);
+      make_gradient(some.batch, part.y, some,
+                    reinterpret_cast<VocabularyPart const*>(o.saved) + first);
+    }
+  }
+
+  int all_words_;
+  Slice slice_;
+  WordRange own_{};
+};
+
+}  // namespace host
+
+template <int V, int C, class... Options, class Kernels, class Precision>
+struct Op<WordSlice<Embedding<V, C, Options...>>, BasicHost<Kernels, Precision>>
+    : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master> {
+  explicit Op(OpSetup const& setup)
+      : host::EmbeddingOp<typename Precision::Scalar, typename Precision::Master>{
+            setup, V, has_row_gradient<Options...>()} {}
+};
+
+template <int V, class... Options, class Precision>
+struct Op<WordSlice<Vocabulary<V, Options...>>, BasicHost<Portable, Precision>>
+    : host::VocabularySliceOp<
+          typename Precision::Scalar, typename Precision::Master,
+          host::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+          host::VocabularyByRow> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : Op::VocabularySliceOp{setup, V, L::options.smoothing, L::options.chunk_rows} {}
 };
 
 }  // namespace tandem
@@ -42553,7 +43414,7 @@ namespace detail {
 inline constexpr int most_slices = 1 << 10;
 
 template <class Option>
-concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option>;
+concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || IsLayerWish<Option>;
 
 template <int N, class... Options>
 concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
@@ -42568,26 +43429,33 @@ struct TensorParallelIsSound {
                 "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
                 "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
   static_assert(AnyReproducible || AllFit,
-                "TensorParallel<N, Options...>: options are Microbatches and Checkpoint");
+                "TensorParallel<N, Options...>: options are Microbatches, Checkpoint, "
+                "SplitOutputs, SplitInputs and KeepWhole");
 };
 
 }  // namespace detail
 
 /// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
-/// and the second's inputs, and what stands between, as the heads of an Attention. All other layers
-/// are whole on every device.
+/// and the second's inputs, and what stands between, as the heads of an Attention; and its words of
+/// a large Embedding or Vocabulary. All other layers are whole on every device.
 ///
 ///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
 ///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
 ///
 /// A pair is a Linear whose output goes to another one through layers that need no whole rows:
 /// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
-/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise.
+/// A table of V words by C is dealt out where V C is a million (2^20) or more, or SplitInputs (of
+/// an Embedding) or SplitOutputs (of a Vocabulary) says so: any V, padded to a multiple of N on the
+/// devices, and nowhere else. Initial values, masks and checkpoints are those of one device; sums
+/// of N parts round otherwise.
 ///
-/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between.
+/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between; of a
+///         table likewise, and of a Vocabulary's logits.
 /// Comm:   of each pair and microbatch two all-reduces of its rows, (B, T, C): its output in
-///         forward, the gradient of its input in backward.
-/// Options: Microbatches, Checkpoint. On Host.
+///         forward, the gradient of its input in backward; of an Embedding one of its output in
+///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
+///         all-gather of four doubles a row and device, (B, T, 4).
+/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole. On Host.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -42606,6 +43474,7 @@ struct TensorParallel<N, Options...>
   static constexpr Mesh mesh{Axis::tensor, N};
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Options...>();
+  static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>
   static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
@@ -42664,6 +43533,7 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   static constexpr Mesh mesh = Mesh{Axis::data, told} * Inner::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Inner::checkpoint;
+  static constexpr SpreadWishes wishes = detail::wishes_of<Inner>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for =
       Inner::template batching_for<told * Replicas, Options..., More...>;
@@ -42694,16 +43564,17 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// TensorParallel has no options here: they are the model's.
-template <class Outer, int N>
-  requires detail::Sliceable<Outer> && detail::DealsOut<N>
-struct Hybrid<Outer, TensorParallel<N>> {
+/// TensorParallel has no options here but what it says of layers: they are the model's.
+template <class Outer, int N, class... Wishes>
+  requires detail::Sliceable<Outer> && detail::DealsOut<N> && detail::AreLayerWishes<Wishes...>
+struct Hybrid<Outer, TensorParallel<N, Wishes...>> {
   using Model = typename Outer::Model;
   static constexpr int devices = Outer::devices;
   static constexpr int copies = Outer::copies;
   static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+  static constexpr SpreadWishes wishes = detail::gather_wishes<Wishes...>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;
@@ -44630,14 +45501,15 @@ struct StatesAreSound {
                 "anew; take a synchronous schedule, such as OneFOneB");
 };
 
-template <class Net, int Slices, int Pairs>
+template <class Net, int Slices, int Shared>
 struct NetworkHasPairs {
   static constexpr bool value = true;
-  static_assert(Slices == 1 || Pairs > 0,
+  static_assert(Slices == 1 || Shared > 0,
                 "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
                 "whose output goes to another one through Attention, activations or Dropout alone, "
-                "with a number of columns, or of heads, that N divides; take DataParallel, or "
-                "another N (NetworkHasPairs names the network and N)");
+                "with a number of columns, or of heads, that N divides, and no large table of "
+                "words; take DataParallel, another N, or SplitInputs or SplitOutputs for a smaller "
+                "table (NetworkHasPairs names the network and N)");
 };
 
 template <bool Sliced, bool HasRows, bool Carries>
@@ -44761,10 +45633,16 @@ struct Program {
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
+  /// What is said of layers that ranks share.
+  static constexpr SpreadWishes wishes =
+      slices == 1 || network.fault != Fault::none
+          ? SpreadWishes{}
+          : decide_tables(network, slices, detail::wishes_of<S>());
+  static constexpr detail::SharedLayers shared =
+      detail::shared_layers(network, slices, detail::wishes_of<S>(), true);
+  static_assert(detail::WishesAreSound<shared.fault, shared.wish>::value);
   static_assert(detail::NetworkHasPairs < Net, slices,
-                slices == 1 || network.fault != Fault::none
-                    ? 1
-                    : plan_spread(network, slices).pairs > ::value);
+                shared.fault == WishFault::none ? shared.count : 1 > ::value);
   static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
@@ -65306,7 +66184,8 @@ class MetricOp<NoMetric, L, BasicHost<OneDnn, Precision>> {
 // ---- tandem/ops/onednn/vocabulary.hpp
 
 /// @file
-/// Vocabulary, of all words or of a sample, on Host with products by oneDNN, its rows in vectors.
+/// Vocabulary, of all words, of a rank's or of a sample, on Host with products by oneDNN, its rows
+/// in vectors.
 
 #include <cstdint>
 
@@ -65400,6 +66279,47 @@ LogitSums logit_sums(int vocabulary, T const* z, float largest) {
 
 }  // namespace detail
 
+/// As host::vocabulary_part, of float or BFloat16.
+template <class T>
+VocabularyPart vocabulary_part(int count, T const* z, int target) {
+  if (count == 0) {
+    return no_words;
+  }
+  float const largest = detail::largest_logit(count, z);
+  auto const [total, sum] = detail::logit_sums(count, z, largest);
+  float const own =
+      target < count ? static_cast<float>(z[target]) : -std::numeric_limits<float>::infinity();
+  bool const right = target < count && own == largest &&
+                     (target == 0 || detail::largest_logit(target, z) < largest);
+  return {static_cast<double>(largest), right ? -total : total, static_cast<double>(own), sum};
+}
+
+/// As host::vocabulary_gradient, of float or BFloat16.
+template <class T>
+void vocabulary_gradient(int count, T* z, int target, VocabularyPart const& all, double elsewhere,
+                         double on_target, double scale) {
+  double const total = std::fabs(all.total);
+  float const largest = static_cast<float>(all.largest);
+  float const own = target < count ? static_cast<float>(z[target]) : 0.0F;
+  Floats const shift{largest};
+  Floats const factor{static_cast<float>(scale / total)};
+  Floats const other{static_cast<float>(-elsewhere * scale)};
+  auto const gradient = [=](int v, auto some) {
+    some.store(z + v, multiply_add(exponential(some.load(z + v) - shift), factor, other));
+  };
+  int v = 0;
+  for (; v + lanes <= count; v += lanes) {
+    gradient(v, AllLanes{});
+  }
+  if (v < count) {
+    gradient(v, FirstLanes{count - v});
+  }
+  if (target < count) {
+    double const p = std::exp(static_cast<double>(own - largest)) / total;
+    z[target] = static_cast<T>(static_cast<float>((p - elsewhere - on_target) * scale));
+  }
+}
+
 /// As host::vocabulary_rows, of float or BFloat16.
 ///
 /// Cost:  reads the logits twice, and once more with the gradient, which it writes; V exponentials
@@ -65422,29 +66342,10 @@ TANDEM_NOINLINE void vocabulary_rows(Team& team, std::int64_t rows, int vocabula
         }
         continue;
       }
-      float const largest = detail::largest_logit(vocabulary, z);
-      auto const [total, sum] = detail::logit_sums(vocabulary, z, largest);
-      float const own = static_cast<float>(z[target]);
-      bool const right = own == largest && total == total &&
-                         (target == 0 || detail::largest_logit(target, z) < largest);
-      results[r] = vocabulary_row(static_cast<double>(largest), total, static_cast<double>(own),
-                                  sum, vocabulary, smoothing, right);
+      VocabularyPart const all = vocabulary_part(vocabulary, z, target);
+      results[r] = vocabulary_row(all, vocabulary, smoothing);
       if (scale != nullptr) {
-        Floats const shift{largest};
-        Floats const factor{static_cast<float>(*scale / total)};
-        Floats const other{static_cast<float>(-elsewhere * *scale)};
-        auto const gradient = [=](int v, auto some) {
-          some.store(z + v, multiply_add(exponential(some.load(z + v) - shift), factor, other));
-        };
-        int v = 0;
-        for (; v + lanes <= vocabulary; v += lanes) {
-          gradient(v, AllLanes{});
-        }
-        if (v < vocabulary) {
-          gradient(v, FirstLanes{vocabulary - v});
-        }
-        double const p = std::exp(static_cast<double>(own - largest)) / total;
-        z[target] = static_cast<T>(static_cast<float>((p - elsewhere - (1 - smoothing)) * *scale));
+        vocabulary_gradient(vocabulary, z, target, all, elsewhere, 1 - smoothing, *scale);
       }
     }
   });
@@ -65456,7 +66357,7 @@ namespace tandem {
 
 namespace host::channels_last {
 
-/// The kernel in vectors, for VocabularyOp.
+/// The kernels in vectors, for VocabularyOp and for that of a slice.
 struct VocabularyInVectors {
   template <class T>
   static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
@@ -65464,6 +66365,15 @@ struct VocabularyInVectors {
                   VocabularyRow* results) {
     channels_last::vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale,
                                    results);
+  }
+  template <class T>
+  static VocabularyPart part(int count, T const* z, int target) {
+    return channels_last::vocabulary_part(count, z, target);
+  }
+  template <class T>
+  static void gradient(int count, T* z, int target, VocabularyPart const& all, double elsewhere,
+                       double on_target, double scale) {
+    channels_last::vocabulary_gradient(count, z, target, all, elsewhere, on_target, scale);
   }
 };
 
@@ -65482,6 +66392,17 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
                            onednn::LinearOp<typename Precision::Scalar, L::bias>,
                            host::channels_last::VocabularyInVectors>{setup, V, L::options.smoothing,
                                                                      L::options.chunk_rows} {}
+};
+
+template <int V, class... Options, class Precision>
+struct Op<WordSlice<Vocabulary<V, Options...>>, BasicHost<OneDnn, Precision>>
+    : host::VocabularySliceOp<
+          typename Precision::Scalar, typename Precision::Master,
+          onednn::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+          host::channels_last::VocabularyInVectors> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : Op::VocabularySliceOp{setup, V, L::options.smoothing, L::options.chunk_rows} {}
 };
 
 template <int V, class... Options, class Precision>

@@ -50,7 +50,10 @@ class Describe(program.ProgramTest):
         self.assertEqual(spread["2.0.0.body.1 Linear"], ["1024x1152", "columns", "columns", "-", "-"])
         self.assertEqual(spread["2.0.0.body.1 Copy"], ["1024x768", "whole", "partial", "-", "3072.0"])
         self.assertEqual(spread["2.0.0.body.3 Reduce"], ["1024x768", "whole", "whole", "3072.0", "-"])
-        self.assertIn(["total", "48", "all-reduces", "73728.0", "73728.0"], rows)  # four a block
+        self.assertEqual(spread["0 Embedding"], ["1024x768", "partial", "whole", "-", "-"])
+        self.assertEqual(spread["4 Vocabulary"], ["1024x3", "whole", "whole", "64.0", "-"])  # four doubles a row of each
+        # Four a block, the words, and the gradient of what the criterion reads.
+        self.assertIn(["total", "50", "all-reduces,", "1", "all-gather", "76864.0", "76800.0"], rows)
 
     def test_kernels_of_a_step_on_a_gpu(self):
         rows = self.output("resnet20", "--backend", "cuda", "--precision", "bf16", "--batch", "64").splitlines()

@@ -9,6 +9,27 @@
 
 namespace tandem {
 
+/// Which slice of a row, a node or a parameter a rank has.
+struct Slice {
+  int number = 0;
+  int count = 1;
+};
+
+/// Rows of each of @p slices of a table of @p rows: as many, so that the last may have some behind
+/// the table's end, which are nobody's.
+constexpr int padded_slice(int rows, int slices) { return (rows + slices - 1) / slices; }
+
+/// A slice's own rows of a table.
+struct OwnRows {
+  int first = 0;
+  int count = 0;
+};
+constexpr OwnRows padded_range(int rows, Slice slice) {
+  int const each = padded_slice(rows, slice.count);
+  int const first = slice.number * each < rows ? slice.number * each : rows;
+  return {first, rows - first < each ? rows - first : each};
+}
+
 /// A row as parts one behind the other, each of which is dealt out by itself: [queries | keys |
 /// values]. A part is dealt out in runs of whole units, such as the D numbers of a head.
 struct ColumnParts {
@@ -37,14 +58,15 @@ struct ColumnParts {
   }
 
   /// f(first column of a run in the slice's row, in the whole row, columns) of slice @p number of
-  /// @p slices.
+  /// @p slices. A part that these do not divide is padded.
   template <class F>
   constexpr void each_run(int number, int slices, F const& f) const {
     int own = 0;
     int whole = 0;
     for (int part = 0; part < count; ++part) {
-      int const run = size[part] / slices;
-      f(own, whole + number * run, run);
+      int const run = padded_slice(size[part], slices);
+      auto const [first, rows] = padded_range(size[part], {number, slices});
+      f(own, whole + first, rows);
       own += run;
       whole += size[part];
     }
@@ -60,12 +82,6 @@ struct Columns {
   ColumnParts out{};  ///< and of y
 
   static constexpr Columns alike() { return {.each = true}; }
-};
-
-/// Which slice of a row, a node or a parameter a rank has.
-struct Slice {
-  int number = 0;
-  int count = 1;
 };
 
 }  // namespace tandem

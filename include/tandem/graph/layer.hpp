@@ -130,7 +130,9 @@ enum class LayerKind : std::uint8_t {
   convolution,  ///< any other
   linear,
   gelu_tanh,
-  row_norm,  ///< of each row's elements
+  row_norm,   ///< of each row's elements
+  embedding,  ///< whose first parameter is a table with a row for each index
+  vocabulary  ///< whose parameters have a row for each class, over all of which a softmax goes
 };
 
 /// Of either kind; its parameters are the weights and then, unless it has none, the bias.

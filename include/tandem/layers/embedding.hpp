@@ -67,6 +67,7 @@ template <int V, int C, class... Options>
 struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   using layer = Embedding;
   static constexpr std::string_view name = "Embedding";
+  static constexpr LayerKind kind = LayerKind::embedding;
   static constexpr bool takes_indices = true;
   static constexpr int vocabulary = V;
   static constexpr int channels = C;

@@ -178,6 +178,7 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   static constexpr int classes = V;
   static constexpr detail::VocabularyOptions options =
       detail::gather_vocabulary_options<Options...>();
+  static constexpr LayerKind kind = options.sampled > 0 ? LayerKind::other : LayerKind::vocabulary;
   static constexpr bool bias = options.bias;
   static constexpr bool by_rows = has_row_gradient<Options...>();
 

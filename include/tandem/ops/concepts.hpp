@@ -120,9 +120,10 @@ concept PackingOp = NodeOp<O, B> &&
 
 /// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
 /// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
-/// of the whole passes in training, where the axis has several ranks.
+/// of the whole passes where the axis has several ranks: of Axis::data in training, of Axis::tensor
+/// always.
 ///
-/// A span that is joined is part of what the op saves.
+/// A span that is joined is part of what the op saves, one that is gathered may be scratch.
 template <class O, class B>
 concept PhasedOp = ParameterOp<O, B> &&
     O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&

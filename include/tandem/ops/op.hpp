@@ -217,6 +217,9 @@ struct AddJoin {};
 struct MultiplyJoin {};
 /// y = x + bias, row by row, which several ranks need once: a node of a spread graph.
 struct RowBias {};
+/// The words of an Embedding or a Vocabulary that one of several ranks has.
+template <class L>
+struct WordSlice {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>

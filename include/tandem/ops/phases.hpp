@@ -39,6 +39,18 @@ struct Collective {
   };
 };
 
+/// The ranks along an axis bring doubles together.
+/// @tparam Data  a member function of the op: data(operands, pass), in the device's memory: what
+///               each rank has, in their order and as many numbers of each, of which a rank has
+///               written its own
+template <Axis A, auto Data>
+struct Gather {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
+    { (op.*Data)(operands, pass) } -> std::same_as<std::span<double>>;
+  };
+};
+
 /// What is done one after another.
 template <class... Phase>
 struct Phases {

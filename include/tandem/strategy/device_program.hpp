@@ -16,6 +16,7 @@
 #include <tandem/strategy/cut/device_graph.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
+#include <tandem/strategy/types/layer_wishes.hpp>
 
 namespace tandem {
 
@@ -57,8 +58,11 @@ struct SpreadGraph : CutGraph<Program, D> {};
 template <class Program, int D>
 struct SpreadGraph<Program, D, true> {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
-  static constexpr GraphSize size = spread_size(whole, Program::slices);
-  static constexpr auto graph = spread<size>(whole, Program::slices);
+  static constexpr SharedLayers shared =
+      shared_layers(whole, Program::slices, Program::wishes, false);
+  static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
+  static constexpr GraphSize size = spread_size(whole, Program::slices, Program::wishes);
+  static constexpr auto graph = spread<size>(whole, Program::slices, Program::wishes);
   static constexpr SpreadVerdict verdict = check_spreads(graph);
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };

@@ -11,6 +11,7 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/plan.hpp>
+#include <tandem/graph/spread/wishes.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/strategy/cut/relays.hpp>
@@ -18,6 +19,7 @@
 #include <tandem/strategy/device_program.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/hybrid.hpp>
+#include <tandem/strategy/types/layer_wishes.hpp>
 #include <tandem/strategy/types/model_parallel.hpp>
 #include <tandem/strategy/types/pipeline.hpp>
 #include <tandem/strategy/types/tensor_parallel.hpp>
@@ -156,14 +158,15 @@ struct StatesAreSound {
                 "anew; take a synchronous schedule, such as OneFOneB");
 };
 
-template <class Net, int Slices, int Pairs>
+template <class Net, int Slices, int Shared>
 struct NetworkHasPairs {
   static constexpr bool value = true;
-  static_assert(Slices == 1 || Pairs > 0,
+  static_assert(Slices == 1 || Shared > 0,
                 "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
                 "whose output goes to another one through Attention, activations or Dropout alone, "
-                "with a number of columns, or of heads, that N divides; take DataParallel, or "
-                "another N (NetworkHasPairs names the network and N)");
+                "with a number of columns, or of heads, that N divides, and no large table of "
+                "words; take DataParallel, another N, or SplitInputs or SplitOutputs for a smaller "
+                "table (NetworkHasPairs names the network and N)");
 };
 
 template <bool Sliced, bool HasRows, bool Carries>
@@ -287,10 +290,16 @@ struct Program {
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
+  /// What is said of layers that ranks share.
+  static constexpr SpreadWishes wishes =
+      slices == 1 || network.fault != Fault::none
+          ? SpreadWishes{}
+          : decide_tables(network, slices, detail::wishes_of<S>());
+  static constexpr detail::SharedLayers shared =
+      detail::shared_layers(network, slices, detail::wishes_of<S>(), true);
+  static_assert(detail::WishesAreSound<shared.fault, shared.wish>::value);
   static_assert(detail::NetworkHasPairs < Net, slices,
-                slices == 1 || network.fault != Fault::none
-                    ? 1
-                    : plan_spread(network, slices).pairs > ::value);
+                shared.fault == WishFault::none ? shared.count : 1 > ::value);
   static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);

@@ -55,6 +55,8 @@ MUTATIONS = {
     "loss_by_microbatches": (  # right where all microbatches are of one size
         "engine/rank/microbatch_passes.hpp", "slot.loss_scale(own)",
         "1.0 / (own.size * parts.plan.batching.all_microbatches())"),
+    "smoothing_over_a_slice": (  # of the words, which several devices share
+        "ops/host/vocabulary_slice.hpp", "own_, all_words_, logits", "own_, own_.count, logits"),
     "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
         "engine/rank/step_slot.hpp", ".first_sample = own.first,",
         ".first_sample = own.first - static_cast<int>(microbatches.begin()),"),

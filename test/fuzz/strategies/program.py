@@ -11,6 +11,7 @@ import networks
 import sequences
 import strategies
 
+CRITERION = "graph<Net>.output().path.part[0]"  # a Repeat is one part of a path
 FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data", "tensor")
 BACKENDS = {"double": "BasicHost<Portable, Fp64>", "float": "BasicHost<Portable>", "onednn": "BasicHost<OneDnn>",
             "bf16": "BasicHost<OneDnn, Bf16>", "emulated": "BasicCuda<Portable, Fp64>"}
@@ -146,8 +147,8 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
         if processes:
             program = without_one_device(seed, program)
         if program["pairs"]:
-            return with_sharded_gradients(seed, with_slices(seed, with_sharded_state(
-                seed, with_row_gradients(seed, program))))
+            drawn = with_slices(seed, with_sharded_state(seed, with_row_gradients(seed, program)))
+            return with_shared_words(seed, with_sharded_gradients(seed, drawn))
 
 
 def without_one_device(seed, program):
@@ -230,6 +231,22 @@ def with_slices(seed, program):
         fits = s["form"] in ("model", "pipeline", "placed") and strategies.copies_of(s) == 1 and s["leaves"] is None
         if fits and index not in takes_norms and r.random() < 0.3:
             s["slices"] = r.choice(choices)
+    return program
+
+
+def with_shared_words(seed, program):
+    """Of a draw of its own, likewise: devices that share layers share tables of words, too."""
+    r = random.Random(f"{seed} words")
+    network = program["network"]
+    if not networks.is_of_tokens(network):
+        return program
+    first, last = network["body"]["parts"][0], network["body"]["parts"][-1]
+    samples = last.get("sampled", 0)
+    wishes = ["SplitInputs<0>"] if first["kind"] == "embedding" and not (samples and last["shares"]) else []
+    wishes += [f"SplitOutputs<{CRITERION}>"] if last["kind"] == "vocabulary" and not samples else []
+    for s in program["strategies"]:
+        if s.get("slices"):
+            s["wishes"] = [wish for wish in wishes if r.random() < 0.6]
     return program
 
 

@@ -135,7 +135,7 @@ def cpp(strategy, table="table"):
     if form == "placed":
         how = [f"Placed<{table}>"]
     if form == "tensor":
-        words = [str(strategy["slices"])] + ([f"Microbatches<{m}>"] if m > 1 else [])
+        words = [str(strategy["slices"])] + ([f"Microbatches<{m}>"] if m > 1 else []) + strategy.get("wishes", [])
         model = networks.spelled("TensorParallel", words + inside)
     elif form in ("model", "placed"):
         model = networks.spelled("ModelParallel", how + ([f"Microbatches<{m}>"] if m > 1 else []) + inside)
@@ -148,7 +148,9 @@ def cpp(strategy, table="table"):
         model = networks.spelled("Pipeline", [schedule, str(m)] + how + inside)
     outer = [networks.spelled("DataParallel", replica_words(strategy, n) + (options_text(strategy, True) if i == 0 else []))
              for i, n in enumerate(replicas)]
-    inner = [model] + ([f"TensorParallel<{strategy['slices']}>"] if strategy.get("slices") and form != "tensor" else [])
+    shares = strategy.get("slices") and form != "tensor"
+    inner = [model] + ([networks.spelled("TensorParallel", [str(strategy["slices"])] + strategy.get("wishes", []))]
+                       if shares else [])
     return networks.spelled("Hybrid", outer + inner) if len(outer + inner) > 1 else model
 
 
@@ -351,6 +353,8 @@ def smaller_strategies(strategy):
                     **strategy, "schedule": schedule}
     if strategy.get("slices") and strategy["form"] != "tensor":
         yield {**strategy, "slices": None}
+    if strategy.get("wishes"):
+        yield {**strategy, "wishes": strategy["wishes"][1:]}
     if (strategy.get("slices") or 2) > 2:
         yield {**strategy, "slices": 2}
     for m in range(1, strategy["microbatches"]):

@@ -16,7 +16,8 @@ namespace tandem {
 namespace tensor_parallel_pipeline_test {
 
 using Double = BasicHost<Portable, Fp64>;
-using Ends = Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<3>>, TensorParallel<2>>;
+// With slices of the words, which the first part and the last share.
+using Ends = Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<3>>, TensorParallel<2, SplitInputs<0>>>;
 template <class Schedule, class... Options>
 using Replicas = Hybrid<DataParallel<2, Options...>, Pipeline<Schedule, 2, Split<3>, Split<3>>,
                         TensorParallel<2>>;
@@ -39,7 +40,6 @@ void check_as_one_device() {
   }
 }
 
-// The words are shared by the first part and the last.
 TEST_CASE("parts of a pipeline that devices share train as one device does") {
   check_as_one_device<Ends>();
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include <tandem/graph/lower.hpp>
@@ -44,10 +45,64 @@ static_assert(pairs<Grouped, 2> == 2 && pairs<Grouped, 3> == 1);
 static_assert(pairs<Grouped, 4> == 1);  // not the heads, of whose keys there are two
 static_assert(pairs<Forked, 2> == 0 && pairs<Normed, 2> == 0);
 
+// Of words: large tables, and those that a wish names, with all layers that share them.
+constexpr SpreadWishes wishes(std::initializer_list<SpreadWish> list) {
+  SpreadWishes all;
+  for (SpreadWish const& one : list) {
+    all.add(one.place, one.wish);
+  }
+  return all;
+}
+template <class Net>
+constexpr auto plan_of(std::initializer_list<SpreadWish> list) {
+  return plan_spread(graph<Net>, 2, wishes(list));
+}
+struct Large : Network<Tokens<5, 4096>, Sequential<Embedding<4096, 256>, Vocabulary<4095>>> {};
+static_assert(plan_of<Large>({}).tables == 1);  // 2^20 numbers; the criterion's are 256 fewer
+static_assert(plan_of<Large>({{0, Wish::whole}}).tables == 0);
+static_assert(plan_of<Large>({{1, Wish::outputs}}).tables == 2);
+static_assert(plan_of<Two>({}).tables == 0 && plan_of<Two>({{"0", Wish::inputs}}).tables == 2);
+static_assert(plan_of<Two>({{"0", Wish::inputs}}).pairs == 4);
+static_assert(plan_of<Two>({{0, Wish::inputs}, {4, Wish::whole}}).fault == WishFault::tied);
+static_assert(plan_of<Two>({{0, Wish::outputs}}).fault == WishFault::outputs);
+static_assert(plan_of<Two>({{4, Wish::inputs}}).fault == WishFault::inputs);
+
+// Of pairs: which Linear begins one, which ends one, and which stays whole.
+struct Three : Network<Vector<6>, Sequential<Linear<6>, ReLU, Linear<4>, Sequential<Linear<8>>>> {};
+constexpr auto dealt_of(std::initializer_list<SpreadWish> list, int layer) {
+  return plan_of<Three>(list).dealt[layer];
+}
+static_assert(dealt_of({}, 1) == Dealt::columns && dealt_of({}, 3) == Dealt::rows);
+static_assert(dealt_of({{2, Wish::outputs}}, 1) == Dealt::whole &&
+              dealt_of({{2, Wish::outputs}}, 3) == Dealt::columns);
+static_assert(dealt_of({{"3.0", Wish::inputs}}, 3) == Dealt::columns &&
+              dealt_of({{"3.0", Wish::inputs}}, 4) == Dealt::rows);
+static_assert(plan_of<Three>({{2, Wish::whole}}).pairs == 0);
+static_assert(plan_of<Three>({{0, Wish::inputs}}).fault == WishFault::inputs);
+static_assert(plan_of<Three>({{"3.0", Wish::outputs}}).fault == WishFault::outputs);
+static_assert(plan_of<Three>({{0, Wish::outputs}, {"3.0", Wish::outputs}}).wish == 1);
+
+// Places are as describe prints them.
+static_assert(misplaced_wish(graph<Three>, wishes({{0, Wish::outputs}, {3, Wish::whole}})) == -1);
+static_assert(misplaced_wish(graph<Three>, wishes({{0, Wish::outputs}, {3, Wish::outputs}})) == 1);
+static_assert(misplaced_wish(graph<Three>, wishes({{4, Wish::whole}})) == 0);
+static_assert(LayerPlace{"4.body.0"}.path.part[1] == Path::body &&
+              LayerPlace{"12.shortcut"}.path.part[0] == 12 && LayerPlace{"4.0"}.path.depth == 2);
+static_assert(!LayerPlace{""}.sound && !LayerPlace{"4."}.sound && !LayerPlace{".4"}.sound &&
+              !LayerPlace{"4..0"}.sound && !LayerPlace{"four"}.sound && !LayerPlace{-1}.sound &&
+              !LayerPlace{"99999"}.sound && !LayerPlace{"4. 0"}.sound);
+
 template <class Net, int N>
 struct Dealing {
   static constexpr GraphSize size = spread_size(graph<Net>, N);
   static constexpr auto graph = spread<size>(tandem::graph<Net>, N);
+};
+
+/// Two, with its words dealt out: eleven over four ranks, three on each.
+struct Worded {
+  static constexpr SpreadWishes asked = wishes({{0, Wish::inputs}});
+  static constexpr GraphSize size = spread_size(tandem::graph<Two>, 4, asked);
+  static constexpr auto graph = spread<size>(tandem::graph<Two>, 4, asked);
 };
 
 template <class Net, int N>
@@ -97,6 +152,31 @@ TEST_CASE("a rank's graph has its slices, and all else as it was") {
   CHECK(own.parameter[3].node == 7);
   CHECK(own.parameter[4].slices.count == 1);
   CHECK_FALSE(own.node[1].needs_gradient);  // of the network's input nobody wants one
+}
+
+TEST_CASE("words are dealt out with as many rows on each rank, the last behind the table's end") {
+  auto const& own = Worded::graph;
+  CHECK(own.node[1].dealt == Dealt::embedding);
+  CHECK(own.node[2].name == "Reduce");
+  CHECK(own.node[own.result].dealt == Dealt::vocabulary);
+  CHECK(own.node[own.source[own.node[own.result].first_edge]].name == "Copy");
+  int const shared = own.node[own.result].first_parameter;
+  for (int const p : {own.node[1].first_parameter, shared}) {
+    CHECK(own.parameter[p].parameter.shape == Shape{2, {3, 8}});
+    CHECK(own.parameter[p].slices == ParameterSlices{4, 0, ColumnParts::whole(11)});
+  }
+  CHECK(own.node[own.result].macs * 11 == graph<Two>.output().macs * 3);
+  CHECK(own.node[own.result].kept.scalars * 11 == graph<Two>.output().kept.scalars * 3);
+  int words = 0;
+  for (int number = 0; number < 4; ++number) {
+    own.parameter[shared].slices.parts.each_run(number, 4, [&](int from, int to, int count) {
+      CHECK((from == 0 && to == 3 * number && count == (number < 3 ? 3 : 2)));
+      words += count;
+    });
+  }
+  CHECK(words == 11);
+  CHECK(padded_range(11, {7, 8}).count == 0);
+  CHECK(padded_range(11, {5, 8}).count == 1);
 }
 
 TEST_CASE("queries, keys and values are dealt out each by itself, by heads") {
@@ -188,6 +268,7 @@ constexpr int all_found(Graph<Size> const& graph) {
 static_assert(all_found(dealt<Two, 2>) == 8);
 static_assert(all_found(dealt<Grouped, 2>) == 4);
 static_assert(all_found(dealt<Mlp, 3>) == 2);
+static_assert(check_spreads(Worded::graph).sound() && all_found(Worded::graph) == 6);
 
 template <class Change>
 constexpr SpreadFault fault_of(Change const& change) {
@@ -213,6 +294,24 @@ static_assert(fault_of([](auto& g) { g.node[4].parts = ColumnParts::whole(8); })
 static_assert(fault_of([](auto& g) { g.node[2].out = vector_shape(8); }) == SpreadFault::shape);
 static_assert(fault_of([](auto& g) { g.node[6].kind = NodeKind::copy; }) == SpreadFault::kind);
 static_assert(fault_of([](auto& g) { g.node[3].dealt = Dealt::whole; }) == SpreadFault::edge);
+
+// A table that is whole, or of another axis, or without its padding; a bias of all words.
+template <class Change>
+constexpr SpreadFault fault_of_words(Change const& change) {
+  auto own = Worded::graph;
+  change(own);
+  return check_spreads(own).fault;
+}
+static_assert(fault_of_words([](auto& g) { g.parameter[0].slices = {}; }) ==
+              SpreadFault::parameter);
+static_assert(fault_of_words([](auto& g) { g.parameter[0].slices.axis = 1; }) ==
+              SpreadFault::parameter);
+static_assert(fault_of_words([](auto& g) { g.parameter[0].parameter.shape.extent[0] = 2; }) ==
+              SpreadFault::parameter);
+static_assert(fault_of_words([](auto& g) {
+                --g.node[g.result].first_parameter;  // with the norm's bias
+                g.node[g.result].parameters = 2;
+              }) == SpreadFault::parameter);
 
 TEST_CASE("a spread graph without one of its collectives, or with one too many, is none") {
   CHECK(check_spreads(without(dealt<Mlp, 2>, 6)) == SpreadVerdict{SpreadFault::edge, 7});

@@ -29,17 +29,36 @@ TEST_CASE("an embedding picks rows, and its gradient adds them") {
   std::vector<std::int32_t> const index{2, 0, 2};
   std::vector<double> const table{1, 2, 3, 4, 5, 6};
   std::vector<double> y(6);
-  host::embedding_forward(team, 3, 2, index.data(), table.data(), y.data());
+  host::embedding_forward(team, 3, {0, 3}, 2, index.data(), table.data(), y.data());
   CHECK(y == std::vector<double>{5, 6, 1, 2, 5, 6});
   std::vector<double> gradient = test::poisoned<double>(6);
   std::vector<std::int32_t> scratch(static_cast<std::size_t>(host::embedding_scratch(3, 3)));
   std::vector<double> const dy{1, 10, 100, 1000, 2, 20};
-  host::embedding_gradient(team, 3, 3, 2, index.data(), dy.data(), gradient.data(), false,
+  host::embedding_gradient(team, 3, {0, 3}, 2, index.data(), dy.data(), gradient.data(), false,
                            scratch.data());
   CHECK(gradient == std::vector<double>{100, 1000, 0, 0, 3, 30});
-  host::embedding_gradient(team, 3, 3, 2, index.data(), dy.data(), gradient.data(), true,
+  host::embedding_gradient(team, 3, {0, 3}, 2, index.data(), dy.data(), gradient.data(), true,
                            scratch.data());
   CHECK(gradient == std::vector<double>{200, 2000, 0, 0, 6, 60});
+}
+
+// Of four rows a rank has the last two.
+TEST_CASE("a slice of a table gives -0.0 for the rows of others, and has no gradient of them") {
+  Team team{1};
+  std::vector<std::int32_t> const index{2, 0, 3, 1, 2};
+  std::vector<double> const table{5, 6, 7, 8};
+  std::vector<double> y(10);
+  host::embedding_forward(team, 5, {2, 2}, 2, index.data(), table.data(), y.data());
+  CHECK(y == std::vector<double>{5, 6, 0, 0, 7, 8, 0, 0, 5, 6});
+  for (int const foreign : {2, 3, 6, 7}) {
+    CHECK(std::signbit(y[static_cast<std::size_t>(foreign)]));
+  }
+  std::vector<double> gradient = test::poisoned<double>(4);
+  std::vector<std::int32_t> scratch(static_cast<std::size_t>(host::embedding_scratch(5, 2)));
+  std::vector<double> const dy{1, 10, 100, 1000, 2, 20, 7, 7, 3, 30};
+  host::embedding_gradient(team, 5, {2, 2}, 2, index.data(), dy.data(), gradient.data(), false,
+                           scratch.data());
+  CHECK(gradient == std::vector<double>{4, 40, 2, 20});
 }
 
 TEST_CASE_TEMPLATE("gradients of embeddings add the rows in order", T, float, double, BFloat16) {
@@ -55,7 +74,7 @@ TEST_CASE_TEMPLATE("gradients of embeddings add the rows in order", T, float, do
             auto out = accumulate ? old : test::row_poison<P>(vocabulary * channels);
             std::vector<std::int32_t> scratch(
                 static_cast<std::size_t>(host::embedding_scratch(rows, vocabulary)));
-            host::embedding_gradient(team, rows, vocabulary, channels, index.data(), dy.data(),
+            host::embedding_gradient(team, rows, {0, vocabulary}, channels, index.data(), dy.data(),
                                      out.data(), accumulate, scratch.data());
             return out;
           });

@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("gradients of rows are the dense ones", T, float, double, BFl
             index.push_back(static_cast<std::int32_t>(x * x * static_cast<float>(vocabulary)));
           }
           auto const dy = numbers<T>(n * channels, 30 + 3 * rank + microbatch);
-          host::embedding_gradient(team, n, vocabulary, channels, index.data(), dy.data(),
+          host::embedding_gradient(team, n, {0, vocabulary}, channels, index.data(), dy.data(),
                                    dense.back().data(), microbatch > 0, scratch.data());
           host::embedding_gradient_rows(team, n, vocabulary, index.data(), dy.data(),
                                         ranks.back().view, microbatch > 0, scratch.data());

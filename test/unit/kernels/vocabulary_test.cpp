@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tandem/kernels/host/vocabulary.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -144,6 +146,98 @@ TEST_CASE("the gradient of vocabulary_rows is a finite difference") {
     // h² / 6 times a third derivative below 1, and the rounding of a loss below 30 divided by h.
     CHECK(test::within(loss(z, &scale).second, expected, test::constant(z.size(), 5e-9)));
   }
+}
+
+// What slices of the words find, joined, is what one finds of all: the reference and the vectors, a
+// smoothing over all words, and slices of no words.
+template <class T, class Kernel, class Part, class Gradient>
+void joins(int words, int slices, double bound, Kernel const& whole, Part const& part,
+           Gradient const& gradient) {
+  int const rows = 6;
+  Team team{2};
+  auto const z = random_logits<T>(rows * words, 8);
+  auto targets = targets_for(rows, words);
+  double const scale = 0.375;
+  VocabularyRow expected[rows];
+  auto wanted = z;
+  whole(team, rows, words, wanted.data(), targets.data(), 0.25, &scale, expected);
+  int const each = (words + slices - 1) / slices;
+  std::vector<VocabularyPart> parts(static_cast<std::size_t>(rows * slices));
+  std::vector<std::vector<T>> own;
+  std::vector<host::WordRange> ranges;
+  for (int slice = 0; slice < slices; ++slice) {
+    int const first = std::min(words, slice * each);
+    ranges.push_back({first, std::min(each, words - first), each});
+    own.emplace_back(static_cast<std::size_t>(rows * each), T(1000.0F));  // what is nobody's
+    for (int r = 0; r < rows; ++r) {
+      std::copy_n(z.begin() + r * words + first, ranges.back().count,
+                  own.back().begin() + r * each);
+    }
+    host::vocabulary_parts(team, rows, ranges.back(), own.back().data(), targets.data(),
+                           parts.data() + slice * rows, part);
+  }
+  host::join_vocabulary_parts(team, rows, slices, parts.data());
+  for (int r = 0; r < rows; ++r) {
+    bool const counts = targets[static_cast<std::size_t>(r)] >= 0;
+    VocabularyRow const found =
+        counts ? vocabulary_row(parts[static_cast<std::size_t>(r)], words, 0.25) : VocabularyRow{};
+    CHECK(std::abs(found.loss - expected[r].loss) <= bound);
+    CHECK(found.right == expected[r].right);
+  }
+  for (int slice = 0; slice < slices; ++slice) {
+    auto const s = static_cast<std::size_t>(slice);
+    host::vocabulary_part_gradients(team, rows, ranges[s], words, own[s].data(), targets.data(),
+                                    parts.data(), 0.25, &scale, gradient);
+    for (int r = 0; r < rows; ++r) {
+      for (int v = 0; v < each; ++v) {
+        bool const there = v < ranges[s].count;
+        auto const at = static_cast<std::size_t>(r * words + ranges[s].first + v);
+        double const want = there ? static_cast<double>(wanted[at]) : 0.0;
+        double const got = static_cast<double>(own[s][static_cast<std::size_t>(r * each + v)]);
+        CHECK(std::abs(got - want) <= (there ? bound : 0.0));
+      }
+    }
+  }
+}
+
+TEST_CASE("what slices of a vocabulary find joins to what one finds of all of it") {
+  for (int const slices : {1, 2, 3, 8}) {
+    for (int const words : {5, 11, 65}) {
+      joins<double>(
+          words, slices, 60 * test::eps<double>,
+          [](auto&&... all) { host::vocabulary_rows(all...); }, &host::vocabulary_part<double>,
+          &host::vocabulary_gradient<double>);
+      joins<float>(
+          words, slices, 60 * test::eps<float>,
+          [](auto&&... all) { host::channels_last::vocabulary_rows(all...); },
+          &host::channels_last::vocabulary_part<float>,
+          &host::channels_last::vocabulary_gradient<float>);
+    }
+  }
+}
+
+TEST_CASE("of equal logits in several slices the first is right, and a NaN is nowhere") {
+  double const z[6] = {1, 3, 2, 3, 3, 0};
+  auto const of = [&](int target, double const* logits) {
+    VocabularyPart all = host::vocabulary_part(2, logits, target < 2 ? target : 2);
+    for (int first = 2; first < 6; first += 2) {
+      bool const here = target >= first && target < first + 2;
+      all = join(all, host::vocabulary_part(2, logits + first, here ? target - first : 2));
+    }
+    return vocabulary_row(all, 6, 0.0);
+  };
+  for (int const target : {0, 1, 2, 3, 4, 5}) {
+    CHECK(of(target, z).right == (target == 1 ? 1 : 0));
+  }
+  for (int at = 0; at < 6; ++at) {
+    double bad[6] = {1, 3, 2, 3, 3, 0};
+    bad[at] = NAN;
+    CHECK(std::isnan(of(1, bad).loss));
+    CHECK(of(1, bad).right == 0);
+  }
+  VocabularyPart const none = join(host::no_words, host::no_words);
+  CHECK(none.total == 0.0);
+  CHECK(join(host::vocabulary_part(2, z, 1), none).right());
 }
 
 template <class Kernel, class T>

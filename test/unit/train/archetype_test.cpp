@@ -52,6 +52,17 @@ static_assert(has_ops<Host> && has_ops<BasicHost<Portable, Fp64>>);
 static_assert(PhasedOp<Op<SyncBatchNorm2d<>, BasicHost<Portable>>, BasicHost<Portable>>);
 static_assert(PhasedOp<Op<SyncBatchNorm2d<>, Host>, Host>);
 static_assert(!PhasedOp<Op<BatchNorm2d<>, Host>, Host>);
+using Words = Op<WordSlice<Vocabulary<5>>, BasicHost<Portable>>;
+static_assert(PhasedOp<Words, BasicHost<Portable>>);
+static_assert(PhasedOp<Op<WordSlice<Vocabulary<5>>, Host>, Host>);
+struct GathersFloats : Words {
+  using Words::Words;
+  [[nodiscard]] std::span<float> floats(Operands<float> const& o, Pass<host::Device> const&) const {
+    return {o.y, 1};
+  }
+  using ForwardPhases = Phases<Gather<Axis::tensor, &GathersFloats::floats>>;
+};
+static_assert(!PhasedOp<GathersFloats, BasicHost<Portable>>);
 struct JoinsFloats : Op<SyncBatchNorm2d<>, BasicHost<Portable>> {
   using Op::Op;
   [[nodiscard]] std::span<float> floats(Operands<float> const& o) const { return {o.y, 1}; }

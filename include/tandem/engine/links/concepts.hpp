@@ -34,7 +34,8 @@ concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Mast
                                                   ReduceScatters<C, typename B::Master, Sum>);
 template <class C, class B, class Program>
 concept SumsSlices = Program::slices == 1 ||
-                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master>);
+                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
+                      AllGathers<C, double>);
 template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
@@ -42,7 +43,8 @@ concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::
 
 /// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
 /// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// sends activations where a copy is on several devices, and sums them where devices share layers.
+/// sends activations where a copy is on several devices, and sums them, and gathers doubles, where
+/// devices share layers.
 /// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>

@@ -55,6 +55,17 @@ class SliceSums {
     }
   }
 
+  /// What is computed from now on reads in @p data the numbers of all slices, each of which has
+  /// written its own, as many; all of them call it.
+  void bring_together(Device& device, std::span<double> data, Label label) {
+    std::size_t const each = data.size() / static_cast<std::size_t>(group_.size());
+    if (each > 0) {
+      std::span<double const> const own =
+          data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
+      queue(device, label, [&] { group_.all_gather(own, data, device.communication, label); });
+    }
+  }
+
   /// The arrays of all slices, one behind the other, each as long as @p own; all of them call it.
   TANDEM_COLD void gather(Device& device, std::span<P const> own, std::span<P> all, Label label) {
     if (!own.empty()) {

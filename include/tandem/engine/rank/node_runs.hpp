@@ -41,7 +41,7 @@ constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
     for (; g < groups.count; ++g) {
       Node const& other = graph.node[groups.list[g]];
       if (other.kind == node.kind && other.identity == node.identity &&
-          (other.dealt == Dealt::rows) == (node.dealt == Dealt::rows)) {
+          own_op(other.dealt) == own_op(node.dealt)) {
         break;
       }
     }

@@ -59,14 +59,14 @@ struct WholePasses {
 };
 
 /// Of an op whose node joins something with other ranks: its phases, also of a microbatch without
-/// samples, which takes part in every collective in the order of the others. An evaluation joins
-/// nothing.
+/// samples, which takes part in every collective in the order of the others.
 /// @tparam LocalStage  of the node
-template <class Backend, int LocalStage>
+/// @tparam Always      also in an evaluation; else that joins nothing
+template <class Backend, int LocalStage, bool Always>
 struct PhasedPasses {
   template <class Host, PhasedOp<Backend> O, class Pass>
   static void forward(Host& host, O& op, OperandsOf<Backend> const& operands, Pass const& pass) {
-    if (pass.training) {
+    if (Always || pass.training) {
       run(typename O::ForwardPhases{}, host, op, operands, pass);
     } else {
       WholePasses<true>::forward(host, op, operands, pass);
@@ -104,6 +104,11 @@ struct PhasedPasses {
       Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
     }
     host.template join<A, How>(data, LocalStage);
+  }
+  template <Axis A, auto Data, class Host, class O, class Operands, class Pass>
+  static void phase(Gather<A, Data> /*phase*/, Host& host, O& op, Operands const& operands,
+                    Pass const& pass) {
+    host.template gather<A>((op.*Data)(operands, pass));
   }
 };
 

@@ -21,38 +21,46 @@ namespace tandem {
 
 namespace detail {
 
-/// @tparam BiasApart  of a Linear: its bias is a node of its own
-template <NodeKind Kind, bool BiasApart, class Net, class Backend, int LeafIndex>
+/// @tparam How  own_op() of a node
+template <NodeKind Kind, Dealt How, class Net, class Backend, int LeafIndex>
 struct SelectOp;
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<Leaf<Net, LeafIndex>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, true, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, Dealt::rows, Net, Backend, LeafIndex> {
   using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::layer, Dealt::embedding, Net, Backend, LeafIndex> {
+  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
+  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::add, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<AddJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::multiply, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::multiply, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<MultiplyJoin, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::bias, false, Net, Backend, LeafIndex> {
+struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<RowBias, Backend>;
 };
 
 /// Of a node that computes.
 template <class Program, class Backend, int I>
 using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, Program::graph.node[I].dealt == Dealt::rows,
+    typename SelectOp<Program::graph.node[I].kind, own_op(Program::graph.node[I].dealt),
                       typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 /// The ops of one type, in the order of their nodes.

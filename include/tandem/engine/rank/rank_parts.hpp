@@ -211,6 +211,11 @@ struct RankParts {
     requires(A == Axis::data && How == Joined::sum)
   void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
 
+  /// What is computed from now on reads in @p data what each rank that has slices has written.
+  template <Axis A>
+    requires(A == Axis::tensor)
+  void gather(std::span<double> data) { slices.bring_together(device, data, {"vocabulary"}); }
+
   /// What is computed from now on reads in @p data, what collective node @p n has, the sums over
   /// the ranks that have slices of the layers.
   void add_slices(T* data, std::int64_t elements, int n, char const* label) {

@@ -44,6 +44,7 @@ constexpr bool synchronizes(int first, int last) {
 ///                        read.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
+/// gather<axis>(data):    one in which ranks bring numbers together.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
 /// add_slices(data, elements, node, label): where several ranks share layers, what a collective
@@ -125,8 +126,10 @@ struct Stage {
   }();
   /// How node I's op is run.
   template <int I>
-  using OpPasses = std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
-                                      PhasedPasses<Backend, local>, WholePasses<synchronizes>>;
+  using OpPasses = std::conditional_t<
+      graph.node[I].dealt == Dealt::vocabulary, PhasedPasses<Backend, local, true>,
+      std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
+                         PhasedPasses<Backend, local, false>, WholePasses<synchronizes>>>;
   using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
   static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
@@ -144,12 +147,12 @@ struct Stage {
       if constexpr (branches) {
         host.branches.begin_forward(host.device, n);
       }
-      if constexpr (graph.node[at].computes()) {
-        if constexpr (is_of_source<Program>(at)) {
-          if (pass.position > 0) {
-            return;  // what came with the first row still holds
-          }
+      if constexpr (is_of_source<Program>(at)) {
+        if (pass.position > 0) {
+          return;  // what came with the first row still holds
         }
+      }
+      if constexpr (graph.node[at].computes()) {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
                               pass_of<at>(pass));
       }

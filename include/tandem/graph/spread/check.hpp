@@ -54,6 +54,10 @@ constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
       Node const& before = graph.node[graph.source[node.first_edge]];
       sound = sound && slices == ParameterSlices{node.slices, 1, before.parts} &&
               own.shape[1] == row_columns(node.in);
+    } else if (node.dealt == Dealt::embedding || node.dealt == Dealt::vocabulary) {
+      int const words = slices.parts.columns();
+      sound = sound && slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words)} &&
+              own.shape[0] == padded_slice(words, node.slices);
     } else {
       sound = sound && slices.count == 1;
     }
@@ -74,9 +78,9 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
       node.dealt != Dealt::inside ||
       (node.columns.each ? node.parts == before.parts
                          : node.columns.in == before.parts && node.columns.out == node.parts);
-  bool const slices = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
-  bool const makes = slices || (node.parts.divides(node.slices) &&
-                                node.parts.columns() == node.slices * row_columns(node.out));
+  bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
+  bool const makes = whole || (node.parts.divides(node.slices) &&
+                               node.parts.columns() == node.slices * row_columns(node.out));
   return reads && takes && makes && node.edges == 1;
 }
 

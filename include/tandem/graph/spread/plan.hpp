@@ -3,35 +3,59 @@
 
 /// @file
 /// plan_spread: which layers of a graph are dealt out over ranks: each Linear whose output goes
-/// through layers that need no whole rows to another Linear, with all of these.
+/// through layers that need no whole rows to another Linear, with all of these; and large tables of
+/// words.
 ///
-///   Linear (columns) | Attention, activations, Dropout (inside) | Linear (rows)
+///   Embedding | Linear (columns) | Attention, activations, Dropout (inside) | Linear (rows)
+///                                                                               | Vocabulary
 ///
-/// All else stays whole.
+/// All else stays whole. SpreadWishes overrule it.
 
 #include <cstddef>
+#include <cstdint>
 
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/rewrite.hpp>
+#include <tandem/graph/spread/wishes.hpp>
 
 namespace tandem {
+
+/// Tables of words of as many numbers are dealt out, unless a wish says otherwise.
+inline constexpr std::int64_t dealt_table_elements = std::int64_t{1} << 20;
+
+/// Why a wish is none.
+enum class WishFault : std::uint8_t {
+  none,
+  place,    ///< its place is none of a layer
+  outputs,  ///< a layer that no rank can have a slice of the outputs of
+  inputs,   ///< likewise of the inputs
+  tied  ///< a table is to be whole for one of the layers that share it, and dealt out for another
+};
 
 /// How each node of a graph is dealt out.
 template <int Nodes>
 struct SpreadPlan {
-  int pairs = 0;  ///< of Linears
+  int pairs = 0;   ///< of Linears
+  int tables = 0;  ///< layers that have a slice of a table of words
+  WishFault fault = WishFault::none;
+  int wish = 0;  ///< at fault
   Dealt dealt[static_cast<std::size_t>(Nodes)] = {};
   ColumnParts parts[static_cast<std::size_t>(Nodes)] = {};  ///< of a row of its output
 };
 
 namespace detail {
 
-/// Finds the pairs from the first layer to the last; each node is looked at twice at most.
+/// Decides on tables, and then on pairs, from the first layer to the last; each node is looked at
+/// three times at most.
 template <GraphSize Size>
-class PairFinder {
+class SpreadPlanner {
  public:
-  constexpr PairFinder(Graph<Size> const& graph, int slices)
-      : graph_{graph}, readers_{graph}, slices_{slices} {
+  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes)
+      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes} {
+    for (int n = 0; n < Size.nodes; ++n) {
+      bool const is_layer = graph_.node[n].kind == NodeKind::layer;  // no end of a transfer
+      wish_[n] = is_layer ? wishes_.of(graph_.node[n].path) : Wish::none;
+    }
     for (int p = 0; p < Size.parameters; ++p) {
       if (graph.parameter[p].shared >= 0) {
         shared_[graph.parameter[p].node] = true;
@@ -43,20 +67,92 @@ class PairFinder {
     }
   }
 
-  constexpr SpreadPlan<Size.nodes> find() {
-    for (int n = 0; n < Size.nodes && graph_.fault == Fault::none; ++n) {
-      if (is_linear(n)) {
-        follow(n);
+  /// Which tables are dealt out of a network, all of whose layers are here.
+  constexpr SpreadWishes decide() {
+    for (int p = 0; p < Size.parameters && !wishes_.decided; ++p) {
+      if (graph_.parameter[p].shared < 0) {
+        decide_table(p);
       }
     }
+    wishes_.decided = true;
+    return wishes_;
+  }
+
+  constexpr SpreadPlan<Size.nodes> find() {
+    if (graph_.fault != Fault::none) {
+      return plan_;
+    }
+    decide();
+    for (int n = 0; n < Size.nodes; ++n) {
+      if (has_table(n) && wishes_.has_table(graph_.parameter[first_parameter(n)].owner())) {
+        ++plan_.tables;
+        plan_.dealt[n] =
+            graph_.node[n].layer == LayerKind::embedding ? Dealt::embedding : Dealt::vocabulary;
+      }
+    }
+    for (bool const wished : {true, false}) {  // pairs that a wish names before the others
+      for (int n = 0; n < Size.nodes && (wishes_.count > 0 || !wished); ++n) {
+        int const last = is_linear(n) ? next_linear(n) : -1;
+        bool const named = wish_[n] == Wish::outputs || (last >= 0 && wish_[last] == Wish::inputs);
+        if (last >= 0 && (named || !wished)) {
+          deal(n, last);
+        }
+      }
+    }
+    check_wishes();
     return plan_;
   }
 
  private:
+  [[nodiscard]] constexpr int first_parameter(int n) const {
+    return graph_.node[n].first_parameter;
+  }
+  [[nodiscard]] constexpr bool has_table(int n) const {
+    LayerKind const kind = graph_.node[n].layer;
+    return (kind == LayerKind::embedding || kind == LayerKind::vocabulary) &&
+           graph_.node[n].parameters > 0;
+  }
   [[nodiscard]] constexpr bool is_linear(int n) const {
     return graph_.node[n].layer == LayerKind::linear && plan_.dealt[n] == Dealt::whole &&
-           !shared_[n];
+           !shared_[n] && wish_[n] != Wish::whole;
   }
+  constexpr void say(WishFault fault, int n) {
+    if (plan_.fault == WishFault::none) {
+      plan_.fault = fault;
+      for (int i = 0; i < wishes_.count; ++i) {
+        plan_.wish = wishes_.names(i, graph_.node[n].path) ? i : plan_.wish;
+      }
+    }
+  }
+
+  // Of parameter @p owner: all layers that have it must take words, and agree.
+  constexpr void decide_table(int owner) {
+    bool words = has_table(graph_.parameter[owner].node) &&
+                 first_parameter(graph_.parameter[owner].node) == owner;
+    bool split = graph_.parameter[owner].parameter.shape.elements() >= dealt_table_elements;
+    bool asked = false;
+    bool whole = false;
+    for (int p = owner; p < Size.parameters; ++p) {
+      if (graph_.parameter[p].owner() == graph_.parameter[owner].origin) {
+        int const n = graph_.parameter[p].node;
+        words = words && has_table(n) && first_parameter(n) == p;
+        asked = asked || wish_[n] == table_wish(n);
+        whole = whole || wish_[n] == Wish::whole;
+        if (words && asked && whole) {
+          say(WishFault::tied, n);
+        }
+      }
+    }
+    if (words && !whole && (split || asked)) {
+      wishes_.add_table(graph_.parameter[owner].origin);
+    }
+  }
+  [[nodiscard]] constexpr Wish table_wish(int n) const {
+    return graph_.node[n].layer == LayerKind::embedding    ? Wish::inputs
+           : graph_.node[n].layer == LayerKind::vocabulary ? Wish::outputs
+                                                           : Wish::none;
+  }
+
   // The one node that reads what node n makes, in the same stage; -1: there is none, or several.
   [[nodiscard]] constexpr int only_reader(int n) const {
     bool const one = readers_.count[n] == 1 && n != graph_.result && !graph_.node[n].named;
@@ -66,34 +162,42 @@ class PairFinder {
     return here ? next : -1;
   }
 
-  constexpr void follow(int first) {
-    ColumnParts wanted{};  // of the first Linear's output, where a layer behind it says
-    ColumnParts now{};     // of that of the last layer so far
+  // The other one of the pair that node @p first would begin; -1: it cannot.
+  [[nodiscard]] constexpr int next_linear(int first) const {
+    if (wish_[first] == Wish::inputs) {
+      return -1;
+    }
+    ColumnParts now{};  // of the output of the last layer so far, where one says
     int last = only_reader(first);
     for (; last >= 0 && !is_linear(last); last = only_reader(last)) {
       Node const& node = graph_.node[last];
-      if (node.parameters > 0 || (!node.columns.each && node.columns.in.count == 0)) {
-        return;
+      if (node.parameters > 0 || (!node.columns.each && node.columns.in.count == 0) ||
+          (!node.columns.each &&
+           ((now.count > 0 && now != node.columns.in) || !node.columns.in.divides(slices_)))) {
+        return -1;
       }
-      if (!node.columns.each) {
-        if (now.count > 0 && now != node.columns.in) {
-          return;
-        }
-        wanted = wanted.count == 0 ? node.columns.in : wanted;
-        now = node.columns.out;
-        if (!node.columns.in.divides(slices_)) {
-          return;
-        }
+      now = node.columns.each ? now : node.columns.out;
+    }
+    bool const fits = last >= 0 && wish_[last] != Wish::outputs &&
+                      wanted(first, last).divides(slices_) &&
+                      (now.count == 0 || now.divides(slices_));
+    return fits ? last : -1;
+  }
+  // Parts of the output of a pair's first Linear: as a layer behind it says.
+  [[nodiscard]] constexpr ColumnParts wanted(int first, int last) const {
+    for (int n = only_reader(first); n != last; n = only_reader(n)) {
+      if (!graph_.node[n].columns.each) {
+        return graph_.node[n].columns.in;
       }
     }
     Shape const& row = graph_.node[first].out;
-    wanted = wanted.count == 0 ? ColumnParts::whole(row[row.rank - 1]) : wanted;
-    if (last < 0 || !wanted.divides(slices_) || !(now.count == 0 || now.divides(slices_))) {
-      return;
-    }
+    return ColumnParts::whole(row[row.rank - 1]);
+  }
+
+  constexpr void deal(int first, int last) {
     ++plan_.pairs;
     plan_.dealt[first] = Dealt::columns;
-    plan_.parts[first] = wanted;
+    plan_.parts[first] = wanted(first, last);
     for (int n = first, next = only_reader(n); next != last; n = next, next = only_reader(n)) {
       Columns const& columns = graph_.node[next].columns;
       plan_.dealt[next] = Dealt::inside;
@@ -102,9 +206,23 @@ class PairFinder {
     plan_.dealt[last] = Dealt::rows;
   }
 
+  constexpr void check_wishes() {
+    for (int n = 0; n < Size.nodes; ++n) {
+      Dealt const dealt = plan_.dealt[n];
+      if (wish_[n] == Wish::outputs && dealt != Dealt::columns && dealt != Dealt::vocabulary) {
+        say(WishFault::outputs, n);
+      }
+      if (wish_[n] == Wish::inputs && dealt != Dealt::rows && dealt != Dealt::embedding) {
+        say(WishFault::inputs, n);
+      }
+    }
+  }
+
   Graph<Size> const& graph_;
   Readers<Size> readers_;
   int slices_;
+  SpreadWishes wishes_;
+  Wish wish_[static_cast<std::size_t>(Size.nodes)] = {};
   bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
   SpreadPlan<Size.nodes> plan_{};
 };
@@ -112,9 +230,35 @@ class PairFinder {
 }  // namespace detail
 
 /// How @p graph is dealt out over @p slices ranks.
+/// @param wishes  of a part of a network those that decide_tables() has made of the network's
 template <GraphSize Size>
-constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices) {
-  return detail::PairFinder<Size>{graph, slices}.find();
+constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices,
+                                             SpreadWishes const& wishes = SpreadWishes{}) {
+  return detail::SpreadPlanner<Size>{graph, slices, wishes}.find();
+}
+
+/// The wishes of @p network, with the tables that are dealt out: a part of it may not have all
+/// layers that share one.
+template <GraphSize Size>
+constexpr SpreadWishes decide_tables(Graph<Size> const& network, int slices,
+                                     SpreadWishes const& wishes) {
+  return detail::SpreadPlanner<Size>{network, slices, wishes}.decide();
+}
+
+/// The first wish whose place is none of a layer of @p network, or -1.
+template <GraphSize Size>
+constexpr int misplaced_wish(Graph<Size> const& network, SpreadWishes const& wishes) {
+  for (int i = 0; i < wishes.count; ++i) {
+    bool found = false;
+    for (int n = 0; n < Size.nodes; ++n) {
+      found = found ||
+              (network.node[n].kind == NodeKind::layer && wishes.names(i, network.node[n].path));
+    }
+    if (!found) {
+      return i;
+    }
+  }
+  return -1;
 }
 
 }  // namespace tandem

@@ -6,14 +6,19 @@
 /// shapes and parameters of its slices, and nodes where the ranks add what each has.
 ///
 ///   x -> Copy -> Linear (columns) -> … -> Linear (rows) -> Reduce -> Bias -> y
+///   indices -> Embedding -> Reduce -> y       x -> Copy -> Vocabulary -> losses
 ///
-/// Linears that read one value share a Copy. A Copy and a Reduce are views: what they add up stays
+/// Layers that read one value share a Copy. A Copy and a Reduce are views: what they add up stays
 /// where it is.
 
 #include <cstddef>
+#include <cstdint>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/spread/plan.hpp>
+#include <tandem/graph/spread/spread.hpp>
+#include <tandem/graph/spread/wishes.hpp>
 
 namespace tandem {
 
@@ -23,8 +28,8 @@ namespace detail {
 template <GraphSize Whole>
 class Spreader {
  public:
-  constexpr Spreader(Graph<Whole> const& whole, int slices)
-      : whole_{whole}, plan_{plan_spread(whole, slices)}, slices_{slices} {}
+  constexpr Spreader(Graph<Whole> const& whole, int slices, SpreadWishes const& wishes)
+      : whole_{whole}, plan_{plan_spread(whole, slices, wishes)}, slices_{slices} {}
 
   template <class G>
   constexpr GraphSize walk(G* to) {
@@ -35,13 +40,14 @@ class Spreader {
     for (int n = 0; n < Whole.nodes; ++n) {
       Node const& node = whole_.node[n];
       int source = -1;  // in place of the node's own
-      if (plan_.dealt[n] == Dealt::columns) {
+      Dealt const dealt = plan_.dealt[n];
+      if (spread_rule(dealt).in == spread_rule(Dealt::copy).out) {
         source = copy_of(to, whole_.source[node.first_edge], n);
       }
       local_[n] = add_own(to, n, source);
-      if (plan_.dealt[n] == Dealt::rows) {
+      if (spread_rule(dealt).out == spread_rule(Dealt::reduce).in) {
         local_[n] = add_behind(to, NodeKind::reduce, n);
-        if (node.parameters > 1) {
+        if (dealt == Dealt::rows && node.parameters > 1) {
           local_[n] = add_behind(to, NodeKind::bias, n);
         }
       }
@@ -133,11 +139,14 @@ class Spreader {
       node.kept.scalars /= slices_;
       node.kept.numbers /= slices_;
       node.kept.sums /= slices_;
-      if (node.dealt != Dealt::columns) {
+      if (node.dealt == Dealt::rows || node.dealt == Dealt::inside) {
         node.in = slice_of(node.in);
       }
-      if (node.dealt != Dealt::rows) {
+      if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
         node.out = slice_of(node.out);
+      }
+      if (node.dealt == Dealt::vocabulary) {
+        keep_words(node, whole_.node[n]);
       }
     }
     int const first = node.first_edge;
@@ -161,8 +170,22 @@ class Spreader {
     return shape;
   }
 
-  // A Linear's: the weight (Out, In) and the bias (Out).
+  // Of its logits, whose rows are padded; a Vocabulary that keeps none keeps four numbers of each
+  // row, doubles.
+  constexpr void keep_words(Node& node, Node const& whole) const {
+    int const words = whole_.parameter[whole.first_parameter].parameter.shape[0];
+    node.macs = whole.macs / words * padded_slice(words, slices_);
+    node.kept.scalars = whole.kept.scalars / words * padded_slice(words, slices_);
+    node.kept.numbers = whole.kept.scalars == 0 ? std::int64_t{node.in[0]} * 4 * 2 : 0;
+  }
+
+  // A Linear's: the weight (Out, In) and the bias (Out); a table's (V, C), and (V).
   [[nodiscard]] constexpr GraphParameter slice_of(GraphParameter own, int n, bool weight) const {
+    if (plan_.dealt[n] == Dealt::embedding || plan_.dealt[n] == Dealt::vocabulary) {
+      own.slices = {slices_, 0, ColumnParts::whole(own.parameter.shape[0])};
+      own.parameter.shape.extent[0] = padded_slice(own.parameter.shape[0], slices_);
+      return own;
+    }
     bool const rows = plan_.dealt[n] == Dealt::rows;
     if (plan_.dealt[n] == Dealt::columns || (rows && weight)) {
       int const before = whole_.source[whole_.node[n].first_edge];
@@ -186,16 +209,18 @@ class Spreader {
 
 /// How large spread() of @p graph is.
 template <GraphSize Whole>
-constexpr GraphSize spread_size(Graph<Whole> const& graph, int slices) {
-  return detail::Spreader<Whole>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
+constexpr GraphSize spread_size(Graph<Whole> const& graph, int slices,
+                                SpreadWishes const& wishes = SpreadWishes{}) {
+  return detail::Spreader<Whole>{graph, slices, wishes}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
-/// The graph of each of @p slices ranks.
+/// The graph of each of @p slices ranks, with wishes as plan_spread() takes them.
 /// @tparam Own  spread_size() of the same
 template <GraphSize Own, GraphSize Whole>
-constexpr Graph<Own> spread(Graph<Whole> const& graph, int slices) {
+constexpr Graph<Own> spread(Graph<Whole> const& graph, int slices,
+                            SpreadWishes const& wishes = SpreadWishes{}) {
   Graph<Own> own;
-  detail::Spreader<Whole>{graph, slices}.walk(&own);
+  detail::Spreader<Whole>{graph, slices, wishes}.walk(&own);
   return own;
 }
 

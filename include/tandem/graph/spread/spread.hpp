@@ -25,13 +25,23 @@ struct SpreadPair {
 
 /// What a node is of a network that is dealt out over ranks.
 enum class Dealt : std::uint8_t {
-  whole,    ///< all ranks compute all of it
-  columns,  ///< a Linear of which a rank has its slice of the outputs
-  inside,   ///< a layer behind such a Linear, on a rank's columns
-  rows,     ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its own
-  copy,     ///< the gradients of the ranks are added: an all-reduce in backward
-  reduce    ///< the values of the ranks are added: an all-reduce in forward
+  whole,       ///< all ranks compute all of it
+  columns,     ///< a Linear of which a rank has its slice of the outputs
+  inside,      ///< a layer behind such a Linear, on a rank's columns
+  rows,        ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its
+               ///< own
+  embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
+  vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
+  copy,        ///< the gradients of the ranks are added: an all-reduce in backward
+  reduce       ///< the values of the ranks are added: an all-reduce in forward
 };
+
+/// What decides on the op of a node: `whole`, unless it needs another one than where all of it is
+/// on each rank.
+constexpr Dealt own_op(Dealt dealt) {
+  bool const own = dealt == Dealt::rows || dealt == Dealt::embedding || dealt == Dealt::vocabulary;
+  return own ? dealt : Dealt::whole;
+}
 
 /// What a node wants of each of its inputs, and what its readers find.
 struct SpreadRule {
@@ -39,14 +49,16 @@ struct SpreadRule {
   SpreadPair out{};
 };
 
-/// | node    | takes              | gives              |
-/// | ------- | ------------------ | ------------------ |
-/// | whole   | whole, whole       | whole, whole       |
-/// | copy    | whole, whole       | whole, partial     |
-/// | columns | whole, partial     | columns, columns   |
-/// | inside  | columns, columns   | columns, columns   |
-/// | rows    | columns, columns   | partial, whole     |
-/// | reduce  | partial, whole     | whole, whole       |
+/// | node       | takes              | gives              |
+/// | ---------- | ------------------ | ------------------ |
+/// | whole      | whole, whole       | whole, whole       |
+/// | copy       | whole, whole       | whole, partial     |
+/// | columns    | whole, partial     | columns, columns   |
+/// | inside     | columns, columns   | columns, columns   |
+/// | rows       | columns, columns   | partial, whole     |
+/// | embedding  | whole, whole       | partial, whole     |
+/// | vocabulary | whole, partial     | whole, whole       |
+/// | reduce     | partial, whole     | whole, whole       |
 constexpr SpreadRule spread_rule(Dealt dealt) {
   constexpr SpreadPair whole{};
   constexpr SpreadPair copied{Spread::whole, Spread::partial};
@@ -61,6 +73,10 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {columns, columns};
     case Dealt::rows:
       return {columns, partial};
+    case Dealt::embedding:
+      return {whole, partial};
+    case Dealt::vocabulary:
+      return {copied, whole};
     case Dealt::reduce:
       return {partial, whole};
     case Dealt::whole:

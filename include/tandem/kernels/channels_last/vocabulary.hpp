@@ -14,6 +14,7 @@
 #include <tandem/kernels/channels_last/channel_vectors.hpp>
 #include <tandem/kernels/channels_last/elementary.hpp>
 #include <tandem/kernels/functors/vocabulary.hpp>
+#include <tandem/kernels/host/vocabulary.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host::channels_last {
@@ -95,6 +96,47 @@ LogitSums logit_sums(int vocabulary, T const* z, float largest) {
 
 }  // namespace detail
 
+/// As host::vocabulary_part, of float or BFloat16.
+template <class T>
+VocabularyPart vocabulary_part(int count, T const* z, int target) {
+  if (count == 0) {
+    return no_words;
+  }
+  float const largest = detail::largest_logit(count, z);
+  auto const [total, sum] = detail::logit_sums(count, z, largest);
+  float const own =
+      target < count ? static_cast<float>(z[target]) : -std::numeric_limits<float>::infinity();
+  bool const right = target < count && own == largest &&
+                     (target == 0 || detail::largest_logit(target, z) < largest);
+  return {static_cast<double>(largest), right ? -total : total, static_cast<double>(own), sum};
+}
+
+/// As host::vocabulary_gradient, of float or BFloat16.
+template <class T>
+void vocabulary_gradient(int count, T* z, int target, VocabularyPart const& all, double elsewhere,
+                         double on_target, double scale) {
+  double const total = std::fabs(all.total);
+  float const largest = static_cast<float>(all.largest);
+  float const own = target < count ? static_cast<float>(z[target]) : 0.0F;
+  Floats const shift{largest};
+  Floats const factor{static_cast<float>(scale / total)};
+  Floats const other{static_cast<float>(-elsewhere * scale)};
+  auto const gradient = [=](int v, auto some) {
+    some.store(z + v, multiply_add(exponential(some.load(z + v) - shift), factor, other));
+  };
+  int v = 0;
+  for (; v + lanes <= count; v += lanes) {
+    gradient(v, AllLanes{});
+  }
+  if (v < count) {
+    gradient(v, FirstLanes{count - v});
+  }
+  if (target < count) {
+    double const p = std::exp(static_cast<double>(own - largest)) / total;
+    z[target] = static_cast<T>(static_cast<float>((p - elsewhere - on_target) * scale));
+  }
+}
+
 /// As host::vocabulary_rows, of float or BFloat16.
 ///
 /// Cost:  reads the logits twice, and once more with the gradient, which it writes; V exponentials
@@ -117,29 +159,10 @@ TANDEM_NOINLINE void vocabulary_rows(Team& team, std::int64_t rows, int vocabula
         }
         continue;
       }
-      float const largest = detail::largest_logit(vocabulary, z);
-      auto const [total, sum] = detail::logit_sums(vocabulary, z, largest);
-      float const own = static_cast<float>(z[target]);
-      bool const right = own == largest && total == total &&
-                         (target == 0 || detail::largest_logit(target, z) < largest);
-      results[r] = vocabulary_row(static_cast<double>(largest), total, static_cast<double>(own),
-                                  sum, vocabulary, smoothing, right);
+      VocabularyPart const all = vocabulary_part(vocabulary, z, target);
+      results[r] = vocabulary_row(all, vocabulary, smoothing);
       if (scale != nullptr) {
-        Floats const shift{largest};
-        Floats const factor{static_cast<float>(*scale / total)};
-        Floats const other{static_cast<float>(-elsewhere * *scale)};
-        auto const gradient = [=](int v, auto some) {
-          some.store(z + v, multiply_add(exponential(some.load(z + v) - shift), factor, other));
-        };
-        int v = 0;
-        for (; v + lanes <= vocabulary; v += lanes) {
-          gradient(v, AllLanes{});
-        }
-        if (v < vocabulary) {
-          gradient(v, FirstLanes{vocabulary - v});
-        }
-        double const p = std::exp(static_cast<double>(own - largest)) / total;
-        z[target] = static_cast<T>(static_cast<float>((p - elsewhere - (1 - smoothing)) * *scale));
+        vocabulary_gradient(vocabulary, z, target, all, elsewhere, 1 - smoothing, *scale);
       }
     }
   });

@@ -14,18 +14,34 @@
 
 namespace tandem::host {
 
-/// y[row] = table[index[row]].
+/// The rows of a table that stand here, where others may have the others.
+struct TableRows {
+  int first = 0;
+  int count = 0;
+
+  /// Where a row stands; count: not here.
+  [[nodiscard]] int at(std::int32_t index) const {
+    return index >= first && index < first + count ? index - first : count;
+  }
+};
+
+/// y[row] = table[index[row]]; -0.0 of rows that are not here, which changes no sum.
 ///
-/// Shapes: index (rows), table (V, C); y (rows, C).
+/// Shapes: index (rows), table (V, C), of which `own` stand at @p table; y (rows, C).
 /// Cost:   reads and writes rows C elements.
 /// @pre    0 <= index[row] < V
 template <class T, class P>
-TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, int channels,
+TANDEM_NOINLINE void embedding_forward(Team& team, std::int64_t rows, TableRows own, int channels,
                                        std::int32_t const* index, P const* table, T* y) {
   team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
-      P const* const from = table + std::int64_t{index[row]} * channels;
+      int const at = own.at(index[row]);
       T* const to = y + row * channels;
+      if (at == own.count) {
+        std::fill_n(to, channels, static_cast<T>(-0.0F));
+        continue;
+      }
+      P const* const from = table + std::int64_t{at} * channels;
       for_wide<T>(0, channels,
                   [=](std::int64_t c, auto some) { some.store(to + c, some.load(from + c)); });
     }
@@ -39,21 +55,22 @@ constexpr std::int64_t embedding_scratch(std::int64_t rows, int vocabulary) {
 
 namespace detail {
 
-/// Sorts the rows by their index, keeping their order: those of index v are
-/// order[first[v]] … order[first[v + 1] - 1]. Cost: rows + V steps of one thread.
-inline void sort_rows(std::int64_t rows, int vocabulary, std::int32_t const* index,
+/// Sorts the rows by where their index stands in the table, keeping their order: those of its row v
+/// are order[first[v]] … order[first[v + 1] - 1], and behind them come those that are not here.
+/// Cost: rows + V steps of one thread.
+inline void sort_rows(std::int64_t rows, TableRows own, std::int32_t const* index,
                       std::int32_t* first, std::int32_t* order) {
-  std::fill_n(first, vocabulary + 1, 0);
+  std::fill_n(first, own.count + 1, 0);
   for (std::int64_t row = 0; row < rows; ++row) {
-    ++first[index[row]];
+    ++first[own.at(index[row])];
   }
   std::int32_t before = 0;
-  for (int v = 0; v <= vocabulary; ++v) {
+  for (int v = 0; v <= own.count; ++v) {
     before += first[v];
     first[v] = before;  // the end of v's rows: filling them from behind leaves the beginning
   }
   for (std::int64_t row = rows - 1; row >= 0; --row) {
-    order[--first[index[row]]] = static_cast<std::int32_t>(row);
+    order[--first[own.at(index[row])]] = static_cast<std::int32_t>(row);
   }
 }
 
@@ -99,27 +116,29 @@ void sum_rows(std::int32_t const* order, std::int32_t count, std::int64_t begin,
 
 /// dtable[v] = [+=] the sum of dy over the rows whose index is v; 0 where there is none.
 ///
-/// Shapes: index (rows), dy (rows, C); dtable (V, C).
+/// Shapes: index (rows), dy (rows, C); dtable (V, C), of which `own` stand at @p dtable.
 /// Cost:   reads rows C elements and writes V C; one thread counts and sorts the rows before. The
 ///         team shares out indices that have as many rows together, and where they are few blocks
 ///         of 64 of their channels, as one of them may then have a good part of the rows.
 /// Order:  the rows of an index in order, in Real<T>.
-/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, V) numbers
+/// @pre    0 <= index[row] < V; scratch has embedding_scratch(rows, own.count) numbers
 template <class T, class P>
-TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, int vocabulary, int channels,
+TANDEM_NOINLINE void embedding_gradient(Team& team, std::int64_t rows, TableRows own, int channels,
                                         std::int32_t const* index, T const* dy, P* dtable,
                                         bool accumulate, std::int32_t* scratch) {
   constexpr std::int64_t shares = 64;
+  int const vocabulary = own.count;
   std::int64_t const block = vocabulary < 1024 ? 64 : channels;
   std::int32_t* const order = scratch;
   std::int32_t* const first = scratch + rows;
-  detail::sort_rows(rows, vocabulary, index, first, order);
+  detail::sort_rows(rows, own, index, first, order);
+  std::int64_t const here = first[vocabulary];
   std::int64_t const blocks = (channels + block - 1) / block;
   team.parallel_for(shares * blocks, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t task = begin; task < end; ++task) {
       std::int64_t const share = task / blocks;
       std::int64_t const c = task % blocks * block;
-      auto const work = [=](std::int64_t n) { return (rows + vocabulary) * n / shares; };
+      auto const work = [=](std::int64_t n) { return (here + vocabulary) * n / shares; };
       int const last =
           share + 1 < shares ? detail::index_at(first, vocabulary, work(share + 1)) : vocabulary;
       for (int v = detail::index_at(first, vocabulary, work(share)); v < last; ++v) {

@@ -27,3 +27,4 @@
 #include <tandem/ops/host/time_pool.hpp>
 #include <tandem/ops/host/user_layer.hpp>
 #include <tandem/ops/host/vocabulary.hpp>
+#include <tandem/ops/host/vocabulary_slice.hpp>

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/kernels/host/elementwise.hpp>
 #include <tandem/kernels/host/embedding.hpp>
 #include <tandem/kernels/host/gradient_rows.hpp>
@@ -25,10 +26,12 @@ namespace host {
 template <class T, class P>
 class EmbeddingOp {
  public:
-  /// @param by_rows  the weight's gradient is GradientRows
+  /// @param vocabulary  of all ranks that share the table: this one may have a slice of it
+  /// @param by_rows     the weight's gradient is GradientRows
   EmbeddingOp(OpSetup const& setup, int vocabulary, bool by_rows)
       : in_{setup.node.in},
-        vocabulary_{vocabulary},
+        vocabulary_{padded_slice(vocabulary, setup.slice.count)},
+        first_{setup.slice.number * vocabulary_},
         by_rows_{by_rows},
         channels_{setup.node.out[1]},
         rows_{std::int64_t{std::max(setup.batch, 1)} * in_[0]} {}
@@ -41,7 +44,8 @@ class EmbeddingOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    embedding_forward(p.device.team, p.elements(in_), channels_, indices(o), o.parameter[0], o.y);
+    embedding_forward(p.device.team, p.elements(in_), own(), channels_, indices(o), o.parameter[0],
+                      o.y);
   }
   void input_gradient(Operands<T, P> const& /*operands*/, Pass<Device> const& /*pass*/) const {}
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
@@ -50,18 +54,21 @@ class EmbeddingOp {
       embedding_gradient_rows(p.device.team, p.elements(in_), vocabulary_, indices(o), o.dy,
                               o.rows[0], p.accumulate, scratch);
     } else {
-      embedding_gradient(p.device.team, p.elements(in_), vocabulary_, channels_, indices(o), o.dy,
+      embedding_gradient(p.device.team, p.elements(in_), own(), channels_, indices(o), o.dy,
                          o.gradient[0], p.accumulate, scratch);
     }
   }
 
  private:
+  // Those behind the table's end are no index.
+  [[nodiscard]] TableRows own() const { return {first_, vocabulary_}; }
   static std::int32_t const* indices(Operands<T, P> const& o) {
     return reinterpret_cast<std::int32_t const*>(o.x[0]);
   }
 
   Shape in_;
   int vocabulary_;
+  int first_;
   bool by_rows_;
   int channels_;
   std::int64_t rows_;  // at most

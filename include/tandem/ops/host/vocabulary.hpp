@@ -36,21 +36,17 @@ class VocabularyOp {
   /// @param more  arguments of Linear's behind its setup
   VocabularyOp(OpSetup const& setup, int words, double smoothing, int chunk_rows,
                auto const&... more)
-      : in_{setup.node.in},
-        words_{words},
-        smoothing_{smoothing},
-        chunked_{chunk_rows > 0},
-        chunk_{chunk_of(setup, chunk_rows)},
-        linear_{linear_setup(setup, words, chunk_), more...},
-        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
-        saved_{chunked_ ? 0 : logits_bytes()} {}
+      : VocabularyOp{Found{chunk_of(setup, chunk_rows) * std::int64_t{sizeof(VocabularyRow)}},
+                     setup,
+                     words,
+                     smoothing,
+                     chunk_rows,
+                     more...} {}
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
             .saved_bytes = saved_,
-            .scratch_bytes = linear_scratch_ +
-                             rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)}) +
-                             (chunked_ ? logits_bytes() : 0),
+            .scratch_bytes = linear_scratch_ + found_ + (chunked_ ? logits_bytes() : 0),
             .packed_bytes = linear_.needs().packed_bytes};
   }
 
@@ -67,11 +63,8 @@ class VocabularyOp {
     each_chunk(o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
       make_rows(part, some, p.training && !chunked_);
       VocabularyRow const* const row = results(p.device);
-      T* y = o.y + 3 * first;
-      for (int r = 0; r < some.batch; ++r, y += 3) {
-        y[0] = static_cast<T>(row[r].loss);
-        y[1] = static_cast<T>(row[r].loss - static_cast<double>(y[0]));
-        y[2] = static_cast<T>(static_cast<float>(row[r].right));
+      for (int r = 0; r < some.batch; ++r) {
+        put_row(row[r], o.y + 3 * (first + r));
       }
     });
   }
@@ -93,9 +86,26 @@ class VocabularyOp {
     });
   }
 
- private:
-  // The logits of each sample's last row.
-  void score(Operands<T, P> const& o, Pass<Device> const& p) {
+ protected:
+  /// Bytes of scratch for what is found of rows.
+  struct Found {
+    std::int64_t bytes;
+  };
+  VocabularyOp(Found found, OpSetup const& setup, int words, double smoothing, int chunk_rows,
+               auto const&... more)
+      : in_{setup.node.in},
+        words_{words},
+        smoothing_{smoothing},
+        chunked_{chunk_rows > 0},
+        chunk_{chunk_of(setup, chunk_rows)},
+        linear_{linear_setup(setup, words, chunk_), more...},
+        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
+        found_{rounded(found.bytes)},
+        saved_{chunked_ ? 0 : logits_bytes()} {}
+
+  /// f(first number, logits, numbers) of those of each sample's last row.
+  template <class F>
+  void each_last_row(Operands<T, P> const& o, Pass<Device> const& p, F const& f) {
     std::int64_t const at_once = p.time == 1 ? chunk_ : 1;  // then these rows stand together
     for (std::int64_t sample = 0; sample < p.batch; sample += at_once) {
       T const* const x = o.x[0] + ((sample + 1) * p.time - 1) * in_[1];
@@ -106,11 +116,15 @@ class VocabularyOp {
       some.batch = static_cast<int>(std::min<std::int64_t>(at_once, p.batch - sample));
       some.lengths = nullptr;
       linear_.forward(part, some);
-      for (std::int64_t i = 0; i < std::int64_t{some.batch} * words_; ++i) {
-        p.scores[sample * words_ + i] = static_cast<float>(part.y[i]);
-      }
+      f(sample * words_, part.y, std::int64_t{some.batch} * words_);
     }
-    std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
+  }
+
+  /// A row of y.
+  static void put_row(VocabularyRow const& row, T* y) {
+    y[0] = static_cast<T>(row.loss);
+    y[1] = static_cast<T>(row.loss - static_cast<double>(y[0]));
+    y[2] = static_cast<T>(static_cast<float>(row.right));
   }
 
   static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -130,13 +144,10 @@ class VocabularyOp {
   [[nodiscard]] std::int64_t logits_bytes() const {
     return chunk_ * words_ * static_cast<std::int64_t>(sizeof(T));
   }
-  [[nodiscard]] VocabularyRow* results(Device& device) const {
-    return reinterpret_cast<VocabularyRow*>(device.scratch + linear_scratch_);
-  }
+  /// Where that is.
+  [[nodiscard]] std::byte* found(Device& device) const { return device.scratch + linear_scratch_; }
   [[nodiscard]] T* logits(Operands<T, P> const& o, Device& device) const {
-    std::byte* const behind = reinterpret_cast<std::byte*>(results(device)) +
-                              rounded(chunk_ * std::int64_t{sizeof(VocabularyRow)});
-    return reinterpret_cast<T*>(chunked_ ? behind : o.saved);
+    return reinterpret_cast<T*>(chunked_ ? found(device) + found_ : o.saved);
   }
 
   /// f(first, operands, pass) of each chunk: of the Linear on its rows, y and dy its logits. Once
@@ -158,6 +169,29 @@ class VocabularyOp {
     }
   }
 
+  Shape in_;
+  int words_;
+  double smoothing_;
+  bool chunked_;
+  std::int64_t chunk_;
+  Linear linear_;
+  std::int64_t linear_scratch_;
+  std::int64_t found_;
+  std::int64_t saved_;
+
+ private:
+  void score(Operands<T, P> const& o, Pass<Device> const& p) {
+    each_last_row(o, p, [&](std::int64_t at, T const* logits, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        p.scores[at + i] = static_cast<float>(logits[i]);
+      }
+    });
+    std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
+  }
+  [[nodiscard]] VocabularyRow* results(Device& device) const {
+    return reinterpret_cast<VocabularyRow*>(found(device));
+  }
+
   void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
     linear_.forward(part, some);
     std::int32_t const* targets = some.targets;
@@ -172,24 +206,24 @@ class VocabularyOp {
       make_rows(part, some, true);
     }
   }
-
-  Shape in_;
-  int words_;
-  double smoothing_;
-  bool chunked_;
-  std::int64_t chunk_;
-  Linear linear_;
-  std::int64_t linear_scratch_;
-  std::int64_t saved_;
 };
 
-/// The portable kernel, for VocabularyOp.
+/// The portable kernels, for VocabularyOp and for that of a slice.
 struct VocabularyByRow {
   template <class T>
   static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
                   std::int32_t const* targets, double smoothing, double const* scale,
                   VocabularyRow* results) {
     vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale, results);
+  }
+  template <class T>
+  static VocabularyPart part(int count, T const* z, int target) {
+    return vocabulary_part(count, z, target);
+  }
+  template <class T>
+  static void gradient(int count, T* z, int target, VocabularyPart const& all, double elsewhere,
+                       double on_target, double scale) {
+    vocabulary_gradient(count, z, target, all, elsewhere, on_target, scale);
   }
 };
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// Vocabulary, of all words or of a sample, on Host with products by oneDNN, its rows in vectors.
+/// Vocabulary, of all words, of a rank's or of a sample, on Host with products by oneDNN, its rows
+/// in vectors.
 
 #include <cstdint>
 
@@ -10,6 +11,7 @@
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/ops/host/sampled_vocabulary.hpp>
 #include <tandem/ops/host/vocabulary.hpp>
+#include <tandem/ops/host/vocabulary_slice.hpp>
 #include <tandem/ops/onednn/linear.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -18,7 +20,7 @@ namespace tandem {
 
 namespace host::channels_last {
 
-/// The kernel in vectors, for VocabularyOp.
+/// The kernels in vectors, for VocabularyOp and for that of a slice.
 struct VocabularyInVectors {
   template <class T>
   static void run(Team& team, std::int64_t rows, int vocabulary, T* logits,
@@ -26,6 +28,15 @@ struct VocabularyInVectors {
                   VocabularyRow* results) {
     channels_last::vocabulary_rows(team, rows, vocabulary, logits, targets, smoothing, scale,
                                    results);
+  }
+  template <class T>
+  static VocabularyPart part(int count, T const* z, int target) {
+    return channels_last::vocabulary_part(count, z, target);
+  }
+  template <class T>
+  static void gradient(int count, T* z, int target, VocabularyPart const& all, double elsewhere,
+                       double on_target, double scale) {
+    channels_last::vocabulary_gradient(count, z, target, all, elsewhere, on_target, scale);
   }
 };
 
@@ -44,6 +55,17 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
                            onednn::LinearOp<typename Precision::Scalar, L::bias>,
                            host::channels_last::VocabularyInVectors>{setup, V, L::options.smoothing,
                                                                      L::options.chunk_rows} {}
+};
+
+template <int V, class... Options, class Precision>
+struct Op<WordSlice<Vocabulary<V, Options...>>, BasicHost<OneDnn, Precision>>
+    : host::VocabularySliceOp<
+          typename Precision::Scalar, typename Precision::Master,
+          onednn::LinearOp<typename Precision::Scalar, Vocabulary<V, Options...>::bias>,
+          host::channels_last::VocabularyInVectors> {
+  using L = Vocabulary<V, Options...>;
+  explicit Op(OpSetup const& setup)
+      : Op::VocabularySliceOp{setup, V, L::options.smoothing, L::options.chunk_rows} {}
 };
 
 template <int V, class... Options, class Precision>

@@ -62,6 +62,7 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   static constexpr Mesh mesh = Mesh{Axis::data, told} * Inner::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Inner::checkpoint;
+  static constexpr SpreadWishes wishes = detail::wishes_of<Inner>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for =
       Inner::template batching_for<told * Replicas, Options..., More...>;
@@ -92,16 +93,17 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// TensorParallel has no options here: they are the model's.
-template <class Outer, int N>
-  requires detail::Sliceable<Outer> && detail::DealsOut<N>
-struct Hybrid<Outer, TensorParallel<N>> {
+/// TensorParallel has no options here but what it says of layers: they are the model's.
+template <class Outer, int N, class... Wishes>
+  requires detail::Sliceable<Outer> && detail::DealsOut<N> && detail::AreLayerWishes<Wishes...>
+struct Hybrid<Outer, TensorParallel<N, Wishes...>> {
   using Model = typename Outer::Model;
   static constexpr int devices = Outer::devices;
   static constexpr int copies = Outer::copies;
   static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+  static constexpr SpreadWishes wishes = detail::gather_wishes<Wishes...>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;

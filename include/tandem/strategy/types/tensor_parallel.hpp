@@ -5,9 +5,11 @@
 /// TensorParallel: each device has a slice of each layer.
 
 #include <tandem/core/mesh.hpp>
+#include <tandem/graph/spread/wishes.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
+#include <tandem/strategy/types/layer_wishes.hpp>
 #include <tandem/strategy/types/model_options.hpp>
 
 namespace tandem {
@@ -17,7 +19,7 @@ namespace detail {
 inline constexpr int most_slices = 1 << 10;
 
 template <class Option>
-concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option>;
+concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || IsLayerWish<Option>;
 
 template <int N, class... Options>
 concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
@@ -32,26 +34,33 @@ struct TensorParallelIsSound {
                 "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
                 "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
   static_assert(AnyReproducible || AllFit,
-                "TensorParallel<N, Options...>: options are Microbatches and Checkpoint");
+                "TensorParallel<N, Options...>: options are Microbatches, Checkpoint, "
+                "SplitOutputs, SplitInputs and KeepWhole");
 };
 
 }  // namespace detail
 
 /// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
-/// and the second's inputs, and what stands between, as the heads of an Attention. All other layers
-/// are whole on every device.
+/// and the second's inputs, and what stands between, as the heads of an Attention; and its words of
+/// a large Embedding or Vocabulary. All other layers are whole on every device.
 ///
 ///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
 ///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
 ///
 /// A pair is a Linear whose output goes to another one through layers that need no whole rows:
 /// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
-/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise.
+/// A table of V words by C is dealt out where V C is a million (2^20) or more, or SplitInputs (of
+/// an Embedding) or SplitOutputs (of a Vocabulary) says so: any V, padded to a multiple of N on the
+/// devices, and nowhere else. Initial values, masks and checkpoints are those of one device; sums
+/// of N parts round otherwise.
 ///
-/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between.
+/// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between; of a
+///         table likewise, and of a Vocabulary's logits.
 /// Comm:   of each pair and microbatch two all-reduces of its rows, (B, T, C): its output in
-///         forward, the gradient of its input in backward.
-/// Options: Microbatches, Checkpoint. On Host.
+///         forward, the gradient of its input in backward; of an Embedding one of its output in
+///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
+///         all-gather of four doubles a row and device, (B, T, 4).
+/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole. On Host.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -70,6 +79,7 @@ struct TensorParallel<N, Options...>
   static constexpr Mesh mesh{Axis::tensor, N};
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Options...>();
+  static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>
   static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();

@@ -3,7 +3,7 @@
 
 /// @file
 /// The part of a description that says how layers are dealt out over devices, and what these add
-/// up.
+/// up and bring together.
 
 #include <cstdint>
 #include <cstdio>
@@ -17,29 +17,30 @@ namespace tandem::detail {
 
 /// "12.5", or "-" of nothing.
 template <class = void>  // compiled where it is called, not by every include
-std::string kib_or_dash(std::int64_t elements, std::int64_t element_bytes) {
+std::string kib_or_dash(std::int64_t bytes) {
   char text[32] = "-";
-  if (elements > 0) {
-    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(elements * element_bytes) / 1024);
+  if (bytes > 0) {
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / 1024);
   }
   return text;
 }
 
 /// A row for each node of a rank's graph: how the value that it gives and the gradient of it are
-/// dealt out, and what a sample's passes add up over the devices there.
+/// dealt out, and what a sample's passes add up over the devices there, or bring together.
 /// @param graph  before a backend rewrites it
 template <class = void>
 std::string spread_table(GraphView graph, int slices, std::int64_t element_bytes) {
   std::string text = "\nspreads over " + std::to_string(slices) +
-                     " devices, and KiB that they add up (all-reduce) for one sample\n";
+                     " devices, and KiB that they add up (all-reduce) or, where losses are made, "
+                     "bring together (all-gather) for one sample\n";
   auto const add = [&](std::string const& path, std::string const& kind, std::string const& shape,
                        std::string const& value, std::string const& gradient,
                        SpreadVolume const& volume) {
     char line[256];
     std::snprintf(line, sizeof line, "%-18.60s %-14.40s %12.40s %-9.12s %-9.12s %9.20s %9.20s\n",
                   path.c_str(), kind.c_str(), shape.c_str(), value.c_str(), gradient.c_str(),
-                  kib_or_dash(volume.forward, element_bytes).c_str(),
-                  kib_or_dash(volume.backward, element_bytes).c_str());
+                  kib_or_dash(volume.forward * element_bytes + volume.gathered * 8).c_str(),
+                  kib_or_dash(volume.backward * element_bytes).c_str());
     text += line;
   };
   char heads[256];
@@ -55,7 +56,9 @@ std::string spread_table(GraphView graph, int slices, std::int64_t element_bytes
     }
   }
   SpreadVolume const all = spread_volume(graph);
-  add("total", std::to_string(all.reduces + all.copies) + " all-reduces", "", "", "", all);
+  std::string const gathers = all.gathers > 0 ? ", 1 all-gather" : "";
+  add("total", std::to_string(all.reduces + all.copies) + " all-reduces" + gathers, "", "", "",
+      all);
   return text;
 }
 
