@@ -106,6 +106,22 @@ TEST_CASE("never slower than data parallel; C is T S E; those that cannot be are
   CHECK(hybrid_won);
 }
 
+TEST_CASE("a step waits for the slowest node") {
+  SearchTask task = task_of(dgx1_v100());
+  task.machine.slow = {.share = 0.5, .by = 0.1};
+  WorkerSteps const steps{task, [](int samples) { return chain({1e-3, 2e-3}, samples, 1000); }};
+  EpochCurve const epochs = EpochCurve::measured(parse_epoch_points("8:1"));
+  for (int const devices : {8, 64}) {
+    double const none_slow = devices == 8 ? 0.5 : 1.0 / 256;
+    for (Plan const& plan : search_plans(steps, epochs, devices)) {
+      if (plan.feasible()) {
+        CHECK(plan.waiting == doctest::Approx(0.1 * (1 - none_slow) * plan.step.seconds));
+        CHECK(plan.time.step == doctest::Approx(plan.step.seconds + plan.reduction + plan.waiting));
+      }
+    }
+  }
+}
+
 TEST_CASE("the gain of a hybrid is equation 8's") {
   SearchTask const task = task_of(dgx_a100());
   WorkerSteps const steps{task, [](int samples) {

@@ -117,7 +117,7 @@ struct Machine {
   /// times as much.
   LinkSpeed between{};
   Fabric fabric{};   ///< of the adapters
-  SlowNodes slow{};  ///< none in the presets; mesh_step() waits for them
+  SlowNodes slow{};  ///< none in the presets; plans wait for them
 
   /// Operations a second in work that is bound by math.
   [[nodiscard]] constexpr double math(MathPrecision precision) const {

@@ -31,6 +31,7 @@ struct Plan {
   bool shards_state = false;  ///< of the optimizer: each worker has a part (ShardedState)
   WorkerStep step{};
   double reduction = 0;  ///< seconds of a step in which devices wait for the sum of gradients
+  double waiting = 0;    ///< seconds of a step for the slowest node, where some are slow
   ConvergenceTime time{};
   bool extrapolated = false;    ///< E is a guess: the global batch is outside the points
   bool late_gradients = false;  ///< E is that of synchronous training, its own is not known
@@ -141,8 +142,10 @@ template <class = void>
                           : detail::exposed_reduction(one.step, task.machine, plan.workers,
                                                       one.strategy.devices, plan.shards_state);
   }
+  int const nodes = (devices - 1) / task.machine.devices_per_node + 1;
+  plan.waiting = task.machine.slow.expected(nodes) * one.step.seconds;
   double const batch = static_cast<double>(plan.workers) * task.batch_per_worker;
-  plan.time = {.step = one.step.seconds + plan.reduction,
+  plan.time = {.step = one.step.seconds + plan.reduction + plan.waiting,
                .steps_per_epoch = std::max(1.0, task.samples / batch),
                .epochs = epochs.epochs(batch),
                .goodput = task.failures.known() ? goodput(task.failures, devices) : 1};
