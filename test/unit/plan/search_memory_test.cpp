@@ -213,9 +213,13 @@ TEST_CASE("devices that share layers: their memory, and the sums between") {
   Machine const machine = dgx1_v100();
   WorkerStep const step = tensor_worker_step(worker, view, machine, MathPrecision::fp32, batch);
   REQUIRE(step.problem.empty());
-  WorkerCut const cut = detail::worker_cut(view, worker, step, batch);
+  WorkerCut cut = detail::worker_cut(view, worker, step, batch);
   CHECK(worker_memory(view, cut, {}).front().total() ==
         device_memory<Pairs, TensorParallel<4>, Momentum, Fp32>(batch, 0).total());
+  cut.replicas = cut.state_shares = 2;
+  using Shared = Hybrid<DataParallel<2, ShardedState>, TensorParallel<4>>;
+  CHECK(worker_memory(view, cut, {}).front().total() ==
+        device_memory<Pairs, Shared, Momentum, Fp32>(2 * batch, 0).total());
   auto const sum = [&](int columns) {  // of both pairs' outputs, and the second's input's gradient
     return all_reduce_seconds(machine, {4, 1}, 4.0 * batch * columns);
   };

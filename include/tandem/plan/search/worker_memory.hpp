@@ -138,7 +138,8 @@ class RuntimeDeviceGraph {
   RuntimeGraph graph_{};
 };
 
-/// Adds the elements of a graph's parameters, as ParameterLayout lays them out.
+/// Adds the elements of a graph's parameters, as ParameterLayout lays them out in one bucket; each
+/// further one may take a line of the cache more for each share of the states.
 template <class = void>
 void count_parameters(GraphView graph, MemoryTask& task) {
   for (int p = 0; p < graph.parameters; ++p) {
@@ -150,6 +151,11 @@ void count_parameters(GraphView graph, MemoryTask& task) {
     task.trained += trained ? aligned : 0;
     task.dense += trained && !graph.parameter[p].parameter.touched.sparse() ? aligned : 0;
   }
+  std::int64_t const whole = std::int64_t{parameter_alignment} * task.state_shares;
+  std::int64_t const more = (whole - task.trained % whole) % whole;  // for equal shares
+  task.elements += more;
+  task.trained += more;
+  task.dense += more;
 }
 
 template <class = void>

@@ -57,8 +57,7 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
 /// Whether replicas of @p worker can have a part of the optimizer's state each (ShardedState).
 template <class = void>
 bool can_shard_state(GraphView network, WorkerStrategy const& worker) {
-  return !worker.asynchrony().on() && !worker.is_tensor() && !worker.keeps_two_copies() &&
-         !has_row_gradients(network);
+  return !worker.asynchrony().on() && !worker.keeps_two_copies() && !has_row_gradients(network);
 }
 
 }  // namespace tandem::detail
