@@ -27,6 +27,7 @@ struct ScheduleArguments {
   int stages = 0;
   int microbatches = 0;
   int chunks = 1;
+  int time_chunks = 1;
   int steps = 0;
   int copies = 1;
   int depth = 1;
@@ -81,6 +82,10 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
   add("--chunks", "V", a.chunks,
       "stages a rank, of interleaved (default 1); of search the most, up to 4 (default 2)")
       ->transform(number(1, 64));
+  add("--time-chunks", "K", a.time_chunks,
+      "of synchronous schedules: chunks of time in which each microbatch's rows come, a pass each "
+      "(default 1)")
+      ->transform(number(1, 1024));
   add("--steps", "N", a.steps,
       "of an asynchronous schedule, whose table is unrolled (default as many as show how it fills, "
       "two periods and how it is drained)")
@@ -126,7 +131,7 @@ inline void check_schedule_arguments(ScheduleArguments const& arguments) {
   std::string const& name = arguments.schedule;
   if (name == "search") {
     if (!arguments.check.empty() || arguments.chunks > 4 || arguments.steps != 0 ||
-        !arguments.averaging.empty() || arguments.depth != 1) {
+        !arguments.averaging.empty() || arguments.depth != 1 || arguments.time_chunks != 1) {
       throw std::runtime_error{
           "--schedule search takes --stages, --microbatches, --cost, --memory, --chunks up to 4, "
           "--copies and --format only"};
@@ -141,6 +146,11 @@ inline void check_schedule_arguments(ScheduleArguments const& arguments) {
                              " is what it is"};
   }
   bool const asynchronous = tandem::make_asynchrony(name, 2, 2).on();
+  if (arguments.time_chunks != 1 && (asynchronous || !arguments.averaging.empty())) {
+    throw std::runtime_error{
+        "--time-chunks goes with synchronous schedules, and without --averaging: a chunk goes on "
+        "from what the same weights have made of the rows before"};
+  }
   if (arguments.steps != 0 && !asynchronous) {
     throw std::runtime_error{"--steps goes with asynchronous schedules; a table of " + name +
                              " is one step"};
@@ -154,9 +164,10 @@ inline void check_schedule_arguments(ScheduleArguments const& arguments) {
     throw std::runtime_error{"--averaging " + arguments.averaging +
                              " goes with --schedule cross_model only, which keeps two models"};
   }
-  long long const all = 1LL * arguments.stages * arguments.microbatches * arguments.steps;
+  long long const all = 1LL * arguments.stages * arguments.microbatches *
+                        std::max(arguments.steps, arguments.time_chunks);
   if (all > 1'000'000) {
-    throw std::runtime_error{"--stages times --microbatches times --steps is " +
+    throw std::runtime_error{"--stages times --microbatches times --steps, or --time-chunks, is " +
                              std::to_string(all) + "; take numbers with 1000000 at most"};
   }
 }
@@ -179,10 +190,10 @@ inline void check_arguments(ScheduleArguments const& arguments, CLI::App const& 
           "copies"};
     }
   } else if (arguments.stages != 0 || arguments.microbatches != 0 || arguments.chunks != 1 ||
-             arguments.steps != 0 || !arguments.averaging.empty()) {
+             arguments.time_chunks != 1 || arguments.steps != 0 || !arguments.averaging.empty()) {
     throw std::runtime_error{
-        "--stages, --microbatches, --chunks, --steps and --averaging do not go with --check: the "
-        "file says them"};
+        "--stages, --microbatches, --chunks, --time-chunks, --steps and --averaging do not go with "
+        "--check: the file says them"};
   }
   if (!arguments.schedule.empty()) {
     check_schedule_arguments(arguments);

@@ -3,6 +3,7 @@
 //   schedule --check table.csv
 // Flags: schedule --help. Needs no device.
 
+#include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,7 @@
 #include <tandem/schedule/csv/writer.hpp>
 #include <tandem/schedule/orders/search_schedule.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/time/simulate.hpp>
 #include <tandem/schedule/time/summary.hpp>
@@ -31,7 +33,8 @@ td::Verdict verify(td::CheckedTable const& table, td::Averaging const& averaging
   if (!arguments.averaging.empty())
     return td::verify(table.lowered, table.map, table.microbatches,
                       td::StepRules{.averaging = averaging}, arguments.depth);
-  return td::verify(table.lowered, table.map, table.microbatches, arguments.depth);
+  return td::verify(table.lowered, table.map, table.microbatches, arguments.depth,
+                    arguments.time_chunks);
 }
 
 td::CheckedTable make_table(ScheduleArguments const& arguments) {
@@ -51,6 +54,7 @@ td::CheckedTable make_table(ScheduleArguments const& arguments) {
   table.passes =
       td::make_schedule(name, ranks, arguments.microbatches, arguments.chunks, arguments.steps);
   table.asynchrony = td::make_asynchrony(name, ranks, arguments.microbatches);
+  table.passes = td::chunked(table.passes, arguments.time_chunks);
   table.map = td::make_map(name, ranks, arguments.chunks);
   table.lowered = td::lower(table.passes, table.map);
   if (!arguments.averaging.empty()) {
@@ -78,6 +82,21 @@ std::string type_of(td::CheckedTable const& table) {
   return td::to_type(table.passes, table.microbatches, *layout, "TableSchedule");
 }
 
+// "ranks at work: 1.667; in chunks of time of stages of one cost 1.667 at most"
+std::string wave_text(td::CheckedTable const& table, td::TimelineRows const& timeline, int chunks) {
+  if (chunks == 1)
+    return {};
+  double busy = 0;
+  for (int d = 0; d < table.map.devices; ++d)
+    busy += double(timeline.device[d].busy);
+  char text[120];
+  std::snprintf(text, sizeof text,
+                "ranks at work: %.3f; in chunks of time of stages of one cost %.3f at most\n",
+                busy / double(timeline.makespan),
+                td::ranks_in_wave(table.map.devices, table.microbatches, chunks));
+  return text;
+}
+
 std::string print(td::CheckedTable const& table, ScheduleArguments const& arguments) {
   bool const checked = !arguments.check.empty();
   std::string const size = counted(table.map.devices, "rank") + ", " +
@@ -95,10 +114,12 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
   if (checked && arguments.format.empty())
     return "valid: " + size + "\n" + td::live_text(table.lowered, table.map) +
            td::staleness_text(table.asynchrony);
-  auto const timeline = td::simulate(table.lowered, table.map, arguments.costs, arguments.depth);
+  auto const timeline = td::simulate(table.lowered, table.map, arguments.costs,
+                                     arguments.depth * arguments.time_chunks);
   return arguments.format == "svg"
              ? td::schedule_svg(table.lowered, timeline, title)
              : td::schedule_summary(table.lowered, table.map, timeline, title) +
+                   wave_text(table, timeline, arguments.time_chunks) +
                    td::staleness_text(table.asynchrony);
 }
 

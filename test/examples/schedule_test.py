@@ -92,6 +92,18 @@ class Schedule(program.ProgramTest):
                            "--format", "csv")
         self.assertEqual(text, "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1\n")
 
+    def test_chunks_of_time(self):
+        for ranks, chunks in ((2, 5), (3, 4), (4, 16)):
+            text = self.output("--schedule", "one_f_one_b", "--stages", ranks, "--microbatches", 1, "--time-chunks", chunks)
+            bound = f"{ranks * chunks / (chunks + ranks - 1):.3f}"
+            self.assertIn(f"ranks at work: {bound}; in chunks of time of stages of one cost {bound} at most", text)
+            self.assertIn(f"makespan {3 * (chunks + ranks - 1)},", text)
+            self.assertIn(f"stage 0 on rank 0: {chunks} microbatches live at most", text)
+        text = self.output("--schedule", "gpipe", "--stages", 2, "--microbatches", 1, "--time-chunks", 2, "--format", "csv")
+        self.assertEqual(text, "0F0,0F1,,,0B0,0B1\n,1F0,1F1,1B0,1B1\n")
+        self.assertIn("--time-chunks goes with synchronous", self.sentence(
+            "--schedule", "pipedream", "--stages", 2, "--microbatches", 1, "--time-chunks", 2))
+
     def test_search(self):
         size = ("--schedule", "search", "--stages", 4, "--microbatches", 8)
         text = self.output(*size, "--memory", 3)

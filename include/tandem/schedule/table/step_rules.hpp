@@ -22,6 +22,8 @@ struct StepRules {
   bool ties = false;
   /// Ranks that share each device's part of the model, whose rows are the same.
   int slices = 1;
+  /// Chunks of time of each microbatch, see chunked().
+  int chunks = 1;
 
   [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
   /// Whether gradients are summed, over replicas or over the copies of a part.

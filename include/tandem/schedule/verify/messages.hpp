@@ -19,7 +19,7 @@ class Messages {
  public:
   constexpr Messages(TableState<Table>& state, int microbatches)
       : at_{state},
-        channels_{state.map, microbatches, state.depth},
+        channels_{state.map, microbatches, state.depth, state.chunks},
         waits_{4 * state.map.devices, -1},
         part_{waits_.data()},
         waits_for_{part_ + state.map.devices},

@@ -42,8 +42,8 @@ class Passes {
     if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
       return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
     }
-    if (at_.forwarded[s] <= action.index) {
-      return at_.lacks(d, action, ActionKind::forward, s);
+    if (int const last = last_of_microbatch(action.index); at_.forwarded[s] <= last) {
+      return at_.lacks(d, action, ActionKind::forward, s, last);
     }
     if (at_.edges.crossing_out[s] >= 0 &&
         at_.moved(ActionKind::receive_backward, s) <= action.index) {
@@ -93,6 +93,11 @@ class Passes {
   }
 
  private:
+  // Backward begins with the chunk that forward ends with.
+  constexpr int last_of_microbatch(int index) const {
+    return at_.chunks == 1 ? index : (index / at_.chunks + 1) * at_.chunks - 1;
+  }
+
   TableState<Table>& at_;
 };
 

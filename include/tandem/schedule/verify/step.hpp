@@ -71,7 +71,7 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
                          StepRules const& rules, int depth = 1) {
   expects(rules.replicas >= 1, "verify(table, map, microbatches, rules): give 1 replica or more");
   auto const passes = without_tail(table);
-  Verdict verdict = verify(passes, map, microbatches, depth);
+  Verdict verdict = verify(passes, map, microbatches, depth, rules.chunks);
   if (!verdict) {
     bool const placed = verdict.rank < devices_of(table);
     verdict.position =
@@ -91,7 +91,9 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
     verdict = row.judge();
   }
   return verdict
-             ? detail::StepRun<Table>{table, map, rules, reduces_early, microbatches, depth}.run()
+             ? detail::StepRun<Table>{table, map, rules, reduces_early, microbatches * rules.chunks,
+                                      depth}
+                   .run()
              : verdict;
 }
 

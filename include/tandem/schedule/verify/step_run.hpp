@@ -40,7 +40,7 @@ class StepRun {
         microbatches_{microbatches},
         depth_{depth},
         edges_{map},
-        channels_{map, microbatches, depth},
+        channels_{map, microbatches, depth, rules.chunks},
         device_{map.devices},
         last_{map.stages, -1},
         bucketed_{map.stages},

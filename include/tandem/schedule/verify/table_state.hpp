@@ -25,10 +25,11 @@ enum class Step : std::uint8_t { done, waiting, failed };
 template <class Table>
 struct TableState {
   constexpr TableState(Table const& rows, StageMapView const& stages, int microbatches,
-                       int in_flight)
+                       int in_flight, int time_chunks = 1)
       : table{rows},
         map{stages},
-        share{microbatches / map.copies},
+        share{microbatches / map.copies * time_chunks},
+        chunks{time_chunks},
         depth{in_flight},
         edges{map},
         memory_{7 * map.stages + map.devices},
@@ -99,9 +100,10 @@ struct TableState {
     return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
   }
 
-  /// What the action needs, of the same microbatch, was not done before.
-  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
+  /// What the action needs, of the same microbatch or of another, was not done before.
+  constexpr Step lacks(int d, Action action, ActionKind kind, int stage, int index = -1) {
     Action needed = same(action, kind, stage);
+    needed.index = index < 0 ? needed.index : index;
     return find_either(d, needed) ? fail(Flaw::before_its_input, d, action, needed)
                                   : fail(Flaw::missing, d, needed, action);
   }
@@ -124,7 +126,8 @@ struct TableState {
  public:
   Table const& table;
   StageMapView map;
-  int share;  ///< microbatches of a copy
+  int share;   ///< microbatches of a copy, each counted once for each of its chunks
+  int chunks;  ///< of time, of a microbatch
   int depth;
   StageEdges edges;
 

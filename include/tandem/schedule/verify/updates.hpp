@@ -209,7 +209,7 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (!is_sound(map) || map.devices != devices_of(table) || map.copies != 1) {
     return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
   }
-  return detail::Verification<Table, detail::Updates<Table>>{table, map,        microbatches,
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,        microbatches, 1,
                                                              depth, asynchrony, Averaging{}}
       .run();
 }
@@ -230,7 +230,7 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (microbatches % map.copies != 0) {
     return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
   }
-  return detail::Verification<Table, detail::Updates<Table>>{table, map,          microbatches,
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,          microbatches, 1,
                                                              depth, Asynchrony{}, averaging}
       .run();
 }

@@ -45,11 +45,11 @@ template <class Table, class Rules = NoUpdates<Table>>
 class Verification {
  public:
   template <class... Extra>
-  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
-                         Extra const&... extra)
-      : at_{table, map, microbatches, depth},
+  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int chunks,
+                         int depth, Extra const&... extra)
+      : at_{table, map, microbatches, depth, chunks},
         passes_{at_},
-        messages_{at_, microbatches},
+        messages_{at_, microbatches * chunks},
         rules_{at_, messages_, extra...} {}
   Verification(Verification const&) = delete;  // its parts refer to each other
   Verification& operator=(Verification const&) = delete;
@@ -169,19 +169,23 @@ class Verification {
 /// @param table  lowered: passes and messages, no reductions and no update
 /// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
 ///               together with its RECV
-/// @throws ContractError  microbatches < 1 or depth < 0
+/// @param chunks  of time, of each microbatch, where chunked() has made the table: then the
+///                backwards of a microbatch stand behind all its forwards, and forward as many
+///                more messages may be in flight, see Channels
+/// @throws ContractError  microbatches < 1, depth < 0 or chunks < 1
 template <class Table>
 constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
-                         int depth = 1) {
-  expects(microbatches >= 1 && depth >= 0,
-          "verify(table, map, microbatches, depth): give 1 microbatch or more, depth 0 or more");
+                         int depth = 1, int chunks = 1) {
+  expects(microbatches >= 1 && depth >= 0 && chunks >= 1,
+          "verify(table, map, microbatches, depth, chunks): give 1 microbatch or more, depth 0 or "
+          "more, 1 chunk or more");
   if (!is_sound(map) || map.devices != devices_of(table)) {
     return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
   }
   if (microbatches % map.copies != 0) {
     return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
   }
-  return detail::Verification<Table>{table, map, microbatches, depth}.run();
+  return detail::Verification<Table>{table, map, microbatches, chunks, depth}.run();
 }
 
 }  // namespace tandem
