@@ -6,7 +6,10 @@
 #include "pictures.hpp"
 
 #include <tandem/layers/activation.hpp>
+#include <tandem/layers/embedding.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/recurrent.hpp>
+#include <tandem/layers/vocabulary.hpp>
 #include <tandem/strategy/cut/placed.hpp>
 
 namespace tandem::drawings {
@@ -17,6 +20,9 @@ using Four = FourLayers;
 struct Branches
     : Network<Image<1, 2, 2>, Sequential<Concat<Sequential<ReLU, ReLU>, Sequential<ReLU, ReLU>>,
                                          Flatten, Linear<2>>> {};
+
+struct Rows
+    : Network<Tokens<8, 5>, Sequential<Embedding<5, 4>, Gru<4>, Gru<4>, Gru<4>, Vocabulary<5>>> {};
 
 constexpr auto branch = place<Branches>({{"0.1", 1}});
 
@@ -75,6 +81,9 @@ std::vector<Picture> synchronous_pictures() {
       draw<Four, OnFour<Chimera, 4>>(
           "chimera", "Pipeline<Chimera, 4, ...>",
           "Two copies of one model in opposite directions; their gradients are summed."),
+      draw<Rows, Pipeline<OneFOneB, 1, Chunks<4>, Split<2>, One, One, One>>(
+          "chunks", "Pipeline<OneFOneB, 1, Chunks<4>, ...>",
+          "The rows of each sequence in chunks of time: a wave, back from the last to the first."),
       draw<Four, Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, Split<2>, Split<2>>>>(
           "hybrid", "Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, ...>>",
           "Two replicas of a pipeline of two devices; ranks with the same part sum its gradients."),

@@ -747,8 +747,9 @@ constexpr bool is_convolution(LayerKind kind) {
   return kind == LayerKind::pointwise || kind == LayerKind::convolution;
 }
 
-/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful. c
-/// and then h, each at a multiple of 16 bytes, as products on a GPU want what they read.
+/// What a layer hands on, of each sample: from step to step none, but of one that is Stateful; from
+/// chunk to chunk of time what its next row needs of the rows before. c and then h, each at a
+/// multiple of 16 bytes, as products on a GPU want what they read.
 struct CarriedState {
   int c = 0;  ///< numbers of the type of parameters
   int h = 0;  ///< numbers of the type of activations
@@ -770,8 +771,8 @@ struct CarriedState {
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
-/// `Divisor` is the loss), `carried` (see CarriedState), `columns(in)` (it needs no whole rows),
-/// and `shares` (see Shares).
+/// `Divisor` is the loss), `carried` and `hands_on` (see CarriedState), `columns(in)` (it needs no
+/// whole rows), `in_chunks` (see takes_chunks()), and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -825,13 +826,12 @@ constexpr CarriedState carried_of() {
 }
 
 template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
-    }
+constexpr CarriedState hands_on_of() {
+  if constexpr (requires { L::hands_on; }) {
+    return L::hands_on;
+  } else {
+    return {};
   }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
 }
 
 template <class L>
@@ -841,6 +841,30 @@ constexpr LayerKind kind_of() {
   } else {
     return LayerKind::other;
   }
+}
+
+/// Whether its op has passes over chunks of a sequence's rows, the gradients of later chunks first:
+/// it makes each row of that row alone, or of what Operands::carry has of earlier ones. A layer
+/// that is neither of a kind that does, nor says `in_chunks`, does not.
+template <class L>
+constexpr bool takes_chunks(Shape in) {
+  if constexpr (requires { L::in_chunks; }) {
+    return L::in_chunks;
+  } else {
+    LayerKind const kind = kind_of<L>();
+    return kind == LayerKind::linear || kind == LayerKind::relu || kind == LayerKind::gelu_tanh ||
+           kind == LayerKind::dropout || kind == LayerKind::row_norm || columns_of<L>(in).each;
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
 }
 
 /// Whether its input are indices, std::int32_t in [0, limit) of the network's input.
@@ -1050,9 +1074,11 @@ struct Node {
   Kept kept{};            ///< of one sample's forward pass, for backward
   Columns columns{};      ///< of a layer that needs no whole rows
   Dealt dealt = Dealt::whole;
-  int slices = 1;          ///< ranks over which it is dealt out
-  ColumnParts parts{};     ///< of one that is: what a whole row of its output is
-  CarriedState carried{};  ///< of one sample, from step to step
+  int slices = 1;           ///< ranks over which it is dealt out
+  ColumnParts parts{};      ///< of one that is: what a whole row of its output is
+  CarriedState carried{};   ///< of one sample, from step to step
+  bool in_chunks = false;   ///< its op has passes over chunks of time, see takes_chunks()
+  CarriedState hands_on{};  ///< of one sample, from chunk to chunk
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
@@ -1272,6 +1298,7 @@ struct OpNeeds {
   /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
   /// alignment of what is in it.
   std::int64_t carried_bytes = 0;
+  std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -1295,9 +1322,13 @@ struct Operands {
   std::byte* packed = nullptr;
   /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
   std::byte* carry = nullptr;
-  /// Of a node with Node::carried, where Pass::position is -1: where what its rows leave goes, laid
-  /// out likewise. Training has two places, since a pass may be computed again.
+  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
+  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
+  /// pass may be computed again.
   std::byte* carried_on = nullptr;
+  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
+  /// samples, as the op lays it out.
+  std::byte* carry_gradient = nullptr;
 };
 
 /// What a pass over one microbatch may depend on.
@@ -1320,16 +1351,27 @@ struct Pass {
   /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
   /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
   float const* loss_scale = nullptr;
-  /// Where sequences come in pieces, forward only: how many of their rows came before. An op that
-  /// looks at other rows reads them in Operands::carry and adds these. -1: whole. Of a network of
-  /// two inputs only the second comes in pieces: the first, whole, with the piece of position 0.
+  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
+  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
+  /// the second comes in pieces: the first, whole, with the piece of position 0.
   int position = -1;
+  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
+  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
+  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
+  /// first, in Operands::carry_gradient the gradient of what they have begun with.
+  int rows_in_all = 0;
   /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
   /// row.
   float* scores = nullptr;
   /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
   /// where it writes how much of each row it has taken so far; null: it need not.
   float* coverage = nullptr;
+
+  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
+  /// Whether no chunk comes behind this one.
+  [[nodiscard]] constexpr bool is_last_chunk() const {
+    return !is_chunk() || position + time == rows_in_all;
+  }
 
   /// Position in time of the first row.
   [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
@@ -7727,11 +7769,31 @@ struct ShardedParameters : ShardedGradients {
   static constexpr bool shards_parameters = true;
 };
 
+namespace detail {
+
+template <int Count>
+struct TimeChunksAreSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Chunks<K>: give a positive number of chunks of time");
+};
+
+}  // namespace detail
+
+/// Pipeline<Schedule, Count, Chunks<K>, Split<a>, Split<b>, …>: the rows of each sequence come in K
+/// chunks of time, one after another. A device hands a chunk on when it has it, and goes on with
+/// the next: a wave through the devices, with the batch whole.
+template <int Count>
+struct Chunks {
+  static constexpr int time_chunks = Count >= 1 ? Count : 1;
+  static_assert(detail::TimeChunksAreSound<Count>::value);
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
   int replicas = 1;
   int microbatches = 1;  ///< of one replica
+  int chunks = 1;        ///< of time, in which each microbatch's rows come
   int shards = 0;        ///< weighted shards; 0: all microbatches alike
   int weight[64] = {};
   bool reproducible = false;
@@ -7746,6 +7808,8 @@ struct Batching {
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
   [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// Passes of one replica, forward as backward: one for each chunk of each microbatch.
+  [[nodiscard]] constexpr int passes() const { return microbatches * chunks; }
   /// The index among all of them of a replica's microbatch @p own.
   [[nodiscard]] constexpr int global(int replica, int own) const {
     return replica * microbatches + own;
@@ -7835,6 +7899,11 @@ constexpr Batching gather_batching(int microbatches = 1) {
   };
   (take(static_cast<Options const*>(nullptr)), ...);
   batching.leaves = leaves_of_replica(batching);
+  return batching;
+}
+
+constexpr Batching cut_time(Batching batching, int chunks) {
+  batching.chunks = chunks;
   return batching;
 }
 
@@ -10458,6 +10527,79 @@ ActionRows rows_of(ActionTable<Devices, Length> const& table) {
 
 }  // namespace tandem
 
+// ---- tandem/schedule/table/chunked.hpp
+
+/// @file
+/// chunked(): a table whose microbatches come in chunks of time, from one of whole microbatches.
+///
+/// Each pass becomes one for each of its microbatch's K chunks, one behind the other: F1 becomes FK
+/// … F(2K-1), B1 BK … B(2K-1). Numbers count chunks in the order in which a stage passes them:
+/// forward from the first rows to the last, backward from the last to the first. lower() then puts
+/// a message behind each chunk, so that the next device begins with it: a wave.
+
+namespace tandem {
+
+/// Which chunk pass number @p index is of, counted over the replica's microbatches in the order of
+/// time.
+constexpr int chunk_of(ActionKind kind, int index, int chunks) {
+  bool const back = kind == ActionKind::backward || kind == ActionKind::input_gradient ||
+                    kind == ActionKind::weight_gradient || kind == ActionKind::send_backward ||
+                    kind == ActionKind::receive_backward;
+  return back ? index + chunks - 1 - 2 * (index % chunks) : index;
+}
+
+namespace detail {
+
+template <class Table, class Sink>
+constexpr void cut_in_chunks(Table const& table, int chunks, Sink& sink) {
+  expects(chunks >= 1, "chunked(table, chunks): give 1 chunk or more");
+  for (int d = 0; d < devices_of(table); ++d) {
+    for (Action action : row_of(table, d)) {
+      std::int32_t const first = action.index * chunks;
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        action.index = first + chunk;
+        sink(d, action);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// How many of @p devices are at work at most, on average, where each has a stage of one cost and
+/// passes follow each other as the wave fills and runs out: p m K / (m K + p - 1), of one
+/// microbatch p K / (K + p - 1).
+constexpr double ranks_in_wave(int devices, int microbatches, int chunks) {
+  double const passes = static_cast<double>(microbatches) * chunks;
+  return devices * passes / (passes + devices - 1);
+}
+
+/// @param table  compute actions only, of a synchronous schedule
+template <int Chunks, int Devices, int Length>
+constexpr auto chunked(ActionTable<Devices, Length> const& table) {
+  if constexpr (Chunks == 1) {
+    return table;
+  } else {
+    ActionTable<Devices, Chunks * Length> cut;
+    auto sink = [&cut](int device, Action action) { cut.add(device, action); };
+    detail::cut_in_chunks(table, Chunks, sink);
+    return cut;
+  }
+}
+
+/// The same of a number of chunks that is known at run time only.
+template <class = void>  // compiled where it is called, not by every include
+ActionRows chunked(ActionRows const& table, int chunks) {
+  ActionRows cut(table.size());
+  auto sink = [&cut](int device, Action action) {
+    cut[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::cut_in_chunks(table, chunks, sink);
+  return cut;
+}
+
+}  // namespace tandem
+
 // ---- tandem/schedule/table/complete_row.hpp
 
 /// @file
@@ -10891,6 +11033,8 @@ struct StepRules {
   bool ties = false;
   /// Ranks that share each device's part of the model, whose rows are the same.
   int slices = 1;
+  /// Chunks of time of each microbatch, see chunked().
+  int chunks = 1;
 
   [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
   /// Whether gradients are summed, over replicas or over the copies of a part.
@@ -11414,11 +11558,18 @@ class MessageClocks {
 namespace tandem::detail {
 
 /// A message is known by its edge: those of one edge are sent and taken in ascending order.
+///
+/// Of chunks of time, forward those of a whole microbatch may be in flight for each one that may
+/// without: a rank waits for no value that it has sent before it has its gradient, for which it
+/// waits anyway, and where no gradient comes back, no message of the receiver's waits for the
+/// sender.
 class Channels {
  public:
-  constexpr Channels(StageMapView const& map, int microbatches, int depth)
+  /// @param chunks  of time, of a microbatch; @p microbatches counts them all
+  constexpr Channels(StageMapView const& map, int microbatches, int depth, int chunks = 1)
       : map_{map},
-        capacity_{capacity(map, microbatches, depth)},
+        back_{capacity(map, microbatches, depth)},
+        capacity_{chunks == 1 ? back_ : capacity(map, microbatches, depth * chunks)},
         memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
         message_{memory_.data()},
         sent_{message_ + 2 * map.links * capacity_},
@@ -11429,7 +11580,9 @@ class Channels {
     return 2 * map_.edge[edge].link + (forward ? 0 : 1);
   }
   constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
-  constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
+  constexpr bool full(int channel) const {
+    return sent_[channel] - gone_[channel] == (channel % 2 == 0 ? capacity_ : back_);
+  }
 
   /// The edge of the next message. @pre not empty
   constexpr int next(int channel) const {
@@ -11462,7 +11615,8 @@ class Channels {
   }
 
   StageMapView map_;
-  int capacity_;
+  int back_;      // messages in flight backward
+  int capacity_;  // … and forward, which are more
   Scratch<int> memory_;
   int* message_;  // the edges of those in flight, a ring for each channel
   int* sent_;
@@ -11550,7 +11704,7 @@ class StepRun {
         microbatches_{microbatches},
         depth_{depth},
         edges_{map},
-        channels_{map, microbatches, depth},
+        channels_{map, microbatches, depth, rules.chunks},
         device_{map.devices},
         last_{map.stages, -1},
         bucketed_{map.stages},
@@ -12193,7 +12347,8 @@ TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
           .slices = task.slices};
 }
 
-/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation.
+/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
+/// over chunks of time and their messages are numbered by their chunks.
 /// @param table     lowered
 /// @param batching  with as many microbatches as @p table has
 template <class = void>
@@ -12203,7 +12358,13 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   StepRules const rules = step_rules(task, buckets);
   RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
   RankPlan plan{.batching = batching, .reduces_early = order.reduces_early};
-  auto training = [&plan](Action const& action) { plan.training.push_back(action); };
+  auto const numbered = [&batching](Action action) {
+    if (batching.chunks > 1) {
+      action.index = chunk_of(action.kind, action.index, batching.chunks);
+    }
+    return action;
+  };
+  auto training = [&](Action const& action) { plan.training.push_back(numbered(action)); };
   complete_row(table, task.map, rules, order, task.device, training);
   auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
   complete_forward_row(table, task.map, rules, task.device, forward);
@@ -12212,14 +12373,14 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   training(end);
   forward(end);
   int const held =
-      held_gradients(row_of(table, task.device), task.map, task.stages, batching.microbatches);
+      held_gradients(row_of(table, task.device), task.map, task.stages, batching.passes());
   for (LocalStage const& own : task.stages) {
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
          .live = live_microbatches(table, task.map, own.id),
          .deferred = std::max(held, deferred_microbatches(table, task.map, own.id)),
-         .first_microbatch = task.map.first_microbatch(own.id, batching.microbatches)});
+         .first_microbatch = task.map.first_microbatch(own.id, batching.passes())});
   }
   return plan;
 }
@@ -15955,7 +16116,8 @@ class GradientReduction {
 // ---- tandem/engine/step/microbatches.hpp
 
 /// @file
-/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+/// RankMicrobatches: which samples of the global batch, and which of their rows, each pass of a
+/// rank has.
 
 // ---- tandem/strategy/batch/microbatch_sizes.hpp
 
@@ -16020,13 +16182,14 @@ constexpr int largest_microbatch(int total, Batching const& batching) {
 
 namespace tandem {
 
-/// One of a rank's microbatches.
+/// One of a rank's microbatches, or a chunk of time of one.
 struct Microbatch {
   int size = 0;       ///< samples
   int first = 0;      ///< position of its first sample in the global batch
   Times time{};       ///< rows of each sample, where these are sequences
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
+  int position = -1;  ///< of a chunk: its first row of each sample; -1: it has all rows
 };
 
 /// The sizes for one global batch size, worked out again only when that changes.
@@ -16037,13 +16200,15 @@ class RankMicrobatches {
         replica_{replica},
         copies_{copies},
         leaf_{batching.leaf(copies)},
-        own_(static_cast<std::size_t>(batching.microbatches)) {}
+        own_(static_cast<std::size_t>(batching.passes())) {}
 
-  /// Splits a global batch of @p total samples of @p time rows. No allocation.
+  /// Splits a global batch of @p total samples of @p time rows; of chunks all have as many rows, in
+  /// all perhaps more than there are. No allocation.
   void split(int total, Times const& time = {}) {
     if (total == total_ && time == time_) {
       return;
     }
+    int const chunks = batching_.chunks;
     total_ = total;
     time_ = time;
     int before = 0;
@@ -16052,14 +16217,21 @@ class RankMicrobatches {
     }
     bool adds = false;
     for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, global(m), batching_);
+      int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
       adds = adds && m % leaf_ != 0;
       int const leaf = m % (batching_.microbatches / copies_) / leaf_;
-      own_[static_cast<std::size_t>(m)] = {.size = size,
-                                           .first = before,
-                                           .time = time,
-                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
-                                           .adds = adds};
+      for (int chunk = 0; chunk < chunks; ++chunk) {  // backward ends with the first
+        bool const ends = chunk == 0 && (m + 1) % leaf_ == 0;
+        Times part = time;
+        part.of[0] = (part.of[0] + chunks - 1) / chunks;
+        own_[static_cast<std::size_t>(m * chunks + chunk)] = {
+            .size = size,
+            .first = before,
+            .time = part,
+            .finishes = ends ? leaf : -1,
+            .adds = adds || (chunk + 1 < chunks && size > 0),
+            .position = chunks > 1 ? chunk * part.of[0] : -1};
+      }
       adds = adds || size > 0;
       before += size;
     }
@@ -16083,13 +16255,15 @@ class RankMicrobatches {
   }
 
   [[nodiscard]] int total() const { return total_; }
+  /// Of the rank: its microbatches, or the chunks of all of them.
+  [[nodiscard]] int passes() const { return static_cast<int>(own_.size()); }
   /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
   [[nodiscard]] int total_of_copy(Microbatch const& own) const { return of_copy_[copy_of(own)]; }
   /// Of the model, the one that takes microbatch @p own of this rank.
   [[nodiscard]] int copy_of(Microbatch const& own) const {
-    return static_cast<int>(&own - own_.data()) / (batching_.microbatches / copies_);
+    return static_cast<int>(&own - own_.data()) / (batching_.passes() / copies_);
   }
-  /// The rank's microbatch @p m.
+  /// The rank's microbatch @p m; of chunks, number @p m of all.
   [[nodiscard]] Microbatch const& operator[](int m) const {
     return own_[static_cast<std::size_t>(m)];
   }
@@ -16106,14 +16280,16 @@ class RankMicrobatches {
   }
   /// The microbatches of one of the model's copies.
   [[nodiscard]] std::span<Microbatch const> of_copy(int copy) const {
-    auto const count = static_cast<std::size_t>(batching_.microbatches / copies_);
+    auto const count = static_cast<std::size_t>(batching_.passes() / copies_);
     return std::span{own_}.subspan(static_cast<std::size_t>(copy) * count, count);
   }
-  /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }
+  /// The index of its microbatch among those of all replicas.
+  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m / batching_.chunks); }
+  /// Rows of a sample, in whatever chunks.
+  [[nodiscard]] Times const& time() const { return time_; }
 
  private:
-  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.passes() / copies_); }
 
   Batching batching_;
   int replica_;
@@ -16975,6 +17151,106 @@ class TiedSums {
   Mark summed_;
   std::vector<Tie> ties_;
   bool added_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/carried_chunks.hpp
+
+/// @file
+/// CarriedChunks: what a rank's ops hand from chunk to chunk of time of a microbatch, and the
+/// gradients of that, which go back.
+
+namespace tandem {
+
+/// Of each node once, since a stage passes all chunks of a microbatch one after another: forward
+/// from the first, which begins with nothing, backward from the last.
+template <class Backend>
+class CarriedChunks {
+  using Device = typename Backend::Device;
+
+ public:
+  /// @param needs    of each node's op
+  /// @param samples  of the largest microbatch
+  TANDEM_COLD CarriedChunks(Device& device, GraphView graph, std::vector<OpNeeds> const& needs,
+                            std::int64_t samples)
+      : graph_{graph},
+        of_node_{places(graph, needs, samples)},
+        memory_{device, static_cast<std::size_t>(of_node_.back().state)} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      next_.resize(std::max(next_.size(), 2 * static_cast<std::size_t>(graph.node[n].stage) + 2));
+    }
+  }
+
+  /// Points the operands of stage @p stage to what a chunk begins with, and where it leaves what
+  /// its rows have got to; those of Stateful layers to what CarriedStates has said already, but
+  /// that a chunk behind the first goes on with what the one before has left.
+  /// @param operands  operands(n) of node n
+  template <class OperandsOf>
+  void point(int stage, bool first, OperandsOf const& operands) const {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Place const& own = of_node_[static_cast<std::size_t>(n)];
+      if (graph_.node[n].stage != stage || !own.hands_on) {
+        continue;
+      }
+      auto& of = operands(n);
+      if (!graph_.node[n].carried.any()) {
+        of.carry = of.carried_on = memory_.data() + own.state;
+      } else if (!first) {
+        of.carry = of.carried_on;
+      }
+      of.carry_gradient = memory_.data() + own.gradient;
+    }
+  }
+
+  /// Before a pass of stage @p stage over rows [first, last) of @p all goes back.
+  /// @param weights  it makes the gradients of weights alone
+  /// @throws ContractError  the chunk behind it has not gone back just before
+  void go_back(int stage, bool weights, int first, int last, int all) {
+    int& next = next_[2 * static_cast<std::size_t>(stage) + (weights ? 1 : 0)];
+    if (last != all && last != next) {
+      throw ContractError{"Chunks<K>: stage " + std::to_string(stage) + " goes back through rows " +
+                          std::to_string(first) + " to " + std::to_string(last) +
+                          " of a microbatch before the rows behind them, whose gradient they need"};
+    }
+    next = first;
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+
+ private:
+  struct Place {
+    std::int64_t state = 0;
+    std::int64_t gradient = 0;
+    bool hands_on = false;
+  };
+
+  // Of each node, and the end.
+  TANDEM_COLD static std::vector<Place> places(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               std::int64_t samples) {
+    std::vector<Place> list;
+    std::int64_t offset = 0;
+    for (int n = 0; n < graph.nodes; ++n) {
+      OpNeeds const& own = needs[static_cast<std::size_t>(n)];
+      bool const kept = graph.node[n].carried.any();
+      std::int64_t const state = kept ? 0 : detail::aligned(samples * own.carried_bytes);
+      list.push_back({offset, offset + state, own.carried_bytes > 0});
+      offset += state + detail::aligned(samples * own.carried_gradient_bytes);
+    }
+    list.push_back({offset, offset, false});
+    return list;
+  }
+
+  GraphView graph_;
+  std::vector<Place> of_node_;
+  typename Backend::Buffer memory_;
+  std::vector<int> next_;  // of a stage: where the rows end that go back next, of both kinds
+};
+
+/// Where microbatches come whole.
+struct NoCarriedChunks {
+  NoCarriedChunks(auto const&... /*arguments*/) {}
+  [[nodiscard]] static std::int64_t bytes() { return 0; }
 };
 
 }  // namespace tandem
@@ -20482,6 +20758,102 @@ struct Watch {
 /// @file
 /// Feed: how the data and the state of a step reach a device, and how its results come back.
 
+// ---- tandem/engine/step/chunk_feed.hpp
+
+/// @file
+/// ChunkFeed: a rank's indices, targets and lengths in the order of its chunks of time.
+
+namespace tandem {
+
+/// Rows of (samples, time) indices, chunk by chunk of each microbatch: (chunk, sample, row). Where
+/// chunks have more rows than there are, the last ones count for nothing. On Host.
+template <class Target>
+class ChunkFeed {
+ public:
+  /// @param samples  of the rank, at most
+  /// @param rows     of each, at most
+  /// @param chunks   of each microbatch
+  ChunkFeed(std::int64_t samples, std::int64_t rows, int chunks)
+      : index_(static_cast<std::size_t>(samples * rows)),
+        target_(static_cast<std::size_t>(samples * rows)),
+        length_(static_cast<std::size_t>(samples * chunks)),
+        chunks_{chunks} {}
+
+  /// @param x        of the rank's first sample, then of the others; likewise the next two
+  /// @param targets  may be null
+  /// @param lengths  may be null
+  void load(RankMicrobatches const& own, std::int32_t const* x, Target const* targets,
+            std::int32_t const* lengths) {
+    first_ = own.begin();
+    int const time = own.time().of[0];
+    int const each = own[0].time.of[0];  // of a chunk
+    time_ = std::int64_t{each} * chunks_;
+    has_lengths_ = lengths != nullptr || time < time_;
+    for (int m = 0; m < own.passes(); ++m) {
+      Microbatch const& part = own[m];
+      int const rows = std::clamp(time - part.position, 0, each);
+      for (int b = 0; b < part.size; ++b) {
+        std::int64_t const sample = part.first - first_ + b;
+        std::int64_t const from = sample * time + part.position;
+        std::int64_t const to = place(part) + std::int64_t{b} * each;
+        fill(x, from, rows, each, 0, index_.data() + to);
+        fill(targets, from, rows, each, -1, target_.data() + to);
+        int const length = lengths != nullptr ? lengths[sample] : time;
+        length_[length_place(part) + static_cast<std::size_t>(b)] =
+            std::clamp(length - part.position, 0, each);
+      }
+    }
+  }
+
+  [[nodiscard]] std::int32_t const* input(Microbatch const& m) const {
+    return index_.data() + place(m);
+  }
+  [[nodiscard]] Target const* targets(Microbatch const& m) const {
+    return target_.data() + place(m);
+  }
+  /// How many rows of the chunk count; null: all.
+  [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
+    return has_lengths_ ? length_.data() + length_place(m) : nullptr;
+  }
+
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>((index_.size() + length_.size()) * sizeof(std::int32_t) +
+                                     target_.size() * sizeof(Target));
+  }
+
+ private:
+  // From row @p from on @p rows rows, of @p each the others @p other; nothing of null.
+  template <class E>
+  static void fill(E const* all, std::int64_t from, int rows, int each, E other, E* to) {
+    if (all != nullptr) {
+      std::fill_n(std::copy_n(all + from, rows, to), each - rows, other);
+    }
+  }
+  [[nodiscard]] std::int64_t place(Microbatch const& m) const {
+    return (m.first - first_) * time_ + std::int64_t{m.size} * m.position;
+  }
+  [[nodiscard]] std::size_t length_place(Microbatch const& m) const {
+    int const chunk = m.time.of[0] > 0 ? m.position / m.time.of[0] : 0;
+    return static_cast<std::size_t>((m.first - first_) * chunks_ + std::int64_t{m.size} * chunk);
+  }
+
+  std::vector<std::int32_t> index_;
+  std::vector<Target> target_;
+  std::vector<std::int32_t> length_;
+  int chunks_;
+  std::int64_t first_ = 0;
+  std::int64_t time_ = 0;  // rows of a sample in all its chunks
+  bool has_lengths_ = false;
+};
+
+/// Where microbatches come whole.
+struct NoChunkFeed {
+  NoChunkFeed(auto const&... /*arguments*/) {}
+  [[nodiscard]] static std::int64_t bytes() { return 0; }
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/step/state.hpp
 
 /// @file
@@ -20937,8 +21309,12 @@ class Feed {
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
+  /// Whether a pass has a chunk of each sequence, whose rows do not stand together in a batch.
+  static constexpr bool in_chunks = Program::Program::batching.chunks > 1;
+
   Feed(Device& device, FeedSizes const& sizes)
       : targets_{sizes.targets},
+        chunks_{sizes.samples, inputs, Program::Program::batching.chunks},
         samples_{device, converts_input
                              ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
                              : 0} {}
@@ -20950,7 +21326,7 @@ class Feed {
     state_ = state;
     batch_ = batch;
     first_ = own.begin();
-    times_ = own[0].time;
+    times_ = own.time();
     time_ = times_[in];
     result_ = {};
   }
@@ -20964,6 +21340,11 @@ class Feed {
 
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
+    if constexpr (in_chunks) {
+      std::int64_t const at = (first_ - batch_.from) * time_;
+      chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
+                   batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
+    }
     if constexpr (converts_input) {
       Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
                             batch_.x + (first_ - batch_.from) * in.elements(time_),
@@ -20973,7 +21354,9 @@ class Feed {
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if constexpr (takes_indices) {
+    if constexpr (in_chunks) {
+      return reinterpret_cast<T const*>(chunks_.input(m));
+    } else if constexpr (takes_indices) {
       return reinterpret_cast<T const*>(batch_.x + place(m) * in.elements(time_));
     } else if constexpr (converts_input) {
       return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
@@ -20986,11 +21369,19 @@ class Feed {
     return reinterpret_cast<T const*>(batch_.second.x + place(m) * second.elements(times_[second]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + place(m) * targets_.elements(times_[out]);
+    if constexpr (in_chunks) {
+      return chunks_.targets(m);
+    } else {
+      return batch_.targets + place(m) * targets_.elements(times_[out]);
+    }
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
-    return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
+    if constexpr (in_chunks) {
+      return chunks_.lengths(m);
+    } else {
+      return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
+    }
   }
 
   [[nodiscard]] std::int32_t const* second_lengths(Microbatch const& m) const {
@@ -21032,7 +21423,9 @@ class Feed {
   }
 
   /// Bytes of the device's memory that this has.
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>(samples_.bytes()) + chunks_.bytes();
+  }
 
  private:
   // Of a microbatch's first sample, in what this process has.
@@ -21046,7 +21439,10 @@ class Feed {
     return shape;
   }
 
+  using InChunks = std::conditional_t<in_chunks, ChunkFeed<Target>, NoChunkFeed>;
+
   Shape targets_;
+  InChunks chunks_;
   typename Backend::Buffer samples_;
   std::int64_t first_ = 0;  // of the rank's samples in the global batch
   Times times_{};           // rows of the step's samples
@@ -21397,6 +21793,8 @@ struct RankParts {
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
+  using ChunkStates =
+      std::conditional_t<(Whole::batching.chunks > 1), CarriedChunks<Backend>, NoCarriedChunks>;
   using Gradients = GradientReduction<Program, Backend, Communicator>;
   using Shares = std::conditional_t<
       Whole::sharded_parameters, ParameterSlots<Program, Backend, Gradients>,
@@ -21421,6 +21819,7 @@ struct RankParts {
                plan.batching.leaves_of_copy(Whole::map.copies),
                plan.batching.replicas},
         states{device, Program::graph, ops.needs(), samples_of(options)},
+        chunks{device, Program::graph, ops.needs(), options.largest_microbatch},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
         gradients{device, connect(Groups::all),
                   groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
@@ -21433,7 +21832,7 @@ struct RankParts {
               tracer,
               options.largest_microbatch},
         ties{device, groups(), options.rank, connect, tracer},
-        sums{device, plan.batching.microbatches, metric_sums<MetricType>,
+        sums{device, plan.batching.passes(), metric_sums<MetricType>,
              plan.batching.replicas * Whole::devices * Whole::slices > 1} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
@@ -21481,7 +21880,7 @@ struct RankParts {
     all.wire = gradients.wire_bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
-    all.states = states.bytes();
+    all.states = states.bytes() + chunks.bytes();
     return all;
   }
 
@@ -21575,6 +21974,7 @@ struct RankParts {
   Ops ops;
   Memory memory;
   States states;
+  ChunkStates chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
@@ -21603,7 +22003,7 @@ struct RankParts {
   [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
     return {.batch = options.largest_microbatch,
             .element_bytes = sizeof(T),
-            .microbatches = plan.batching.microbatches,
+            .microbatches = plan.batching.passes(),
             .stages = plan.stages,
             .segment = segments(),
             .apart = Whole::batching.reproducible,
@@ -22507,7 +22907,8 @@ struct StepSlot {
             .accumulate = own.adds,
             .time = own.time.of[0],
             .lengths = feed.lengths(own),
-            .position = key.position,
+            .position = own.position >= 0 ? own.position : key.position,
+            .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
             .coverage = coverage,
             .other_time = own.time.of[1],
             .other_lengths = feed.second_lengths(own)};
@@ -22664,6 +23065,7 @@ struct MicrobatchPasses {
   using Nodes = Stage<Parts, Program, typename Parts::Backend, stage.first, stage.last>;
   static constexpr bool has_second =
       input_shape<typename Parts::Whole>(1).valid();  ///< of the network
+  static constexpr bool in_chunks = Parts::Whole::batching.chunks > 1;
   /// Whether its passes are called for a microbatch without samples, too.
   static constexpr bool synchronizes = Nodes::synchronizes;
 
@@ -22678,19 +23080,23 @@ struct MicrobatchPasses {
         parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
-    if (pass.position >= 0) {
+    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    if (generates) {
       parts.memory.carry(t, own.first - slot.microbatches.begin());
     }
+    auto const operands = [&](int n) -> auto& { return parts.memory.operands(t, n); };
     if constexpr (Parts::Whole::stateful) {
-      if (pass.position < 0) {
-        parts.states.point(
-            stage.id, own.first - slot.microbatches.begin(),
-            pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
+      if (!generates) {
+        parts.states.point(stage.id, own.first - slot.microbatches.begin(), pass.training,
+                           operands);
       }
+    }
+    if constexpr (in_chunks) {
+      parts.chunks.point(stage.id, pass.position == 0, operands);
     }
     begin_pass(parts);
     Nodes::forward(parts, pass, table);
-    if (pass.position >= 0) {
+    if (generates) {
       parts.memory.carry_nothing(t);
     }
     if constexpr (stage.has_result) {
@@ -22727,6 +23133,10 @@ struct MicrobatchPasses {
       return;
     }
     auto const pass = pass_of(parts, slot, own);
+    if constexpr (in_chunks) {
+      parts.chunks.go_back(stage.id, Which == BackwardPart::weight_gradient, pass.position,
+                           pass.position + pass.time, pass.rows_in_all);
+    }
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {
@@ -22856,6 +23266,105 @@ class ParameterMirror {
 
 /// @file
 /// DeviceProgram: what one device of a model replica runs, known to the compiler.
+
+// ---- tandem/graph/chunks.hpp
+
+/// @file
+/// in_chunks(): a graph whose sequences come in chunks of time; check_chunks(): whether they can.
+
+namespace tandem {
+
+/// Why a network's rows cannot come in chunks.
+enum class ChunkFault : std::uint8_t { none, no_sequence, two_inputs, rows, criterion, layer };
+
+struct ChunkVerdict {
+  ChunkFault fault = ChunkFault::none;
+  int node = 0;  ///< of a layer's fault
+};
+
+/// Whether each layer of a network's graph makes a row of that row and of earlier ones alone.
+template <GraphSize Size>
+constexpr ChunkVerdict check_chunks(Graph<Size> const& graph, int chunks) {
+  Shape const in = graph.node[0].out;
+  if (chunks == 1 || graph.fault != Fault::none) {
+    return {};
+  }
+  if (!in.timed) {
+    return {ChunkFault::no_sequence};
+  }
+  if (Size.nodes > 1 && graph.node[1].kind == NodeKind::input) {
+    return {ChunkFault::two_inputs};
+  }
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (!node.out.timed || (node.kind == NodeKind::layer && !node.in_chunks)) {
+      return {ChunkFault::layer, n};
+    }
+  }
+  return {!graph.output().criterion ? ChunkFault::criterion
+          : in[0] % chunks != 0     ? ChunkFault::rows
+                                    : ChunkFault::none};
+}
+
+namespace detail {
+
+template <class Net, int Rows, int Count, ChunkFault Why, int Node>
+struct NetworkComesInChunks {
+  static constexpr bool value = true;
+  static_assert(Why != ChunkFault::no_sequence,
+                "Chunks<K>: this network's input is no sequence, which could come in chunks of "
+                "time; leave Chunks out");
+  static_assert(Why != ChunkFault::two_inputs,
+                "Chunks<K>: a network on Inputs<A, B> has two times; leave Chunks out");
+  static_assert(Why != ChunkFault::layer,
+                "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
+                "them, or has no passes in chunks of time: these are those of rows alone, "
+                "Embedding, Linear, LayerNorm, activations, Dropout and Vocabulary, and Lstm and "
+                "Gru but Bidirectional; leave Chunks out (NetworkComesInChunks names the layer's "
+                "index among the network's nodes)");
+  static_assert(Why != ChunkFault::criterion,
+                "Chunks<K>: the loss must be a sum over rows, so the network's last layer must be "
+                "a Vocabulary");
+  static_assert(Why != ChunkFault::rows,
+                "Chunks<K>: K must divide the network's rows, the T of its Tokens<T, V> "
+                "(NetworkComesInChunks names both)");
+};
+
+constexpr std::int64_t chunk_part(std::int64_t all, int chunks) {
+  return (all + chunks - 1) / chunks;
+}
+
+constexpr Shape chunk_shape(Shape shape, int chunks) {
+  if (shape.timed) {
+    shape.extent[0] /= chunks;
+  }
+  return shape;
+}
+
+}  // namespace detail
+
+/// The graph of a device of which a pass has one of @p chunks chunks of each sequence: shapes,
+/// costs and what is kept are of a chunk. Parameters are what they were.
+/// @pre check_chunks() finds nothing
+template <GraphSize Size>
+constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node& node = graph.node[n];
+    node.in = detail::chunk_shape(node.in, chunks);
+    node.out = detail::chunk_shape(node.out, chunks);
+    node.macs = detail::chunk_part(node.macs, chunks);
+    CarriedState const once = node.hands_on;  // kept of a chunk as of all rows
+    node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
+    node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;
+  }
+  for (int p = 0; p < Size.parameters; ++p) {
+    RowsTouched& touched = graph.parameter[p].parameter.touched;
+    touched.of_sample = static_cast<int>(detail::chunk_part(touched.of_sample, chunks));
+  }
+  return graph;
+}
+
+}  // namespace tandem
 
 // ---- tandem/graph/spread/check.hpp
 
@@ -24186,8 +24695,9 @@ namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
 /// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
-/// its activation.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+/// its activation. A dropout that a norm computes with its sum knows no chunks of time.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible, bool chunks) {
+  wanted.fuse_sum = wanted.fuse_sum && !chunks;
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   wanted.fuse_linear = wanted.fuse_linear && !reproducible;
@@ -24214,9 +24724,21 @@ struct CutGraph<Program, D> {
   static constexpr auto const& graph = Program::network;
 };
 
+/// The same where a pass has a chunk of each sequence.
+template <class Program, int D, bool Chunks>
+struct ChunkGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct ChunkGraph<Program, D, true> {
+  static constexpr auto graph =
+      tandem::in_chunks(CutGraph<Program, D>::graph, Program::batching.chunks);
+};
+
+template <class Program, int D>
+using PassGraph = ChunkGraph<Program, D, (Program::batching.chunks > 1)>;
+
 /// The same of a rank that has its slice of some layers.
 template <class Program, int D, bool Spreads>
-struct SpreadGraph : CutGraph<Program, D> {};
+struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D>
 struct SpreadGraph<Program, D, true> {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
@@ -24238,9 +24760,10 @@ template <class Program, int D>
 struct RewrittenGraph<Program, D, true> {
   static constexpr auto segments =
       checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
-  static constexpr auto graph =
-      rewrite(RankGraph<Program, D>::graph,
-              allowed(Program::rewrites, Program::batching.reproducible), segments.of);
+  static constexpr auto graph = rewrite(
+      RankGraph<Program, D>::graph,
+      allowed(Program::rewrites, Program::batching.reproducible, Program::batching.chunks > 1),
+      segments.of);
 };
 
 }  // namespace detail
@@ -25904,7 +26427,7 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   void run(Parts& parts, Slot& slot, int stage) {
     finish_once(parts, slot);
     int const first =
-        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.microbatches);
+        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.passes());
     if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
       update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
     }
@@ -26189,8 +26712,7 @@ class Rank final
   // no loss is to blame, but their sum, the first.
   TANDEM_COLD int first_of_all(int own) {
     int const all = parts_.plan.batching.all_microbatches();
-    int const first =
-        own < parts_.plan.batching.microbatches ? slot_.microbatches.global(own) : all;
+    int const first = own < parts_.plan.batching.passes() ? slot_.microbatches.global(own) : all;
     int begin = 0;
     for (int end = all; begin < end;) {
       int const middle = begin + (end - begin) / 2;
@@ -26582,6 +27104,8 @@ struct GraphBuilder {
         node.kept = kept_of<L>(in);
         node.columns = columns_of<L>(in);
         node.carried = carried_of<L>();
+        node.hands_on = hands_on_of<L>();
+        node.in_chunks = takes_chunks<L>(in);
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
@@ -28134,6 +28658,7 @@ struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   static constexpr std::string_view name = "Embedding";
   static constexpr LayerKind kind = LayerKind::embedding;
   static constexpr bool takes_indices = true;
+  static constexpr bool in_chunks = true;
   static constexpr int vocabulary = V;
   static constexpr int channels = C;
 
@@ -28767,8 +29292,9 @@ template <RecurrentOptions O, class... Options>
 struct Recurrent {
   static constexpr RecurrentOptions options = O;
   // c of an LSTM, and h.
-  static constexpr CarriedState carried =
-      O.stateful ? CarriedState{O.gates == 4 ? O.hidden : 0, O.handed()} : CarriedState{};
+  static constexpr bool in_chunks = O.directions == 1;
+  static constexpr CarriedState hands_on{O.gates == 4 ? O.hidden : 0, O.handed()};
+  static constexpr CarriedState carried = O.stateful ? hands_on : CarriedState{};
 
   static constexpr Fault fault(Shape in) {
     return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;
@@ -29538,6 +30064,7 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   using Divisor = typename detail::DivisorOf<Options...>::type;
   static constexpr std::string_view name = "Vocabulary";
   static constexpr bool is_criterion = true;
+  static constexpr bool in_chunks = true;
   static constexpr int classes = V;
   static constexpr detail::VocabularyOptions options =
       detail::gather_vocabulary_options<Options...>();
@@ -31052,7 +31579,8 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
-/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them.
+/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
+/// and which rows of a sample.
 struct DropoutColumns {
   static constexpr int most = 3;
   int own = 0;    ///< columns that are there
@@ -31060,10 +31588,16 @@ struct DropoutColumns {
   int runs = 0;
   int at[most] = {};  ///< of a run: where it stands in a whole row
   int count[most] = {};
+  std::int64_t first_row = 0;
+
+  /// All columns of rows from @p first on.
+  static DropoutColumns of_rows(int columns, std::int64_t first) {
+    return {.own = columns, .whole = columns, .runs = 1, .count = {columns}, .first_row = first};
+  }
 };
 
-/// dropout_forward() of a slice of the columns of each row, with the mask that whole rows have;
-/// likewise of gradients.
+/// dropout_forward() of a slice of the columns of each row, or of some of the rows, with the mask
+/// that whole samples have; likewise of gradients.
 ///
 /// Shapes: x (B, rows, own); y (B, rows, own), which may be x.
 template <class T>
@@ -31078,7 +31612,8 @@ TANDEM_NOINLINE void drop_columns(Team& team, int batch, std::int64_t rows,
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t at = row * columns.own;
       for (int run = 0; run < columns.runs; ++run) {
-        std::int64_t const first = row % rows * columns.whole + columns.at[run];
+        std::int64_t const first =
+            (columns.first_row + row % rows) * columns.whole + columns.at[run];
         for (int c = 0; c < columns.count[run]; c += block) {
           int const count = std::min(block, columns.count[run] - c);
           channels_last::detail::dropout_row(place, row / rows, first + c, count, words);
@@ -31151,7 +31686,11 @@ class DropoutOp {
 
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
-    if (columns_.runs > 0) {
+    if (p.is_chunk()) {
+      drop_columns(p.device.team, p.batch, p.time,
+                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
+                   rate, from, to);
+    } else if (columns_.runs > 0) {
       drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate, from,
                    to);
     } else {
@@ -37592,6 +38131,9 @@ struct RecurrentMemory {
   static std::int64_t carried_bytes(RecurrentShape const& shape) {
     return carried(shape.hidden, shape.handed).bytes(sizeof(R), sizeof(T));
   }
+  static std::int64_t carried_gradient_bytes(RecurrentShape const& shape) {
+    return carried(shape.hidden, shape.handed).bytes(sizeof(R), sizeof(R));
+  }
   /// From and to the carries of all samples, one behind the other.
   void load(std::byte const* carry, std::int64_t each) const {
     for (std::int64_t b = 0; b < batch; ++b, carry += each) {
@@ -37997,7 +38539,9 @@ class RecurrentOp {
         .scratch_bytes =
             work_at() + std::max(work.bytes(), less.bytes() + Memory::bytes(shape_, batch_, few)),
         .packed_bytes = products_.packed_bytes(),
-        .carried_bytes = shape_.directions == 1 ? Memory::carried_bytes(shape_) : 0};
+        .carried_bytes = shape_.directions == 1 ? Memory::carried_bytes(shape_) : 0,
+        .carried_gradient_bytes =
+            shape_.directions == 1 ? Memory::carried_gradient_bytes(shape_) : 0};
   }
 
   void pack(Operands<T, R> const& o, Device& device) requires Products::packs {
@@ -38204,15 +38748,15 @@ class RecurrentOp {
         gru_row(p.device.team, row(part.first + t), at_row);
       }
     }
-    if (p.position >= 0) {
-      leave(p, part, own, o.carry);
-    } else if (lives_on(o, p)) {
+    if (p.is_chunk() || lives_on(o, p)) {
       leave(p, part, own, o.carried_on);
+    } else if (p.position >= 0) {
+      leave(p, part, own, o.carry);
     }
   }
 
   [[nodiscard]] bool lives_on(Operands<T, R> const& o, Pass<Device> const& p) const {
-    return lives_on_ && p.position < 0 && o.carry != nullptr;
+    return lives_on_ && (p.position < 0 || p.is_chunk()) && o.carry != nullptr;
   }
   /// Leaves the states of the samples whose last row is in this part.
   void leave(Pass<Device> const& p, Part const& part, Memory const& own, std::byte* carry) const {
@@ -38236,8 +38780,7 @@ class RecurrentOp {
   void through_time(Operands<T, R> const& o, Pass<Device> const& p, int d,
                     RecurrentWork<T> const& work) {
     Memory const own = memory(o.saved, p, p.time, d);
-    std::fill_n(work.dh, p.batch * shape_.handed, R{0});
-    std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
+    begin_gradient(o, p, work);
     for (std::int64_t i = p.time; i-- > 0;) {
       std::int64_t const t = place(d, i, p.time);
       std::int64_t const first = rows_.start(t);
@@ -38264,12 +38807,37 @@ class RecurrentOp {
         gru_row_gradient(p.device.team, row(t), at_row, {work.dh, dy});
         of_state = at_row.kept;
       }
-      if (i > 0) {
+      if (i > 0 || p.position > 0) {
         products_.backward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
                            o.packed, samples, of_state, work.dh);
       }
     }
     own.clear_gradients(rows_.start(p.time), rows_.end(p.time));
+    if (p.position > 0) {
+      hand_back(o, p, work);
+    }
+  }
+
+  /// Of what a row of a sample hands on, as its gradient is carried: dh, and of an LSTM dc.
+  [[nodiscard]] std::int64_t dh_numbers() const { return shape_.handed; }
+  [[nodiscard]] std::int64_t dc_numbers() const { return lstm ? shape_.hidden : 0; }
+
+  /// Behind the last row: 0, or what the next chunk has handed back.
+  void begin_gradient(Operands<T, R> const& o, Pass<Device> const& p,
+                      RecurrentWork<T> const& work) const {
+    std::fill_n(work.dh, p.batch * shape_.handed, R{0});
+    std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
+    if (!p.is_last_chunk()) {
+      auto const* const from = reinterpret_cast<R const*>(o.carry_gradient);
+      std::copy_n(from, p.batch * dh_numbers(), work.dh);
+      std::copy_n(from + p.batch * dh_numbers(), p.batch * dc_numbers(), work.dc);
+    }
+  }
+  void hand_back(Operands<T, R> const& o, Pass<Device> const& p,
+                 RecurrentWork<T> const& work) const {
+    auto* const to = reinterpret_cast<R*>(o.carry_gradient);
+    std::copy_n(work.dh, p.batch * dh_numbers(), to);
+    std::copy_n(work.dc, p.batch * dc_numbers(), to + p.batch * dh_numbers());
   }
 
   void bias_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, int which,
@@ -41210,7 +41778,7 @@ struct DeviceMemory {
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers, and rows
   std::int64_t optimizer_state = 0;
-  std::int64_t states = 0;      ///< of Stateful layers, twice
+  std::int64_t states = 0;      ///< of Stateful layers, twice; from chunk to chunk, and back
   std::int64_t exchange = 0;    ///< averages of two models on their way
   std::int64_t kept = 0;        ///< activations of all live microbatches
   std::int64_t recomputed = 0;  ///< of one run of layers
@@ -41241,7 +41809,8 @@ struct MemoryTask {
   std::int64_t elements = 0;      ///< of the array of parameters
   std::int64_t trained = 0;       ///< of those that are not frozen
   std::int64_t dense = 0;         ///< of a buffer of gradients that are not GradientRows
-  int microbatches = 1;           ///< of a replica
+  int microbatches = 1;           ///< of a replica, each counted once for each of its chunks
+  int chunks = 1;                 ///< of time
   int replicas = 1;
   int states = 1;             ///< arrays of the optimizer's state
   int state_shares = 1;       ///< equal parts of each, of which a device has one
@@ -41334,6 +41903,12 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
     CarriedState const& own = graph.node[n].carried;
     memory.states +=
         2 * std::max(task.samples, task.batch) * own.bytes(task.master_bytes, task.scalar_bytes);
+    CarriedState const& next = graph.node[n].hands_on;
+    if (task.chunks > 1) {
+      std::int64_t const state = own.any() ? 0 : next.bytes(task.master_bytes, task.scalar_bytes);
+      std::int64_t const gradient = next.bytes(task.master_bytes, task.master_bytes);
+      memory.states += detail::aligned(task.batch * state) + detail::aligned(task.batch * gradient);
+    }
   }
   detail::count_activations(graph, task, memory);
   return memory;
@@ -41351,7 +41926,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
     ++buffers;
   }
   constexpr int held = held_gradients(row_of(Whole::table, Device::device), Whole::map,
-                                      Device::stages.stage, batching.microbatches);
+                                      Device::stages.stage, batching.passes());
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {
     LocalStage const& own = Device::stages.stage[s];
@@ -41371,7 +41946,8 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .elements = Device::parameter_elements,
        .trained = Device::layout.trained,
        .dense = Device::gradient_elements,
-       .microbatches = batching.microbatches,
+       .microbatches = batching.passes(),
+       .chunks = batching.chunks,
        .replicas = Device::gradient_replicas(1),
        .states = states,
        .state_shares = Device::state_shares,
@@ -42086,10 +42662,11 @@ enum class Step : std::uint8_t { done, waiting, failed };
 template <class Table>
 struct TableState {
   constexpr TableState(Table const& rows, StageMapView const& stages, int microbatches,
-                       int in_flight)
+                       int in_flight, int time_chunks = 1)
       : table{rows},
         map{stages},
-        share{microbatches / map.copies},
+        share{microbatches / map.copies * time_chunks},
+        chunks{time_chunks},
         depth{in_flight},
         edges{map},
         memory_{7 * map.stages + map.devices},
@@ -42160,9 +42737,10 @@ struct TableState {
     return fail(ends ? Flaw::retired_out_of_order : Flaw::out_of_order, d, action, earlier);
   }
 
-  /// What the action needs, of the same microbatch, was not done before.
-  constexpr Step lacks(int d, Action action, ActionKind kind, int stage) {
+  /// What the action needs, of the same microbatch or of another, was not done before.
+  constexpr Step lacks(int d, Action action, ActionKind kind, int stage, int index = -1) {
     Action needed = same(action, kind, stage);
+    needed.index = index < 0 ? needed.index : index;
     return find_either(d, needed) ? fail(Flaw::before_its_input, d, action, needed)
                                   : fail(Flaw::missing, d, needed, action);
   }
@@ -42185,7 +42763,8 @@ struct TableState {
  public:
   Table const& table;
   StageMapView map;
-  int share;  ///< microbatches of a copy
+  int share;   ///< microbatches of a copy, each counted once for each of its chunks
+  int chunks;  ///< of time, of a microbatch
   int depth;
   StageEdges edges;
 
@@ -42214,7 +42793,7 @@ class Messages {
  public:
   constexpr Messages(TableState<Table>& state, int microbatches)
       : at_{state},
-        channels_{state.map, microbatches, state.depth},
+        channels_{state.map, microbatches, state.depth, state.chunks},
         waits_{4 * state.map.devices, -1},
         part_{waits_.data()},
         waits_for_{part_ + state.map.devices},
@@ -42400,8 +42979,8 @@ class Passes {
     if (action.kind == ActionKind::backward && at_.retired[s] != action.index) {
       return at_.not_its_turn(d, action, at_.retired[s], ActionKind::weight_gradient);
     }
-    if (at_.forwarded[s] <= action.index) {
-      return at_.lacks(d, action, ActionKind::forward, s);
+    if (int const last = last_of_microbatch(action.index); at_.forwarded[s] <= last) {
+      return at_.lacks(d, action, ActionKind::forward, s, last);
     }
     if (at_.edges.crossing_out[s] >= 0 &&
         at_.moved(ActionKind::receive_backward, s) <= action.index) {
@@ -42451,6 +43030,11 @@ class Passes {
   }
 
  private:
+  // Backward begins with the chunk that forward ends with.
+  constexpr int last_of_microbatch(int index) const {
+    return at_.chunks == 1 ? index : (index / at_.chunks + 1) * at_.chunks - 1;
+  }
+
   TableState<Table>& at_;
 };
 
@@ -42485,11 +43069,11 @@ template <class Table, class Rules = NoUpdates<Table>>
 class Verification {
  public:
   template <class... Extra>
-  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int depth,
-                         Extra const&... extra)
-      : at_{table, map, microbatches, depth},
+  constexpr Verification(Table const& table, StageMapView const& map, int microbatches, int chunks,
+                         int depth, Extra const&... extra)
+      : at_{table, map, microbatches, depth, chunks},
         passes_{at_},
-        messages_{at_, microbatches},
+        messages_{at_, microbatches * chunks},
         rules_{at_, messages_, extra...} {}
   Verification(Verification const&) = delete;  // its parts refer to each other
   Verification& operator=(Verification const&) = delete;
@@ -42609,19 +43193,23 @@ class Verification {
 /// @param table  lowered: passes and messages, no reductions and no update
 /// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
 ///               together with its RECV
-/// @throws ContractError  microbatches < 1 or depth < 0
+/// @param chunks  of time, of each microbatch, where chunked() has made the table: then the
+///                backwards of a microbatch stand behind all its forwards, and forward as many
+///                more messages may be in flight, see Channels
+/// @throws ContractError  microbatches < 1, depth < 0 or chunks < 1
 template <class Table>
 constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
-                         int depth = 1) {
-  expects(microbatches >= 1 && depth >= 0,
-          "verify(table, map, microbatches, depth): give 1 microbatch or more, depth 0 or more");
+                         int depth = 1, int chunks = 1) {
+  expects(microbatches >= 1 && depth >= 0 && chunks >= 1,
+          "verify(table, map, microbatches, depth, chunks): give 1 microbatch or more, depth 0 or "
+          "more, 1 chunk or more");
   if (!is_sound(map) || map.devices != devices_of(table)) {
     return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
   }
   if (microbatches % map.copies != 0) {
     return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
   }
-  return detail::Verification<Table>{table, map, microbatches, depth}.run();
+  return detail::Verification<Table>{table, map, microbatches, chunks, depth}.run();
 }
 
 }  // namespace tandem
@@ -45139,6 +45727,28 @@ template <class Schedule, int Parts, int Count>
 concept FitsSchedule = PipelineSchedule<Schedule> && Count >= 1 && Parts % Schedule::chunks == 0 &&
                        Schedule::fits(Parts / Schedule::chunks, Count);
 
+/// Whether microbatches of a schedule may come in chunks of time.
+template <class Schedule, class... Arguments>
+concept TakesTimeChunks = PipelineSchedule<Schedule> && !(IsCheckpoint<Arguments> || ...) &&
+                          !gather_batching<1, Arguments...>().reproducible;
+
+template <class Schedule, class... Arguments>
+struct ChunksAreTaken {
+  static constexpr bool value = true;
+  static constexpr bool recomputes = (IsCheckpoint<Arguments> || ...);
+  static constexpr bool repeats = gather_batching<1, Arguments...>().reproducible;
+  static_assert(!AsynchronousSchedule<Schedule>,
+                "Pipeline<asynchronous schedule, Count, Chunks<K>, ...>: a chunk would go on from "
+                "states that other weights have made; leave Chunks out, or take a synchronous "
+                "schedule, such as OneFOneB");
+  static_assert(!recomputes,
+                "Pipeline<Schedule, Count, Chunks<K>, ..., Checkpoint<...>>: what a chunk has "
+                "begun with is gone when it is computed again; leave one of both out");
+  static_assert(recomputes || !repeats,
+                "Pipeline<Schedule, Count, Chunks<K>, ..., Reproducible<>>: gradients are added "
+                "chunk by chunk, so that their bits depend on K; leave one of both out");
+};
+
 template <class How>
 inline constexpr int parts_of = 0;
 template <CutsTops How>
@@ -45187,7 +45797,8 @@ struct PipelineArgumentsAreSound {
                 "replica; give 1 or more");
   static_assert(begins,
                 "Pipeline<Schedule, Count, How, Options...>: say how the model is cut: Split<a>, "
-                "Split<b>, ... or Auto<Parts>; Placed<table> is for ModelParallel");
+                "Split<b>, ... or Auto<Parts>, before which Chunks<K> may stand; Placed<table> is "
+                "for ModelParallel");
   static_assert(once,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches already; "
                 "leave Microbatches out");
@@ -45284,6 +45895,16 @@ struct ScheduleTakes<Schedule, Parts, Count>
 };
 
 template <bool Runs>
+struct ScheduleRunsInChunks {
+  static constexpr bool value = true;
+  static_assert(
+      Runs,
+      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule devices send each other "
+      "gradients of whole microbatches before they take one, so that chunks of them would "
+      "wait forever; take GPipe, OneFOneB or ZeroBubbleH1");
+};
+
+template <bool Runs>
 struct ScheduleRuns {
   static constexpr bool value = true;
   static_assert(Runs,
@@ -45299,7 +45920,7 @@ namespace tandem {
 
 namespace detail {
 
-template <PipelineSchedule Schedule, int Microbatches, class How>
+template <PipelineSchedule Schedule, int Microbatches, class How, int Chunks = 1>
 struct PipelineModel {
   static constexpr int devices = How::parts / Schedule::chunks;
   static constexpr int copies = Schedule::copies;
@@ -45308,16 +45929,18 @@ struct PipelineModel {
   struct Cut {
     static constexpr auto partition = How::template partition<Net>();
     static constexpr auto map = schedule_map<Schedule, devices>();
-    static constexpr auto table = lower(schedule_table<Schedule, devices, Microbatches>(), map);
-    static constexpr Verdict verdict = verify(table, map, Microbatches);
-    static_assert(ScheduleRuns<static_cast<bool>(verdict)>::value);
+    static constexpr auto table =
+        lower(chunked<Chunks>(schedule_table<Schedule, devices, Microbatches>()), map);
+    static constexpr Verdict verdict = verify(table, map, Microbatches, 1, Chunks);
+    static_assert(ScheduleRuns < static_cast<bool>(verdict) || (Chunks > 1) > ::value);
+    static_assert(ScheduleRunsInChunks < static_cast<bool>(verdict) || Chunks == 1 > ::value);
   };
 };
 
 // On one device there is nothing to wait for: one stage, one live microbatch.
-template <PipelineSchedule Schedule, int Microbatches, class How>
+template <PipelineSchedule Schedule, int Microbatches, class How, int Chunks>
   requires(How::parts == Schedule::chunks && Schedule::copies == 1)
-struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches> {
+struct PipelineModel<Schedule, Microbatches, How, Chunks> : OneDeviceModel<Microbatches> {
   template <class Net>
   struct Cut : OneDeviceModel<Microbatches>::template Cut<Net> {
     static_assert(How::template partition<Net>().parts == How::parts);
@@ -45334,8 +45957,9 @@ struct PipelineModel<Schedule, Microbatches, How> : OneDeviceModel<Microbatches>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3
 ///
 /// How: Split<a>, Split<b>, … or Auto<Parts>. Options behind it: Reproducible, Checkpoint,
-/// BucketBytes. The same losses and parameters as one device with Microbatches<Count>.
-/// docs/strategies.md has idle times and memory. The primary template is the error path.
+/// BucketBytes; before it Chunks<K>. The same losses and parameters as one device with
+/// Microbatches<Count>. docs/strategies.md has idle times and memory. The primary template is the
+/// error path.
 template <class Schedule, int Count, class... Arguments>
 struct Pipeline : detail::NoModel {
   static_assert(detail::PipelineArgumentsAreSound<Schedule, Count, Arguments...>::value);
@@ -45363,6 +45987,47 @@ template <class Schedule, int Count, class... Arguments>
     static constexpr Batching batching =
         detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves, Count,
                                  Model::copies>::checked(batching_for<1>);
+  };
+
+  /// The same for a network of sequences, whose rows come in K chunks of time:
+  ///
+  ///   device 0 | F0 F1 F2       B0 B1 B2     Pipeline<OneFOneB, 1, Chunks<3>, Split<a>, Split<b>>
+  ///   device 1 |    F0 F1 F2 B0 B1 B2
+  ///
+  /// What its layers know of earlier rows is handed from chunk to chunk, its gradient back from the
+  /// last chunk to the first, which B0 … of the picture count from 0. Of recurrent layers a device
+  /// may have, and still all devices work at once. See chunked().
+  /// Schedules: GPipe, OneFOneB and ZeroBubbleH1; of others the compiler says why not.
+  /// Memory: activations as without, in K times as many parts of 1/K the size.
+  /// Cost:   a layer's products are of 1/K of the rows.
+  /// The sums over rows are made chunk by chunk: the same numbers but for rounding. On one device
+  /// there are no chunks. This partial specialisation is the error path.
+  template <class Schedule, int Count, int K, class... Arguments>
+  struct Pipeline<Schedule, Count, Chunks<K>, Arguments...>
+      : Pipeline<Schedule, Count, Arguments...> {
+    static_assert(detail::ChunksAreTaken<Schedule, Arguments...>::value);
+  };
+
+  template <class Schedule, int Count, int K, class... Arguments>
+    requires detail::PipelineArguments<Arguments...> &&
+        detail::TakesTimeChunks<Schedule, Arguments...> &&
+        detail::FitsSchedule<Schedule,
+                             detail::parts_of<typename detail::Cutting<Arguments...>::type>, Count>
+  struct Pipeline<Schedule, Count, Chunks<K>, Arguments...>
+      : detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type,
+                              Chunks<K>::time_chunks> {
+    using Model =
+        detail::PipelineModel<Schedule, Count, typename detail::Cutting<Arguments...>::type,
+                              Chunks<K>::time_chunks>;
+    static constexpr Mesh mesh{Axis::model, Model::devices};
+    static constexpr int ranks = mesh.size();
+    static constexpr CheckpointRule checkpoint{};
+    /// In so many replicas, with options of the strategy around it.
+    template <int Replicas, class... More>
+    static constexpr Batching batching_for =
+        detail::cut_time(detail::gather_batching<Replicas, Arguments..., More...>(Count),
+                         Model::devices > 1 ? Chunks<K>::time_chunks : 1);
+    static constexpr Batching batching = batching_for<1>;
   };
 
 }  // namespace tandem
@@ -45523,6 +46188,21 @@ struct SlicesAreSound {
                 "states of all samples; leave Stateful out, or take DataParallel");
 };
 
+template <bool Chunked, bool IsReproducible, bool IsSliced, bool ShardsGradients>
+struct ChunksAreAlone {
+  static constexpr bool value = true;
+  static_assert(!Chunked || !IsReproducible,
+                "Chunks<K> with Reproducible<>: gradients are added chunk by chunk, so that their "
+                "bits depend on K; leave one of both out");
+  static_assert(!Chunked || IsReproducible || !IsSliced,
+                "Chunks<K> with TensorParallel<N>: the layers whose rows come in chunks are not "
+                "dealt out; leave one of both out");
+  static_assert(!Chunked || !ShardsGradients,
+                "Chunks<K> with ShardedGradients or ShardedParameters: a replica has room for the "
+                "gradients of two buckets, but those of all are added up chunk by chunk; take "
+                "ShardedState");
+};
+
 template <bool Shared, bool IsAsynchronous, bool IsOrdered>
 struct TiesAreSound {
   static constexpr bool value = true;
@@ -45644,6 +46324,11 @@ struct Program {
   static_assert(detail::NetworkHasPairs < Net, slices,
                 shared.fault == WishFault::none ? shared.count : 1 > ::value);
   static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
+  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible, (slices > 1),
+                                       sharded_gradients>::value);
+  static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
+  static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
+                                             chunks.fault, chunks.node>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
@@ -46039,7 +46724,7 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (!is_sound(map) || map.devices != devices_of(table) || map.copies != 1) {
     return {.flaw = Flaw::unsound_map, .rank = devices_of(table), .count = map.devices};
   }
-  return detail::Verification<Table, detail::Updates<Table>>{table, map,        microbatches,
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,        microbatches, 1,
                                                              depth, asynchrony, Averaging{}}
       .run();
 }
@@ -46060,7 +46745,7 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   if (microbatches % map.copies != 0) {
     return {.flaw = Flaw::uneven_copies, .first = microbatches, .count = map.copies};
   }
-  return detail::Verification<Table, detail::Updates<Table>>{table, map,          microbatches,
+  return detail::Verification<Table, detail::Updates<Table>>{table, map,          microbatches, 1,
                                                              depth, Asynchrony{}, averaging}
       .run();
 }
@@ -54416,11 +55101,21 @@ struct Searches {
   static constexpr bool value = searches<Net, WritesTokens, Program>();
 };
 
+/// @throws ContractError  the rows of the network come in chunks of time
+template <class Program>
+void check_row_by_row() {
+  expects(
+      Program::batching.chunks == 1,
+      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
+      "weights in a Predictor, or in a Trainer of another strategy");
+}
+
 /// @param most  samples of a step
 template <class Program>
 DecodeSizes decode_sizes(int most, Batching const& batching) {
   constexpr auto const& graph = Program::network;
   constexpr bool two = reads_two<Program>();
+  check_row_by_row<Program>();
   return {.source = graph.node[0].out[0],
           .target = graph.node[two ? 1 : 0].out[0],
           .vocabulary = graph.output().limit,
@@ -55583,6 +56278,13 @@ struct SlicesRun {
       !Sliced || is_host<Backend>(),
       "Trainer: TensorParallel runs on Host; take Host or OverMpi<Host>, or DataParallel, "
       "ModelParallel or Pipeline");
+};
+
+template <bool InChunks, class Backend>
+struct ChunksRun {
+  static constexpr bool value = true;
+  static_assert(!InChunks || is_host<Backend>(),
+                "Trainer: Chunks run on Host; take Host or OverMpi<Host>, or leave Chunks out");
 };
 
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
@@ -58063,8 +58765,14 @@ TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const
         "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
         "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
   }
-  table.rows = lowered ? rows : lower(rows, map);
-  Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
+  if (lowered && batching.chunks > 1) {
+    throw ContractError{
+        "TrainerOptions: .rows has messages, of whole microbatches, but the strategy has Chunks; "
+        "give its passes alone"};
+  }
+  table.rows = lowered ? rows : lower(chunked(rows, batching.chunks), map);
+  Verdict const verdict =
+      verify(table.rows, map, std::max(table.microbatches, 1), 1, batching.chunks);
   if (!verdict) {
     throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
   }
@@ -58447,7 +59155,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
   static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
   static_assert(detail::SlicesRun<slices, Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices, Named>;
+  static constexpr bool in_chunks = S::batching.chunks > 1;
+  static_assert(detail::ChunksRun<in_chunks, Named>::value);
+  using Asked =
+      detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices || in_chunks, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -58646,6 +59357,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       return {};
     } else {
       check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+      detail::check_row_by_row<ProgramType>();
       StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
       return generate_tokens(
           prompt, generate_options, input[0], graph.output().limit,
@@ -60423,7 +61135,11 @@ class DropoutOp {
 
  private:
   void drop(Pass<Device> const& p, T const* from, T* to) const {
-    if (columns_.runs > 0) {
+    if (p.is_chunk()) {
+      drop_columns(p.device.team, p.batch, p.time,
+                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
+                   rate_, from, to);
+    } else if (columns_.runs > 0) {
       drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate_, from,
                    to);
     } else {

@@ -101,9 +101,11 @@ struct Node {
   Kept kept{};            ///< of one sample's forward pass, for backward
   Columns columns{};      ///< of a layer that needs no whole rows
   Dealt dealt = Dealt::whole;
-  int slices = 1;          ///< ranks over which it is dealt out
-  ColumnParts parts{};     ///< of one that is: what a whole row of its output is
-  CarriedState carried{};  ///< of one sample, from step to step
+  int slices = 1;           ///< ranks over which it is dealt out
+  ColumnParts parts{};      ///< of one that is: what a whole row of its output is
+  CarriedState carried{};   ///< of one sample, from step to step
+  bool in_chunks = false;   ///< its op has passes over chunks of time, see takes_chunks()
+  CarriedState hands_on{};  ///< of one sample, from chunk to chunk
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by

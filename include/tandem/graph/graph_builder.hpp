@@ -147,6 +147,8 @@ struct GraphBuilder {
         node.kept = kept_of<L>(in);
         node.columns = columns_of<L>(in);
         node.carried = carried_of<L>();
+        node.hands_on = hands_on_of<L>();
+        node.in_chunks = takes_chunks<L>(in);
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {

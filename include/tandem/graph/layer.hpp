@@ -140,8 +140,9 @@ constexpr bool is_convolution(LayerKind kind) {
   return kind == LayerKind::pointwise || kind == LayerKind::convolution;
 }
 
-/// What a layer carries on from step to step, of each sample: none, but of one that is Stateful. c
-/// and then h, each at a multiple of 16 bytes, as products on a GPU want what they read.
+/// What a layer hands on, of each sample: from step to step none, but of one that is Stateful; from
+/// chunk to chunk of time what its next row needs of the rows before. c and then h, each at a
+/// multiple of 16 bytes, as products on a GPU want what they read.
 struct CarriedState {
   int c = 0;  ///< numbers of the type of parameters
   int h = 0;  ///< numbers of the type of activations
@@ -163,8 +164,8 @@ struct CarriedState {
 /// It may add `parameters(in)`, `macs(in)`, `fault(in)`, `is_view` (y is x under another shape),
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
-/// `Divisor` is the loss), `carried` (see CarriedState), `columns(in)` (it needs no whole rows),
-/// and `shares` (see Shares).
+/// `Divisor` is the loss), `carried` and `hands_on` (see CarriedState), `columns(in)` (it needs no
+/// whole rows), `in_chunks` (see takes_chunks()), and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -218,13 +219,12 @@ constexpr CarriedState carried_of() {
 }
 
 template <class L>
-constexpr Fault fault_of(Shape in) {
-  if constexpr (requires { L::fault(in); }) {
-    if (L::fault(in) != Fault::none) {
-      return L::fault(in);
-    }
+constexpr CarriedState hands_on_of() {
+  if constexpr (requires { L::hands_on; }) {
+    return L::hands_on;
+  } else {
+    return {};
   }
-  return L::output(in).valid() ? Fault::none : Fault::rejected;
 }
 
 template <class L>
@@ -234,6 +234,30 @@ constexpr LayerKind kind_of() {
   } else {
     return LayerKind::other;
   }
+}
+
+/// Whether its op has passes over chunks of a sequence's rows, the gradients of later chunks first:
+/// it makes each row of that row alone, or of what Operands::carry has of earlier ones. A layer
+/// that is neither of a kind that does, nor says `in_chunks`, does not.
+template <class L>
+constexpr bool takes_chunks(Shape in) {
+  if constexpr (requires { L::in_chunks; }) {
+    return L::in_chunks;
+  } else {
+    LayerKind const kind = kind_of<L>();
+    return kind == LayerKind::linear || kind == LayerKind::relu || kind == LayerKind::gelu_tanh ||
+           kind == LayerKind::dropout || kind == LayerKind::row_norm || columns_of<L>(in).each;
+  }
+}
+
+template <class L>
+constexpr Fault fault_of(Shape in) {
+  if constexpr (requires { L::fault(in); }) {
+    if (L::fault(in) != Fault::none) {
+      return L::fault(in);
+    }
+  }
+  return L::output(in).valid() ? Fault::none : Fault::rejected;
 }
 
 /// Whether its input are indices, std::int32_t in [0, limit) of the network's input.

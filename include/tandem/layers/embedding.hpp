@@ -69,6 +69,7 @@ struct Embedding<V, C, Options...> : detail::SharesOf<Options...> {
   static constexpr std::string_view name = "Embedding";
   static constexpr LayerKind kind = LayerKind::embedding;
   static constexpr bool takes_indices = true;
+  static constexpr bool in_chunks = true;
   static constexpr int vocabulary = V;
   static constexpr int channels = C;
 

@@ -131,8 +131,9 @@ template <RecurrentOptions O, class... Options>
 struct Recurrent {
   static constexpr RecurrentOptions options = O;
   // c of an LSTM, and h.
-  static constexpr CarriedState carried =
-      O.stateful ? CarriedState{O.gates == 4 ? O.hidden : 0, O.handed()} : CarriedState{};
+  static constexpr bool in_chunks = O.directions == 1;
+  static constexpr CarriedState hands_on{O.gates == 4 ? O.hidden : 0, O.handed()};
+  static constexpr CarriedState carried = O.stateful ? hands_on : CarriedState{};
 
   static constexpr Fault fault(Shape in) {
     return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;

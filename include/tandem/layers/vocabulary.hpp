@@ -175,6 +175,7 @@ struct Vocabulary<V, Options...> : detail::SharesOf<Options...> {
   using Divisor = typename detail::DivisorOf<Options...>::type;
   static constexpr std::string_view name = "Vocabulary";
   static constexpr bool is_criterion = true;
+  static constexpr bool in_chunks = true;
   static constexpr int classes = V;
   static constexpr detail::VocabularyOptions options =
       detail::gather_vocabulary_options<Options...>();

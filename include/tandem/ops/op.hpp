@@ -64,6 +64,7 @@ struct OpNeeds {
   /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
   /// alignment of what is in it.
   std::int64_t carried_bytes = 0;
+  std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -87,9 +88,13 @@ struct Operands {
   std::byte* packed = nullptr;
   /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
   std::byte* carry = nullptr;
-  /// Of a node with Node::carried, where Pass::position is -1: where what its rows leave goes, laid
-  /// out likewise. Training has two places, since a pass may be computed again.
+  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
+  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
+  /// pass may be computed again.
   std::byte* carried_on = nullptr;
+  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
+  /// samples, as the op lays it out.
+  std::byte* carry_gradient = nullptr;
 };
 
 /// What a pass over one microbatch may depend on.
@@ -112,16 +117,27 @@ struct Pass {
   /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
   /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
   float const* loss_scale = nullptr;
-  /// Where sequences come in pieces, forward only: how many of their rows came before. An op that
-  /// looks at other rows reads them in Operands::carry and adds these. -1: whole. Of a network of
-  /// two inputs only the second comes in pieces: the first, whole, with the piece of position 0.
+  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
+  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
+  /// the second comes in pieces: the first, whole, with the piece of position 0.
   int position = -1;
+  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
+  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
+  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
+  /// first, in Operands::carry_gradient the gradient of what they have begun with.
+  int rows_in_all = 0;
   /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
   /// row.
   float* scores = nullptr;
   /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
   /// where it writes how much of each row it has taken so far; null: it need not.
   float* coverage = nullptr;
+
+  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
+  /// Whether no chunk comes behind this one.
+  [[nodiscard]] constexpr bool is_last_chunk() const {
+    return !is_chunk() || position + time == rows_in_all;
+  }
 
   /// Position in time of the first row.
   [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include <tandem/graph/chunks.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/check.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
@@ -24,8 +25,9 @@ namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
 /// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
-/// its activation.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible) {
+/// its activation. A dropout that a norm computes with its sum knows no chunks of time.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible, bool chunks) {
+  wanted.fuse_sum = wanted.fuse_sum && !chunks;
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   wanted.fuse_linear = wanted.fuse_linear && !reproducible;
@@ -52,9 +54,21 @@ struct CutGraph<Program, D> {
   static constexpr auto const& graph = Program::network;
 };
 
+/// The same where a pass has a chunk of each sequence.
+template <class Program, int D, bool Chunks>
+struct ChunkGraph : CutGraph<Program, D> {};
+template <class Program, int D>
+struct ChunkGraph<Program, D, true> {
+  static constexpr auto graph =
+      tandem::in_chunks(CutGraph<Program, D>::graph, Program::batching.chunks);
+};
+
+template <class Program, int D>
+using PassGraph = ChunkGraph<Program, D, (Program::batching.chunks > 1)>;
+
 /// The same of a rank that has its slice of some layers.
 template <class Program, int D, bool Spreads>
-struct SpreadGraph : CutGraph<Program, D> {};
+struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D>
 struct SpreadGraph<Program, D, true> {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
@@ -76,9 +90,10 @@ template <class Program, int D>
 struct RewrittenGraph<Program, D, true> {
   static constexpr auto segments =
       checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
-  static constexpr auto graph =
-      rewrite(RankGraph<Program, D>::graph,
-              allowed(Program::rewrites, Program::batching.reproducible), segments.of);
+  static constexpr auto graph = rewrite(
+      RankGraph<Program, D>::graph,
+      allowed(Program::rewrites, Program::batching.reproducible, Program::batching.chunks > 1),
+      segments.of);
 };
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 /// get three budgets of the compiler, and symbols stay short.
 
 #include <tandem/core/mesh.hpp>
+#include <tandem/graph/chunks.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/plan.hpp>
@@ -180,6 +181,21 @@ struct SlicesAreSound {
                 "states of all samples; leave Stateful out, or take DataParallel");
 };
 
+template <bool Chunked, bool IsReproducible, bool IsSliced, bool ShardsGradients>
+struct ChunksAreAlone {
+  static constexpr bool value = true;
+  static_assert(!Chunked || !IsReproducible,
+                "Chunks<K> with Reproducible<>: gradients are added chunk by chunk, so that their "
+                "bits depend on K; leave one of both out");
+  static_assert(!Chunked || IsReproducible || !IsSliced,
+                "Chunks<K> with TensorParallel<N>: the layers whose rows come in chunks are not "
+                "dealt out; leave one of both out");
+  static_assert(!Chunked || !ShardsGradients,
+                "Chunks<K> with ShardedGradients or ShardedParameters: a replica has room for the "
+                "gradients of two buckets, but those of all are added up chunk by chunk; take "
+                "ShardedState");
+};
+
 template <bool Shared, bool IsAsynchronous, bool IsOrdered>
 struct TiesAreSound {
   static constexpr bool value = true;
@@ -301,6 +317,11 @@ struct Program {
   static_assert(detail::NetworkHasPairs < Net, slices,
                 shared.fault == WishFault::none ? shared.count : 1 > ::value);
   static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
+  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible, (slices > 1),
+                                       sharded_gradients>::value);
+  static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
+  static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
+                                             chunks.fault, chunks.node>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),

@@ -4,6 +4,7 @@
 /// @file
 /// Which networks a Decoder can write with, and what it must know of one.
 
+#include <tandem/core/contract.hpp>
 #include <tandem/engine/step/source.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -66,11 +67,21 @@ struct Searches {
   static constexpr bool value = searches<Net, WritesTokens, Program>();
 };
 
+/// @throws ContractError  the rows of the network come in chunks of time
+template <class Program>
+void check_row_by_row() {
+  expects(
+      Program::batching.chunks == 1,
+      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
+      "weights in a Predictor, or in a Trainer of another strategy");
+}
+
 /// @param most  samples of a step
 template <class Program>
 DecodeSizes decode_sizes(int most, Batching const& batching) {
   constexpr auto const& graph = Program::network;
   constexpr bool two = reads_two<Program>();
+  check_row_by_row<Program>();
   return {.source = graph.node[0].out[0],
           .target = graph.node[two ? 1 : 0].out[0],
           .vocabulary = graph.output().limit,

@@ -99,7 +99,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
   static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
   static_assert(detail::SlicesRun<slices, Named>::value);
-  using Asked = detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices, Named>;
+  static constexpr bool in_chunks = S::batching.chunks > 1;
+  static_assert(detail::ChunksRun<in_chunks, Named>::value);
+  using Asked =
+      detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices || in_chunks, Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 
@@ -298,6 +301,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       return {};
     } else {
       check_indices(prompt, 0, graph.node[0].limit, 0, "token");
+      detail::check_row_by_row<ProgramType>();
       StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
       return generate_tokens(
           prompt, generate_options, input[0], graph.output().limit,

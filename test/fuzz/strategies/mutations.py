@@ -36,7 +36,9 @@ MUTATIONS = {
     "bucket_reduced_early": (  # behind the first leaf
         "engine/links/gradient_reduction.hpp", "overlaps_ && leaf == leaves_ - 1", "overlaps_ && leaf == 0"),
     "leaf_ends_early": (  # behind its first microbatch
-        "engine/step/microbatches.hpp", "(m + 1) % leaf_ == 0 ? leaf : -1", "m % leaf_ == 0 ? leaf : -1"),
+        "engine/step/microbatches.hpp", "chunk == 0 && (m + 1) % leaf_ == 0", "chunk == 0 && m % leaf_ == 0"),
+    "chunks_go_back_forward": (  # gradients of chunks of time from the first rows to the last
+        "schedule/table/chunked.hpp", "back ? index + chunks - 1 - 2 * (index % chunks) : index", "index"),
     "recomputed_over_gradients": (  # as in 0.1
         "engine/prepare/arenas.hpp", "return !plan_.between_gradients && deferred_ == 0;",
         "return plan_.recomputed_bytes == 0 && deferred_ == 0;"),

@@ -148,7 +148,7 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
             program = without_one_device(seed, program)
         if program["pairs"]:
             drawn = with_slices(seed, with_sharded_state(seed, with_row_gradients(seed, program)))
-            return with_shared_words(seed, with_sharded_gradients(seed, drawn))
+            return with_chunks(seed, with_shared_words(seed, with_sharded_gradients(seed, drawn)))
 
 
 def without_one_device(seed, program):
@@ -250,6 +250,31 @@ def with_shared_words(seed, program):
     return program
 
 
+def with_chunks(seed, program):
+    """Of a draw of its own, likewise: pipelines whose rows come in chunks of time."""
+    r = random.Random(f"{seed} of chunks")
+    network = program["network"]
+    if program["backend"] == "emulated" or not networks.is_of_tokens(network) or not sequences.takes_chunks(network):
+        return program
+    time = network["input"].time
+    choices = [k for k in range(2, time + 1) if time % k == 0]
+    pairs = []
+    for index, s in enumerate(program["strategies"]):
+        own = [pair for pair in program["pairs"] if pair["strategy"] == index]
+        plain = [pair for pair in own if not pair["rows"]]
+        fits = s.get("schedule") in strategies.IN_CHUNKS and s["leaves"] is None and not s.get("slices")
+        fits = fits and not s.get("sharded_gradients")
+        if fits and choices and plain and strategies.devices_of(s) > 1:
+            s.update(chunks=r.choice(choices), checkpoint=None)
+            own = plain
+        pairs += own
+    return {**program, "pairs": pairs}
+
+
+def in_chunks(program):
+    return any(s.get("chunks") for s in program["strategies"])
+
+
 def random_network(r, largest, tokens):
     if r.random() >= tokens:
         return networks.random_network(r, largest)
@@ -262,6 +287,9 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, pro
     if backend == "emulated":  # a minute a strategy to compile, and kernels a thread at a time
         kinds, pairs_each = 2, 6
     network = random_network(r, largest, tokens)
+    own = random.Random(f"{seed} time")
+    if networks.is_of_tokens(network) and backend != "emulated" and own.random() < 0.3:
+        network = sequences.random_network_in_chunks(own, largest)
     while backend == "emulated" and sequences.is_of_host(network):
         network = random_network(r, largest, tokens)
     of_tokens = networks.is_of_tokens(network)
@@ -343,7 +371,8 @@ def pair_cpp(pair, one):
 
 def writes(program):
     """Whether its network writes text."""
-    return networks.is_of_tokens(program["network"]) and sequences.generates(program["network"])
+    of_rows = networks.is_of_tokens(program["network"]) and sequences.generates(program["network"])
+    return of_rows and not in_chunks(program)
 
 
 def task_cpp(program):

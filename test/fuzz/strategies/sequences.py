@@ -42,6 +42,17 @@ def is_of_host(network):
     return any(part.get("sampled", 0) for part in parts_in(network["body"]))
 
 
+IN_CHUNKS = ("embedding", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "relu", "dropout",
+             "linear", "recurrent", "vocabulary", "let", "use")
+
+
+def takes_chunks(network):
+    """Whether its rows may come in chunks of time: each layer makes a row of that row and of earlier ones."""
+    parts = list(parts_in(network["body"]))
+    return not network.get("second") and network["body"]["parts"][-1]["kind"] == "vocabulary" and all(
+        part["kind"] in IN_CHUNKS + ("seq", "residual", "concat") and not part.get("both") for part in parts)
+
+
 def is_by_sample(network):
     return network["body"]["parts"][-1].get("divisor", "PerSample") == "PerSample"
 
@@ -289,6 +300,14 @@ def random_network(r, largest=20):
                    "classes": vocabulary}
         layers = sum("parts" not in part and part["kind"] not in ("let", "use") for part in parts_in(network["body"]))
         if 6 <= layers <= largest + 10 and is_sound(network):
+            return network
+
+
+def random_network_in_chunks(r, largest=20):
+    """One that takes_chunks(), of two rows or more."""
+    while True:
+        network = random_network(r, largest)
+        if takes_chunks(network) and network["input"].time > 1:
             return network
 
 

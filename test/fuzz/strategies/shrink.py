@@ -5,6 +5,7 @@ import time
 
 import networks
 import program as programs
+import sequences
 import strategies
 
 
@@ -33,6 +34,9 @@ def is_sound(program):
         if not fits or ("W" in pair["rows"] and s.get("schedule") not in strategies.SPLITTING):
             return False
     if s.get("slices") and not networks.shares_pairs(body, s["slices"]):
+        return False
+    if s.get("chunks") and (program["network"]["input"].time % s["chunks"] or
+                            not sequences.takes_chunks(program["network"])):
         return False
     if s["form"] == "placed":
         paths = {str(i) for i in range(tops)} | set(strategies.paths_of(body))

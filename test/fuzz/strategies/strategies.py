@@ -4,7 +4,7 @@
 A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (devices that share each part), "replicas"
 (a list: DataParallels around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
 microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
-(whether replicas have parts of the optimizer's states), "sharded_gradients", "sharded_parameters" (and of these), "by_world" (it is the program that says how many replicas there
+(whether replicas have parts of the optimizer's states), "sharded_gradients", "sharded_parameters" (and of these), "chunks" (of time), "by_world" (it is the program that says how many replicas there
 are, and not the type).
 """
 import math
@@ -15,6 +15,7 @@ TURNING = ("ZeroBubbleV", "VHalf", "VMin", "DualPipeV")  # the second half of th
 CHUNKS = {"Interleaved": 2} | dict.fromkeys(TURNING, 2)
 SPLITTING = ("ZeroBubbleH1", "ZeroBubbleH2", *TURNING, "DualPipe")  # I and W in place of B
 SYNCHRONOUS = ("GPipe", "OneFOneB", "Interleaved", *SPLITTING, "Chimera")
+IN_CHUNKS = ("GPipe", "OneFOneB", "ZeroBubbleH1")  # that take chunks of time
 TWO_COPIES = ("Chimera", "DualPipe")
 LATE = {"PipeDream": "PipeDreamEquation", "DelayedGradient": "PipeDreamEquation",
         "PipeDreamVerticalSync": "VerticalSyncEquation", "PipeDream2BW": "DoubleBufferedEquation",
@@ -145,7 +146,8 @@ def cpp(strategy, table="table"):
     else:
         schedule = strategy["schedule"]
         schedule += f"<{CHUNKS[schedule]}>" if schedule == "Interleaved" else ""
-        model = networks.spelled("Pipeline", [schedule, str(m)] + how + inside)
+        chunks = [f"Chunks<{strategy['chunks']}>"] if strategy.get("chunks") else []
+        model = networks.spelled("Pipeline", [schedule, str(m)] + chunks + how + inside)
     outer = [networks.spelled("DataParallel", replica_words(strategy, n) + (options_text(strategy, True) if i == 0 else []))
              for i, n in enumerate(replicas)]
     shares = strategy.get("slices") and form != "tensor"
@@ -324,7 +326,7 @@ def sequential_row(microbatches):
 
 
 def takes_rows(strategy):
-    return strategy["form"] in ("data", "model", "pipeline", "cross") and (
+    return strategy["form"] in ("data", "model", "pipeline", "cross") and not strategy.get("chunks") and (
         devices_of(strategy) > 1 or strategy["form"] == "data")
 
 
@@ -333,7 +335,7 @@ def takes_rows(strategy):
 
 def smaller_strategies(strategy):
     """Strategies that say less; some are not valid."""
-    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_parameters", "sharded_gradients", "sharded"):
+    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_parameters", "sharded_gradients", "sharded", "chunks"):
         if strategy.get(key) is not None:
             yield {**strategy, key: None}
     if strategy.get("by_world"):
@@ -349,7 +351,7 @@ def smaller_strategies(strategy):
     if strategy["form"] == "pipeline":
         for schedule in ("model", "GPipe", "OneFOneB"):
             if schedule != strategy["schedule"]:
-                yield {**strategy, "form": "model", "schedule": None} if schedule == "model" else {
+                yield {**strategy, "form": "model", "schedule": None, "chunks": None} if schedule == "model" else {
                     **strategy, "schedule": schedule}
     if strategy.get("slices") and strategy["form"] != "tensor":
         yield {**strategy, "slices": None}

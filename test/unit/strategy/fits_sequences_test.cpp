@@ -12,8 +12,10 @@ namespace fits_sequences_test {
 
 using namespace tandem;
 
-/// The tensors of a rank: neither scratch memory nor messages.
-std::int64_t tensors(MemoryReport const& has) { return has.total() - has.scratch - has.messages; }
+/// The tensors of a rank: neither scratch memory nor batches and messages on their way.
+std::int64_t tensors(MemoryReport const& has) {
+  return has.total() - has.scratch - has.feed - has.messages;
+}
 
 /// @tparam Kernels  but for rounded weights, which are not said, each number is exact
 /// @tparam Exact    but not of a Concat of rows, which is taken to read what it joins
@@ -63,13 +65,13 @@ TEST_CASE("averages of the weights are an array more") {
   static_assert(!fits<Small, SingleDevice<>, AdamW, Fp32>(4, bytes, WeightAverages::kept));
 }
 
-struct Chunks : Network<Tokens<48, 1000>, Sequential<Embedding<1000, 32>, RmsNorm<>, Linear<96>,
-                                                     Attention<4>, Vocabulary<1000, Chunked<16>>>> {
-};
+struct InParts
+    : Network<Tokens<48, 1000>, Sequential<Embedding<1000, 32>, RmsNorm<>, Linear<96>, Attention<4>,
+                                           Vocabulary<1000, Chunked<16>>>> {};
 
 TEST_CASE("a criterion in chunks keeps no logits") {
-  check<Chunks, SingleDevice<>>(4);
-  CHECK(device_memory<Chunks, SingleDevice<>, AdamW, Fp32>(4, 0).kept < 4 * 48 * 1000 * 4);
+  check<InParts, SingleDevice<>>(4);
+  CHECK(device_memory<InParts, SingleDevice<>, AdamW, Fp32>(4, 0).kept < 4 * 48 * 1000 * 4);
 }
 
 struct Drawn : Network<Tokens<48, 1000>,
@@ -139,6 +141,17 @@ TEST_CASE("what lives on from step to step is there twice") {
   check<Lasting, Pipeline<OneFOneB, 4, Split<2>, Split<2>>>(16);
   CHECK(device_memory<Lasting, DataParallel<2>, AdamW, Fp32>(16, 0).states ==
         2 * 8 * ((24 + 24) * 4 + 80));
+}
+
+struct Waves : Network<Tokens<24, 40>, Sequential<Embedding<40, 16>, Lstm<24, Projection<17>>,
+                                                  Gru<17>, Linear<9>, Tanh, Vocabulary<40>>> {};
+
+TEST_CASE("chunks of time are as many parts of what is kept, and hand states on and back") {
+  check<Lasting, Pipeline<OneFOneB, 2, Chunks<3>, Split<2>, Split<2>>>(16);
+  using S = Pipeline<GPipe, 1, Chunks<4>, Split<3>, Split<3>>;
+  check<Waves, S>(8);
+  CHECK(device_memory<Waves, S, AdamW, Fp32>(8, 1).states == 0);
+  CHECK(device_memory<Waves, S, AdamW, Fp32>(8, 0).states == 8 * (96 + 80 + 96 + 80 + 80 + 80));
 }
 
 TEST_CASE("pipelines whose ends share the words") {

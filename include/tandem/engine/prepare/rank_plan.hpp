@@ -15,6 +15,7 @@
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/complete_row.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/row_order.hpp>
@@ -113,7 +114,8 @@ TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
           .slices = task.slices};
 }
 
-/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation.
+/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
+/// over chunks of time and their messages are numbered by their chunks.
 /// @param table     lowered
 /// @param batching  with as many microbatches as @p table has
 template <class = void>
@@ -123,7 +125,13 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   StepRules const rules = step_rules(task, buckets);
   RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
   RankPlan plan{.batching = batching, .reduces_early = order.reduces_early};
-  auto training = [&plan](Action const& action) { plan.training.push_back(action); };
+  auto const numbered = [&batching](Action action) {
+    if (batching.chunks > 1) {
+      action.index = chunk_of(action.kind, action.index, batching.chunks);
+    }
+    return action;
+  };
+  auto training = [&](Action const& action) { plan.training.push_back(numbered(action)); };
   complete_row(table, task.map, rules, order, task.device, training);
   auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
   complete_forward_row(table, task.map, rules, task.device, forward);
@@ -132,14 +140,14 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   training(end);
   forward(end);
   int const held =
-      held_gradients(row_of(table, task.device), task.map, task.stages, batching.microbatches);
+      held_gradients(row_of(table, task.device), task.map, task.stages, batching.passes());
   for (LocalStage const& own : task.stages) {
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
          .live = live_microbatches(table, task.map, own.id),
          .deferred = std::max(held, deferred_microbatches(table, task.map, own.id)),
-         .first_microbatch = task.map.first_microbatch(own.id, batching.microbatches)});
+         .first_microbatch = task.map.first_microbatch(own.id, batching.passes())});
   }
   return plan;
 }

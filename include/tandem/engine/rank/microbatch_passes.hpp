@@ -27,6 +27,7 @@ struct MicrobatchPasses {
   using Nodes = Stage<Parts, Program, typename Parts::Backend, stage.first, stage.last>;
   static constexpr bool has_second =
       input_shape<typename Parts::Whole>(1).valid();  ///< of the network
+  static constexpr bool in_chunks = Parts::Whole::batching.chunks > 1;
   /// Whether its passes are called for a microbatch without samples, too.
   static constexpr bool synchronizes = Nodes::synchronizes;
 
@@ -41,19 +42,23 @@ struct MicrobatchPasses {
         parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
-    if (pass.position >= 0) {
+    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    if (generates) {
       parts.memory.carry(t, own.first - slot.microbatches.begin());
     }
+    auto const operands = [&](int n) -> auto& { return parts.memory.operands(t, n); };
     if constexpr (Parts::Whole::stateful) {
-      if (pass.position < 0) {
-        parts.states.point(
-            stage.id, own.first - slot.microbatches.begin(),
-            pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
+      if (!generates) {
+        parts.states.point(stage.id, own.first - slot.microbatches.begin(), pass.training,
+                           operands);
       }
+    }
+    if constexpr (in_chunks) {
+      parts.chunks.point(stage.id, pass.position == 0, operands);
     }
     begin_pass(parts);
     Nodes::forward(parts, pass, table);
-    if (pass.position >= 0) {
+    if (generates) {
       parts.memory.carry_nothing(t);
     }
     if constexpr (stage.has_result) {
@@ -90,6 +95,10 @@ struct MicrobatchPasses {
       return;
     }
     auto const pass = pass_of(parts, slot, own);
+    if constexpr (in_chunks) {
+      parts.chunks.go_back(stage.id, Which == BackwardPart::weight_gradient, pass.position,
+                           pass.position + pass.time, pass.rows_in_all);
+    }
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
       parts.links.await(parts.device, ActionKind::backward, stage.id, true);
       if constexpr (stage.has_result && stage.needs_gradient) {

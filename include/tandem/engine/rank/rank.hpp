@@ -245,8 +245,7 @@ class Rank final
   // no loss is to blame, but their sum, the first.
   TANDEM_COLD int first_of_all(int own) {
     int const all = parts_.plan.batching.all_microbatches();
-    int const first =
-        own < parts_.plan.batching.microbatches ? slot_.microbatches.global(own) : all;
+    int const first = own < parts_.plan.batching.passes() ? slot_.microbatches.global(own) : all;
     int begin = 0;
     for (int end = all; begin < end;) {
       int const middle = begin + (end - begin) / 2;

@@ -21,6 +21,7 @@
 #include <tandem/engine/links/rank_links.hpp>
 #include <tandem/engine/links/slice_sums.hpp>
 #include <tandem/engine/links/tied_sums.hpp>
+#include <tandem/engine/memory/carried_chunks.hpp>
 #include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/rank_memory.hpp>
 #include <tandem/engine/prepare/memory_report.hpp>
@@ -64,6 +65,8 @@ struct RankParts {
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
+  using ChunkStates =
+      std::conditional_t<(Whole::batching.chunks > 1), CarriedChunks<Backend>, NoCarriedChunks>;
   using Gradients = GradientReduction<Program, Backend, Communicator>;
   using Shares = std::conditional_t<
       Whole::sharded_parameters, ParameterSlots<Program, Backend, Gradients>,
@@ -88,6 +91,7 @@ struct RankParts {
                plan.batching.leaves_of_copy(Whole::map.copies),
                plan.batching.replicas},
         states{device, Program::graph, ops.needs(), samples_of(options)},
+        chunks{device, Program::graph, ops.needs(), options.largest_microbatch},
         staged{device, static_cast<std::size_t>(ops.staged_bytes())},
         gradients{device, connect(Groups::all),
                   groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
@@ -100,7 +104,7 @@ struct RankParts {
               tracer,
               options.largest_microbatch},
         ties{device, groups(), options.rank, connect, tracer},
-        sums{device, plan.batching.microbatches, metric_sums<MetricType>,
+        sums{device, plan.batching.passes(), metric_sums<MetricType>,
              plan.batching.replicas * Whole::devices * Whole::slices > 1} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
@@ -148,7 +152,7 @@ struct RankParts {
     all.wire = gradients.wire_bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
-    all.states = states.bytes();
+    all.states = states.bytes() + chunks.bytes();
     return all;
   }
 
@@ -242,6 +246,7 @@ struct RankParts {
   Ops ops;
   Memory memory;
   States states;
+  ChunkStates chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
@@ -270,7 +275,7 @@ struct RankParts {
   [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
     return {.batch = options.largest_microbatch,
             .element_bytes = sizeof(T),
-            .microbatches = plan.batching.microbatches,
+            .microbatches = plan.batching.passes(),
             .stages = plan.stages,
             .segment = segments(),
             .apart = Whole::batching.reproducible,

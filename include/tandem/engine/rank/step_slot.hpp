@@ -84,7 +84,8 @@ struct StepSlot {
             .accumulate = own.adds,
             .time = own.time.of[0],
             .lengths = feed.lengths(own),
-            .position = key.position,
+            .position = own.position >= 0 ? own.position : key.position,
+            .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
             .coverage = coverage,
             .other_time = own.time.of[1],
             .other_lengths = feed.second_lengths(own)};

@@ -192,7 +192,7 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   void run(Parts& parts, Slot& slot, int stage) {
     finish_once(parts, slot);
     int const first =
-        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.microbatches);
+        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.passes());
     if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
       update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
     }

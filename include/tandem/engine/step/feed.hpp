@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <tandem/core/shape.hpp>
+#include <tandem/engine/step/chunk_feed.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/graph/rewrite.hpp>
@@ -54,8 +55,12 @@ class Feed {
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
+  /// Whether a pass has a chunk of each sequence, whose rows do not stand together in a batch.
+  static constexpr bool in_chunks = Program::Program::batching.chunks > 1;
+
   Feed(Device& device, FeedSizes const& sizes)
       : targets_{sizes.targets},
+        chunks_{sizes.samples, inputs, Program::Program::batching.chunks},
         samples_{device, converts_input
                              ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
                              : 0} {}
@@ -67,7 +72,7 @@ class Feed {
     state_ = state;
     batch_ = batch;
     first_ = own.begin();
-    times_ = own[0].time;
+    times_ = own.time();
     time_ = times_[in];
     result_ = {};
   }
@@ -81,6 +86,11 @@ class Feed {
 
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
+    if constexpr (in_chunks) {
+      std::int64_t const at = (first_ - batch_.from) * time_;
+      chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
+                   batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
+    }
     if constexpr (converts_input) {
       Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
                             batch_.x + (first_ - batch_.from) * in.elements(time_),
@@ -90,7 +100,9 @@ class Feed {
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if constexpr (takes_indices) {
+    if constexpr (in_chunks) {
+      return reinterpret_cast<T const*>(chunks_.input(m));
+    } else if constexpr (takes_indices) {
       return reinterpret_cast<T const*>(batch_.x + place(m) * in.elements(time_));
     } else if constexpr (converts_input) {
       return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
@@ -103,11 +115,19 @@ class Feed {
     return reinterpret_cast<T const*>(batch_.second.x + place(m) * second.elements(times_[second]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return batch_.targets + place(m) * targets_.elements(times_[out]);
+    if constexpr (in_chunks) {
+      return chunks_.targets(m);
+    } else {
+      return batch_.targets + place(m) * targets_.elements(times_[out]);
+    }
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
-    return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
+    if constexpr (in_chunks) {
+      return chunks_.lengths(m);
+    } else {
+      return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
+    }
   }
 
   [[nodiscard]] std::int32_t const* second_lengths(Microbatch const& m) const {
@@ -149,7 +169,9 @@ class Feed {
   }
 
   /// Bytes of the device's memory that this has.
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(samples_.bytes()); }
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>(samples_.bytes()) + chunks_.bytes();
+  }
 
  private:
   // Of a microbatch's first sample, in what this process has.
@@ -163,7 +185,10 @@ class Feed {
     return shape;
   }
 
+  using InChunks = std::conditional_t<in_chunks, ChunkFeed<Target>, NoChunkFeed>;
+
   Shape targets_;
+  InChunks chunks_;
   typename Backend::Buffer samples_;
   std::int64_t first_ = 0;  // of the rank's samples in the global batch
   Times times_{};           // rows of the step's samples

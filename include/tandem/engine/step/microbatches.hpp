@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// RankMicrobatches: which samples of the global batch each microbatch of a rank has.
+/// RankMicrobatches: which samples of the global batch, and which of their rows, each pass of a
+/// rank has.
 
 #include <cstdint>
 #include <span>
@@ -13,13 +14,14 @@
 
 namespace tandem {
 
-/// One of a rank's microbatches.
+/// One of a rank's microbatches, or a chunk of time of one.
 struct Microbatch {
   int size = 0;       ///< samples
   int first = 0;      ///< position of its first sample in the global batch
   Times time{};       ///< rows of each sample, where these are sequences
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
+  int position = -1;  ///< of a chunk: its first row of each sample; -1: it has all rows
 };
 
 /// The sizes for one global batch size, worked out again only when that changes.
@@ -30,13 +32,15 @@ class RankMicrobatches {
         replica_{replica},
         copies_{copies},
         leaf_{batching.leaf(copies)},
-        own_(static_cast<std::size_t>(batching.microbatches)) {}
+        own_(static_cast<std::size_t>(batching.passes())) {}
 
-  /// Splits a global batch of @p total samples of @p time rows. No allocation.
+  /// Splits a global batch of @p total samples of @p time rows; of chunks all have as many rows, in
+  /// all perhaps more than there are. No allocation.
   void split(int total, Times const& time = {}) {
     if (total == total_ && time == time_) {
       return;
     }
+    int const chunks = batching_.chunks;
     total_ = total;
     time_ = time;
     int before = 0;
@@ -45,14 +49,21 @@ class RankMicrobatches {
     }
     bool adds = false;
     for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, global(m), batching_);
+      int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
       adds = adds && m % leaf_ != 0;
       int const leaf = m % (batching_.microbatches / copies_) / leaf_;
-      own_[static_cast<std::size_t>(m)] = {.size = size,
-                                           .first = before,
-                                           .time = time,
-                                           .finishes = (m + 1) % leaf_ == 0 ? leaf : -1,
-                                           .adds = adds};
+      for (int chunk = 0; chunk < chunks; ++chunk) {  // backward ends with the first
+        bool const ends = chunk == 0 && (m + 1) % leaf_ == 0;
+        Times part = time;
+        part.of[0] = (part.of[0] + chunks - 1) / chunks;
+        own_[static_cast<std::size_t>(m * chunks + chunk)] = {
+            .size = size,
+            .first = before,
+            .time = part,
+            .finishes = ends ? leaf : -1,
+            .adds = adds || (chunk + 1 < chunks && size > 0),
+            .position = chunks > 1 ? chunk * part.of[0] : -1};
+      }
       adds = adds || size > 0;
       before += size;
     }
@@ -76,13 +87,15 @@ class RankMicrobatches {
   }
 
   [[nodiscard]] int total() const { return total_; }
+  /// Of the rank: its microbatches, or the chunks of all of them.
+  [[nodiscard]] int passes() const { return static_cast<int>(own_.size()); }
   /// Samples, of all replicas, of the model's copy that takes microbatch @p own of this rank.
   [[nodiscard]] int total_of_copy(Microbatch const& own) const { return of_copy_[copy_of(own)]; }
   /// Of the model, the one that takes microbatch @p own of this rank.
   [[nodiscard]] int copy_of(Microbatch const& own) const {
-    return static_cast<int>(&own - own_.data()) / (batching_.microbatches / copies_);
+    return static_cast<int>(&own - own_.data()) / (batching_.passes() / copies_);
   }
-  /// The rank's microbatch @p m.
+  /// The rank's microbatch @p m; of chunks, number @p m of all.
   [[nodiscard]] Microbatch const& operator[](int m) const {
     return own_[static_cast<std::size_t>(m)];
   }
@@ -99,14 +112,16 @@ class RankMicrobatches {
   }
   /// The microbatches of one of the model's copies.
   [[nodiscard]] std::span<Microbatch const> of_copy(int copy) const {
-    auto const count = static_cast<std::size_t>(batching_.microbatches / copies_);
+    auto const count = static_cast<std::size_t>(batching_.passes() / copies_);
     return std::span{own_}.subspan(static_cast<std::size_t>(copy) * count, count);
   }
-  /// Its index among the microbatches of all replicas.
-  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m); }
+  /// The index of its microbatch among those of all replicas.
+  [[nodiscard]] int global(int m) const { return batching_.global(replica_, m / batching_.chunks); }
+  /// Rows of a sample, in whatever chunks.
+  [[nodiscard]] Times const& time() const { return time_; }
 
  private:
-  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.microbatches / copies_); }
+  [[nodiscard]] int first_of(int copy) const { return copy * (batching_.passes() / copies_); }
 
   Batching batching_;
   int replica_;

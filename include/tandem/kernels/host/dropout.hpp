@@ -55,7 +55,8 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
-/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them.
+/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
+/// and which rows of a sample.
 struct DropoutColumns {
   static constexpr int most = 3;
   int own = 0;    ///< columns that are there
@@ -63,10 +64,16 @@ struct DropoutColumns {
   int runs = 0;
   int at[most] = {};  ///< of a run: where it stands in a whole row
   int count[most] = {};
+  std::int64_t first_row = 0;
+
+  /// All columns of rows from @p first on.
+  static DropoutColumns of_rows(int columns, std::int64_t first) {
+    return {.own = columns, .whole = columns, .runs = 1, .count = {columns}, .first_row = first};
+  }
 };
 
-/// dropout_forward() of a slice of the columns of each row, with the mask that whole rows have;
-/// likewise of gradients.
+/// dropout_forward() of a slice of the columns of each row, or of some of the rows, with the mask
+/// that whole samples have; likewise of gradients.
 ///
 /// Shapes: x (B, rows, own); y (B, rows, own), which may be x.
 template <class T>
@@ -81,7 +88,8 @@ TANDEM_NOINLINE void drop_columns(Team& team, int batch, std::int64_t rows,
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t at = row * columns.own;
       for (int run = 0; run < columns.runs; ++run) {
-        std::int64_t const first = row % rows * columns.whole + columns.at[run];
+        std::int64_t const first =
+            (columns.first_row + row % rows) * columns.whole + columns.at[run];
         for (int c = 0; c < columns.count[run]; c += block) {
           int const count = std::min(block, columns.count[run] - c);
           channels_last::detail::dropout_row(place, row / rows, first + c, count, words);

@@ -69,7 +69,11 @@ class DropoutOp {
 
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
-    if (columns_.runs > 0) {
+    if (p.is_chunk()) {
+      drop_columns(p.device.team, p.batch, p.time,
+                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
+                   rate, from, to);
+    } else if (columns_.runs > 0) {
       drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate, from,
                    to);
     } else {

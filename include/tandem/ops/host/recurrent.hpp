@@ -62,7 +62,9 @@ class RecurrentOp {
         .scratch_bytes =
             work_at() + std::max(work.bytes(), less.bytes() + Memory::bytes(shape_, batch_, few)),
         .packed_bytes = products_.packed_bytes(),
-        .carried_bytes = shape_.directions == 1 ? Memory::carried_bytes(shape_) : 0};
+        .carried_bytes = shape_.directions == 1 ? Memory::carried_bytes(shape_) : 0,
+        .carried_gradient_bytes =
+            shape_.directions == 1 ? Memory::carried_gradient_bytes(shape_) : 0};
   }
 
   void pack(Operands<T, R> const& o, Device& device) requires Products::packs {
@@ -269,15 +271,15 @@ class RecurrentOp {
         gru_row(p.device.team, row(part.first + t), at_row);
       }
     }
-    if (p.position >= 0) {
-      leave(p, part, own, o.carry);
-    } else if (lives_on(o, p)) {
+    if (p.is_chunk() || lives_on(o, p)) {
       leave(p, part, own, o.carried_on);
+    } else if (p.position >= 0) {
+      leave(p, part, own, o.carry);
     }
   }
 
   [[nodiscard]] bool lives_on(Operands<T, R> const& o, Pass<Device> const& p) const {
-    return lives_on_ && p.position < 0 && o.carry != nullptr;
+    return lives_on_ && (p.position < 0 || p.is_chunk()) && o.carry != nullptr;
   }
   /// Leaves the states of the samples whose last row is in this part.
   void leave(Pass<Device> const& p, Part const& part, Memory const& own, std::byte* carry) const {
@@ -301,8 +303,7 @@ class RecurrentOp {
   void through_time(Operands<T, R> const& o, Pass<Device> const& p, int d,
                     RecurrentWork<T> const& work) {
     Memory const own = memory(o.saved, p, p.time, d);
-    std::fill_n(work.dh, p.batch * shape_.handed, R{0});
-    std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
+    begin_gradient(o, p, work);
     for (std::int64_t i = p.time; i-- > 0;) {
       std::int64_t const t = place(d, i, p.time);
       std::int64_t const first = rows_.start(t);
@@ -329,12 +330,37 @@ class RecurrentOp {
         gru_row_gradient(p.device.team, row(t), at_row, {work.dh, dy});
         of_state = at_row.kept;
       }
-      if (i > 0) {
+      if (i > 0 || p.position > 0) {
         products_.backward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
                            o.packed, samples, of_state, work.dh);
       }
     }
     own.clear_gradients(rows_.start(p.time), rows_.end(p.time));
+    if (p.position > 0) {
+      hand_back(o, p, work);
+    }
+  }
+
+  /// Of what a row of a sample hands on, as its gradient is carried: dh, and of an LSTM dc.
+  [[nodiscard]] std::int64_t dh_numbers() const { return shape_.handed; }
+  [[nodiscard]] std::int64_t dc_numbers() const { return lstm ? shape_.hidden : 0; }
+
+  /// Behind the last row: 0, or what the next chunk has handed back.
+  void begin_gradient(Operands<T, R> const& o, Pass<Device> const& p,
+                      RecurrentWork<T> const& work) const {
+    std::fill_n(work.dh, p.batch * shape_.handed, R{0});
+    std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
+    if (!p.is_last_chunk()) {
+      auto const* const from = reinterpret_cast<R const*>(o.carry_gradient);
+      std::copy_n(from, p.batch * dh_numbers(), work.dh);
+      std::copy_n(from + p.batch * dh_numbers(), p.batch * dc_numbers(), work.dc);
+    }
+  }
+  void hand_back(Operands<T, R> const& o, Pass<Device> const& p,
+                 RecurrentWork<T> const& work) const {
+    auto* const to = reinterpret_cast<R*>(o.carry_gradient);
+    std::copy_n(work.dh, p.batch * dh_numbers(), to);
+    std::copy_n(work.dc, p.batch * dc_numbers(), to + p.batch * dh_numbers());
   }
 
   void bias_gradient(Operands<T, R> const& o, Pass<Device> const& p, int d, int which,

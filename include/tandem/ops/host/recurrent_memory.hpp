@@ -127,6 +127,9 @@ struct RecurrentMemory {
   static std::int64_t carried_bytes(RecurrentShape const& shape) {
     return carried(shape.hidden, shape.handed).bytes(sizeof(R), sizeof(T));
   }
+  static std::int64_t carried_gradient_bytes(RecurrentShape const& shape) {
+    return carried(shape.hidden, shape.handed).bytes(sizeof(R), sizeof(R));
+  }
   /// From and to the carries of all samples, one behind the other.
   void load(std::byte const* carry, std::int64_t each) const {
     for (std::int64_t b = 0; b < batch; ++b, carry += each) {

@@ -107,11 +107,31 @@ struct ShardedParameters : ShardedGradients {
   static constexpr bool shards_parameters = true;
 };
 
+namespace detail {
+
+template <int Count>
+struct TimeChunksAreSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Chunks<K>: give a positive number of chunks of time");
+};
+
+}  // namespace detail
+
+/// Pipeline<Schedule, Count, Chunks<K>, Split<a>, Split<b>, …>: the rows of each sequence come in K
+/// chunks of time, one after another. A device hands a chunk on when it has it, and goes on with
+/// the next: a wave through the devices, with the batch whole.
+template <int Count>
+struct Chunks {
+  static constexpr int time_chunks = Count >= 1 ? Count : 1;
+  static_assert(detail::TimeChunksAreSound<Count>::value);
+};
+
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
 /// `microbatches` consecutive ones from r * microbatches.
 struct Batching {
   int replicas = 1;
   int microbatches = 1;  ///< of one replica
+  int chunks = 1;        ///< of time, in which each microbatch's rows come
   int shards = 0;        ///< weighted shards; 0: all microbatches alike
   int weight[64] = {};
   bool reproducible = false;
@@ -126,6 +146,8 @@ struct Batching {
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
   [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// Passes of one replica, forward as backward: one for each chunk of each microbatch.
+  [[nodiscard]] constexpr int passes() const { return microbatches * chunks; }
   /// The index among all of them of a replica's microbatch @p own.
   [[nodiscard]] constexpr int global(int replica, int own) const {
     return replica * microbatches + own;
@@ -215,6 +237,11 @@ constexpr Batching gather_batching(int microbatches = 1) {
   };
   (take(static_cast<Options const*>(nullptr)), ...);
   batching.leaves = leaves_of_replica(batching);
+  return batching;
+}
+
+constexpr Batching cut_time(Batching batching, int chunks) {
+  batching.chunks = chunks;
   return batching;
 }
 

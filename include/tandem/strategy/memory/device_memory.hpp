@@ -35,7 +35,7 @@ struct DeviceMemory {
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers, and rows
   std::int64_t optimizer_state = 0;
-  std::int64_t states = 0;      ///< of Stateful layers, twice
+  std::int64_t states = 0;      ///< of Stateful layers, twice; from chunk to chunk, and back
   std::int64_t exchange = 0;    ///< averages of two models on their way
   std::int64_t kept = 0;        ///< activations of all live microbatches
   std::int64_t recomputed = 0;  ///< of one run of layers
@@ -66,7 +66,8 @@ struct MemoryTask {
   std::int64_t elements = 0;      ///< of the array of parameters
   std::int64_t trained = 0;       ///< of those that are not frozen
   std::int64_t dense = 0;         ///< of a buffer of gradients that are not GradientRows
-  int microbatches = 1;           ///< of a replica
+  int microbatches = 1;           ///< of a replica, each counted once for each of its chunks
+  int chunks = 1;                 ///< of time
   int replicas = 1;
   int states = 1;             ///< arrays of the optimizer's state
   int state_shares = 1;       ///< equal parts of each, of which a device has one
@@ -159,6 +160,12 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
     CarriedState const& own = graph.node[n].carried;
     memory.states +=
         2 * std::max(task.samples, task.batch) * own.bytes(task.master_bytes, task.scalar_bytes);
+    CarriedState const& next = graph.node[n].hands_on;
+    if (task.chunks > 1) {
+      std::int64_t const state = own.any() ? 0 : next.bytes(task.master_bytes, task.scalar_bytes);
+      std::int64_t const gradient = next.bytes(task.master_bytes, task.master_bytes);
+      memory.states += detail::aligned(task.batch * state) + detail::aligned(task.batch * gradient);
+    }
   }
   detail::count_activations(graph, task, memory);
   return memory;
@@ -176,7 +183,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
     ++buffers;
   }
   constexpr int held = held_gradients(row_of(Whole::table, Device::device), Whole::map,
-                                      Device::stages.stage, batching.microbatches);
+                                      Device::stages.stage, batching.passes());
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {
     LocalStage const& own = Device::stages.stage[s];
@@ -196,7 +203,8 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .elements = Device::parameter_elements,
        .trained = Device::layout.trained,
        .dense = Device::gradient_elements,
-       .microbatches = batching.microbatches,
+       .microbatches = batching.passes(),
+       .chunks = batching.chunks,
        .replicas = Device::gradient_replicas(1),
        .states = states,
        .state_shares = Device::state_shares,

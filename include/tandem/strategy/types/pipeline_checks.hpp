@@ -36,6 +36,28 @@ template <class Schedule, int Parts, int Count>
 concept FitsSchedule = PipelineSchedule<Schedule> && Count >= 1 && Parts % Schedule::chunks == 0 &&
                        Schedule::fits(Parts / Schedule::chunks, Count);
 
+/// Whether microbatches of a schedule may come in chunks of time.
+template <class Schedule, class... Arguments>
+concept TakesTimeChunks = PipelineSchedule<Schedule> && !(IsCheckpoint<Arguments> || ...) &&
+                          !gather_batching<1, Arguments...>().reproducible;
+
+template <class Schedule, class... Arguments>
+struct ChunksAreTaken {
+  static constexpr bool value = true;
+  static constexpr bool recomputes = (IsCheckpoint<Arguments> || ...);
+  static constexpr bool repeats = gather_batching<1, Arguments...>().reproducible;
+  static_assert(!AsynchronousSchedule<Schedule>,
+                "Pipeline<asynchronous schedule, Count, Chunks<K>, ...>: a chunk would go on from "
+                "states that other weights have made; leave Chunks out, or take a synchronous "
+                "schedule, such as OneFOneB");
+  static_assert(!recomputes,
+                "Pipeline<Schedule, Count, Chunks<K>, ..., Checkpoint<...>>: what a chunk has "
+                "begun with is gone when it is computed again; leave one of both out");
+  static_assert(recomputes || !repeats,
+                "Pipeline<Schedule, Count, Chunks<K>, ..., Reproducible<>>: gradients are added "
+                "chunk by chunk, so that their bits depend on K; leave one of both out");
+};
+
 template <class How>
 inline constexpr int parts_of = 0;
 template <CutsTops How>
@@ -84,7 +106,8 @@ struct PipelineArgumentsAreSound {
                 "replica; give 1 or more");
   static_assert(begins,
                 "Pipeline<Schedule, Count, How, Options...>: say how the model is cut: Split<a>, "
-                "Split<b>, ... or Auto<Parts>; Placed<table> is for ModelParallel");
+                "Split<b>, ... or Auto<Parts>, before which Chunks<K> may stand; Placed<table> is "
+                "for ModelParallel");
   static_assert(once,
                 "Pipeline<Schedule, Count, ...>: Count is the number of microbatches already; "
                 "leave Microbatches out");
@@ -178,6 +201,16 @@ struct ScheduleTakes<Schedule, Parts, Count>
   static_assert(Parts <= 127,
                 "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that "
                 "versions of weights can be counted");
+};
+
+template <bool Runs>
+struct ScheduleRunsInChunks {
+  static constexpr bool value = true;
+  static_assert(
+      Runs,
+      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule devices send each other "
+      "gradients of whole microbatches before they take one, so that chunks of them would "
+      "wait forever; take GPipe, OneFOneB or ZeroBubbleH1");
 };
 
 template <bool Runs>

@@ -78,6 +78,13 @@ struct SlicesRun {
       "ModelParallel or Pipeline");
 };
 
+template <bool InChunks, class Backend>
+struct ChunksRun {
+  static constexpr bool value = true;
+  static_assert(!InChunks || is_host<Backend>(),
+                "Trainer: Chunks run on Host; take Host or OverMpi<Host>, or leave Chunks out");
+};
+
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
 /// computes nothing.
 struct RefusedBackend {};

@@ -13,6 +13,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/verify/sentence.hpp>
@@ -115,8 +116,14 @@ TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const
         "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
         "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
   }
-  table.rows = lowered ? rows : lower(rows, map);
-  Verdict const verdict = verify(table.rows, map, std::max(table.microbatches, 1));
+  if (lowered && batching.chunks > 1) {
+    throw ContractError{
+        "TrainerOptions: .rows has messages, of whole microbatches, but the strategy has Chunks; "
+        "give its passes alone"};
+  }
+  table.rows = lowered ? rows : lower(chunked(rows, batching.chunks), map);
+  Verdict const verdict =
+      verify(table.rows, map, std::max(table.microbatches, 1), 1, batching.chunks);
   if (!verdict) {
     throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
   }

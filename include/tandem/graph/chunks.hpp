@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// in_chunks(): a graph whose sequences come in chunks of time; check_chunks(): whether they can.
+
+#include <cstdint>
+
+#include <tandem/graph/graph.hpp>
+#include <tandem/graph/layer.hpp>
+
+namespace tandem {
+
+/// Why a network's rows cannot come in chunks.
+enum class ChunkFault : std::uint8_t { none, no_sequence, two_inputs, rows, criterion, layer };
+
+struct ChunkVerdict {
+  ChunkFault fault = ChunkFault::none;
+  int node = 0;  ///< of a layer's fault
+};
+
+/// Whether each layer of a network's graph makes a row of that row and of earlier ones alone.
+template <GraphSize Size>
+constexpr ChunkVerdict check_chunks(Graph<Size> const& graph, int chunks) {
+  Shape const in = graph.node[0].out;
+  if (chunks == 1 || graph.fault != Fault::none) {
+    return {};
+  }
+  if (!in.timed) {
+    return {ChunkFault::no_sequence};
+  }
+  if (Size.nodes > 1 && graph.node[1].kind == NodeKind::input) {
+    return {ChunkFault::two_inputs};
+  }
+  for (int n = 1; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (!node.out.timed || (node.kind == NodeKind::layer && !node.in_chunks)) {
+      return {ChunkFault::layer, n};
+    }
+  }
+  return {!graph.output().criterion ? ChunkFault::criterion
+          : in[0] % chunks != 0     ? ChunkFault::rows
+                                    : ChunkFault::none};
+}
+
+namespace detail {
+
+template <class Net, int Rows, int Count, ChunkFault Why, int Node>
+struct NetworkComesInChunks {
+  static constexpr bool value = true;
+  static_assert(Why != ChunkFault::no_sequence,
+                "Chunks<K>: this network's input is no sequence, which could come in chunks of "
+                "time; leave Chunks out");
+  static_assert(Why != ChunkFault::two_inputs,
+                "Chunks<K>: a network on Inputs<A, B> has two times; leave Chunks out");
+  static_assert(Why != ChunkFault::layer,
+                "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
+                "them, or has no passes in chunks of time: these are those of rows alone, "
+                "Embedding, Linear, LayerNorm, activations, Dropout and Vocabulary, and Lstm and "
+                "Gru but Bidirectional; leave Chunks out (NetworkComesInChunks names the layer's "
+                "index among the network's nodes)");
+  static_assert(Why != ChunkFault::criterion,
+                "Chunks<K>: the loss must be a sum over rows, so the network's last layer must be "
+                "a Vocabulary");
+  static_assert(Why != ChunkFault::rows,
+                "Chunks<K>: K must divide the network's rows, the T of its Tokens<T, V> "
+                "(NetworkComesInChunks names both)");
+};
+
+constexpr std::int64_t chunk_part(std::int64_t all, int chunks) {
+  return (all + chunks - 1) / chunks;
+}
+
+constexpr Shape chunk_shape(Shape shape, int chunks) {
+  if (shape.timed) {
+    shape.extent[0] /= chunks;
+  }
+  return shape;
+}
+
+}  // namespace detail
+
+/// The graph of a device of which a pass has one of @p chunks chunks of each sequence: shapes,
+/// costs and what is kept are of a chunk. Parameters are what they were.
+/// @pre check_chunks() finds nothing
+template <GraphSize Size>
+constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node& node = graph.node[n];
+    node.in = detail::chunk_shape(node.in, chunks);
+    node.out = detail::chunk_shape(node.out, chunks);
+    node.macs = detail::chunk_part(node.macs, chunks);
+    CarriedState const once = node.hands_on;  // kept of a chunk as of all rows
+    node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
+    node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;
+  }
+  for (int p = 0; p < Size.parameters; ++p) {
+    RowsTouched& touched = graph.parameter[p].parameter.touched;
+    touched.of_sample = static_cast<int>(detail::chunk_part(touched.of_sample, chunks));
+  }
+  return graph;
+}
+
+}  // namespace tandem

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Pipeline<Schedule, Count, Chunks<K>, ..., Checkpoint<...>>: what a chunk has
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+struct Net : Network<Tokens<8, 5>, Sequential<Embedding<5, 4>, Lstm<4>, Vocabulary<5>>> {};
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = Pipeline<OneFOneB, 2, Chunks<4>, Split<1>, Split<2>, Checkpoint<Boundaries>>;
+#else
+using S = Pipeline<OneFOneB, 2, Chunks<4>, Split<1>, Split<2>>;
+#endif
+
+int main() { return Program<Net, S, 4>::devices == 2 ? 0 : 1; }

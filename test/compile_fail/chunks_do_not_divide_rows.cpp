@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Chunks<K>: K must divide the network.s rows, the T of its Tokens<T, V>
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+struct Net : Network<Tokens<8, 5>, Sequential<Embedding<5, 4>, Lstm<4>, Vocabulary<5>>> {};
+
+#ifdef TANDEM_COMPILE_FAIL
+using S = Pipeline<OneFOneB, 2, Chunks<3>, Split<1>, Split<2>>;
+#else
+using S = Pipeline<OneFOneB, 2, Chunks<4>, Split<1>, Split<2>>;
+#endif
+
+int main() { return Program<Net, S, 4>::devices == 2 ? 0 : 1; }

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Chunks<K> with Reproducible<>: gradients are added chunk by chunk
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+struct Net : Network<Tokens<8, 5>, Sequential<Embedding<5, 4>, Lstm<4>, Vocabulary<5>>> {};
+
+#ifdef TANDEM_COMPILE_FAIL
+using S =
+    Hybrid<DataParallel<2, Reproducible<>>, Pipeline<OneFOneB, 2, Chunks<4>, Split<1>, Split<2>>>;
+#else
+using S = Hybrid<DataParallel<2>, Pipeline<OneFOneB, 2, Chunks<4>, Split<1>, Split<2>>>;
+#endif
+
+int main() { return Program<Net, S, 4>::devices == 2 ? 0 : 1; }
