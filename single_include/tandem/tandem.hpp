@@ -15107,11 +15107,19 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
 
   TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
       : Base{device, groups, tracer},
-        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}} {
+        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}},
+        first_(static_cast<std::size_t>(layout.buckets), none),
+        last_(first_) {
     for (int n = 0; n < Program::graph.nodes; ++n) {
       Node const& node = Program::graph.node[n];
       bool const trains = node.parameters > 0 && !node.frozen;
-      bucket_of_.push_back(trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none);
+      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+      bucket_of_.push_back(bucket);
+      if (trains) {
+        auto const b = static_cast<std::size_t>(bucket);
+        first_[b] = first_[b] == none ? n : first_[b];
+        last_[b] = n;
+      }
     }
   }
 
@@ -15119,38 +15127,19 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   void begin_pass() { used_ = none; }
 
   /// What is computed from now on reads the parameters of node @p n; those of the next bucket in
-  /// @p direction are on their way meanwhile.
+  /// @p direction are on their way meanwhile, if it has nodes of the same run.
   template <class Memory>
   void use(Device& device, Memory const& memory, int n, PassDirection direction) {
     int const bucket = bucket_of_[static_cast<std::size_t>(n)];
-    if (bucket != none && bucket != used_) {
-      use_bucket(device, memory, bucket, direction);
+    if (bucket == none || bucket == used_) {
+      return;
     }
-  }
-
-  /// The same of a bucket's.
-  template <class Memory>
-  void use_bucket(Device& device, Memory const& memory, int bucket, PassDirection direction) {
     fetch(device, memory, bucket);
     device.await_on(device.communication, slots_[bucket & 1].gathered);
     used_ = bucket;
     int const next = bucket + static_cast<int>(direction);
-    if (next >= 0 && next < layout.buckets &&
-        layout.bucket_stage[next] == layout.bucket_stage[bucket]) {
+    if (next >= 0 && next < layout.buckets && are_of_one_run(bucket, next)) {
       fetch(device, memory, next);
-    }
-  }
-
-  /// Goes through a stage's buckets without samples, as the replicas that have some do.
-  template <class Memory>
-  void pass(Device& device, Memory const& memory, int stage, PassDirection direction) {
-    begin_pass();
-    bool const forward = direction == PassDirection::forward;
-    for (int i = 0; i < layout.buckets; ++i) {
-      int const bucket = forward ? layout.buckets - 1 - i : i;
-      if (layout.bucket_stage[bucket] == stage) {
-        use_bucket(device, memory, bucket, direction);
-      }
     }
   }
 
@@ -15172,6 +15161,18 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
 
  private:
   static constexpr int none = -1;
+
+  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
+  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
+    auto const run = [this](std::vector<int> const& node, int of) {
+      return Program::segments.of[node[static_cast<std::size_t>(of)]];
+    };
+    int const earlier = bucket > other ? bucket : other;
+    int const later = bucket + other - earlier;
+    return layout.bucket_stage[bucket] == layout.bucket_stage[other] &&
+           run(last_, earlier) == run(first_, later);
+  }
+
   struct Slot {
     typename Device::Mark gathered;
     int bucket = none;  // that is there, or on its way
@@ -15196,7 +15197,9 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   }
 
   Slot slots_[2];
-  int used_ = none;               // the bucket that the pass is at
+  int used_ = none;         // the bucket that the pass is at
+  std::vector<int> first_;  // of each bucket: the first node that has parameters there
+  std::vector<int> last_;
   std::vector<int> bucket_of_{};  // of each node: that of its parameters
 };
 
@@ -23164,8 +23167,10 @@ struct MicrobatchPasses {
     }
   }
   static void go_through(Parts& parts, PassDirection direction) {
-    if constexpr (Program::sharded_parameters) {
-      parts.shares.pass(parts.device, parts.memory, stage.id, direction);
+    begin_pass(parts);
+    bool const forward = direction == PassDirection::forward;
+    for (int i = 0; i < stage.last - stage.first; ++i) {
+      use_parameters(parts, forward ? stage.first + i : stage.last - 1 - i, direction);
     }
   }
 
@@ -23192,13 +23197,27 @@ struct MicrobatchPasses {
   static void finish_empty(Parts& parts, Microbatch const& own) {
     parts.gradients.open(parts.device, parts.memory, stage.id);
     begin_pass(parts);
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      if (Program::layout.bucket_stage[bucket] == stage.id) {
-        if constexpr (Program::sharded_parameters) {
-          parts.shares.use_bucket(parts.device, parts.memory, bucket, PassDirection::backward);
-        }
-        parts.finish_empty_bucket(bucket, own.adds, own.finishes);
+    for (int end = stage.last; end > stage.first;) {
+      int begin = end - 1;
+      while (begin > stage.first &&
+             Program::segments.of[begin - 1] == Program::segments.of[end - 1]) {
+        --begin;
       }
+      for (int n = begin; n < end && Program::segments.of[begin] >= 0; ++n) {
+        use_parameters(parts, n, PassDirection::forward);
+      }
+      for (int n = end - 1; n >= begin; --n) {
+        use_parameters(parts, n, PassDirection::backward);
+        if (Program::layout.closes[n] >= 0) {
+          parts.finish_empty_bucket(Program::layout.closes[n], own.adds, own.finishes);
+        }
+      }
+      end = begin;
+    }
+  }
+  static void use_parameters(Parts& parts, int n, PassDirection direction) {
+    if constexpr (Program::sharded_parameters) {
+      parts.use_parameters(n, direction);
     }
   }
 };
@@ -46141,16 +46160,12 @@ struct ShardedStateIsSound {
                 "take another schedule");
 };
 
-template <bool Rounds, bool IsReordered, bool Recomputes>
+template <bool Rounds, bool IsReordered>
 struct ShardedGradientsAreSound {
   static constexpr bool value = true;
   static_assert(!Rounds,
                 "ShardedGradients with Wire<E>: rounded gradients would take the memory that it "
                 "spares; leave Wire out, or take ShardedState");
-  static_assert(Rounds || IsReordered || !Recomputes,
-                "ShardedParameters with Checkpoint<...>: layers that are computed again would "
-                "gather their parameters a third time; leave Checkpoint out, or take "
-                "ShardedGradients");
   static_assert(Rounds || !IsReordered,
                 "ShardedGradients with Reproducible<> and several microbatches a replica: each is "
                 "added up over the replicas before the next, where Reproducible<> adds those of a "
@@ -46301,10 +46316,9 @@ struct Program {
                 sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
   /// Whether it has a part of the gradients alone, too.
   static constexpr bool sharded_gradients = batching.sharded_gradients && sharded_state;
-  static_assert(detail::ShardedGradientsAreSound < sharded_gradients &&
-                    batching.wire != WireFormat::exact,
-                sharded_gradients&& batching.reproducible && (batching.microbatches > 1),
-                batching.sharded_parameters&& checkpoint.every != CheckpointRule::none > ::value);
+  static_assert(detail::ShardedGradientsAreSound<
+                (sharded_gradients && batching.wire != WireFormat::exact),
+                (sharded_gradients && batching.reproducible && batching.microbatches > 1)>::value);
   /// And of the parameters.
   static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
   /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together

@@ -134,16 +134,12 @@ struct ShardedStateIsSound {
                 "take another schedule");
 };
 
-template <bool Rounds, bool IsReordered, bool Recomputes>
+template <bool Rounds, bool IsReordered>
 struct ShardedGradientsAreSound {
   static constexpr bool value = true;
   static_assert(!Rounds,
                 "ShardedGradients with Wire<E>: rounded gradients would take the memory that it "
                 "spares; leave Wire out, or take ShardedState");
-  static_assert(Rounds || IsReordered || !Recomputes,
-                "ShardedParameters with Checkpoint<...>: layers that are computed again would "
-                "gather their parameters a third time; leave Checkpoint out, or take "
-                "ShardedGradients");
   static_assert(Rounds || !IsReordered,
                 "ShardedGradients with Reproducible<> and several microbatches a replica: each is "
                 "added up over the replicas before the next, where Reproducible<> adds those of a "
@@ -294,10 +290,9 @@ struct Program {
                 sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
   /// Whether it has a part of the gradients alone, too.
   static constexpr bool sharded_gradients = batching.sharded_gradients && sharded_state;
-  static_assert(detail::ShardedGradientsAreSound < sharded_gradients &&
-                    batching.wire != WireFormat::exact,
-                sharded_gradients&& batching.reproducible && (batching.microbatches > 1),
-                batching.sharded_parameters&& checkpoint.every != CheckpointRule::none > ::value);
+  static_assert(detail::ShardedGradientsAreSound<
+                (sharded_gradients && batching.wire != WireFormat::exact),
+                (sharded_gradients && batching.reproducible && batching.microbatches > 1)>::value);
   /// And of the parameters.
   static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
   /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together

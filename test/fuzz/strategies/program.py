@@ -214,7 +214,7 @@ def with_sharded_gradients(seed, program):
     for s in program["strategies"]:
         if s.get("sharded") and s["leaves"] is None and r.random() < 0.6:
             s["sharded_gradients"] = True
-            s["sharded_parameters"] = not reads_rounded and not s.get("checkpoint") and r.random() < 0.5
+            s["sharded_parameters"] = not reads_rounded and r.random() < 0.5
     return program
 
 

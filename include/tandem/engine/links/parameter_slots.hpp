@@ -36,11 +36,19 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
 
   TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
       : Base{device, groups, tracer},
-        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}} {
+        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}},
+        first_(static_cast<std::size_t>(layout.buckets), none),
+        last_(first_) {
     for (int n = 0; n < Program::graph.nodes; ++n) {
       Node const& node = Program::graph.node[n];
       bool const trains = node.parameters > 0 && !node.frozen;
-      bucket_of_.push_back(trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none);
+      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+      bucket_of_.push_back(bucket);
+      if (trains) {
+        auto const b = static_cast<std::size_t>(bucket);
+        first_[b] = first_[b] == none ? n : first_[b];
+        last_[b] = n;
+      }
     }
   }
 
@@ -48,38 +56,19 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   void begin_pass() { used_ = none; }
 
   /// What is computed from now on reads the parameters of node @p n; those of the next bucket in
-  /// @p direction are on their way meanwhile.
+  /// @p direction are on their way meanwhile, if it has nodes of the same run.
   template <class Memory>
   void use(Device& device, Memory const& memory, int n, PassDirection direction) {
     int const bucket = bucket_of_[static_cast<std::size_t>(n)];
-    if (bucket != none && bucket != used_) {
-      use_bucket(device, memory, bucket, direction);
+    if (bucket == none || bucket == used_) {
+      return;
     }
-  }
-
-  /// The same of a bucket's.
-  template <class Memory>
-  void use_bucket(Device& device, Memory const& memory, int bucket, PassDirection direction) {
     fetch(device, memory, bucket);
     device.await_on(device.communication, slots_[bucket & 1].gathered);
     used_ = bucket;
     int const next = bucket + static_cast<int>(direction);
-    if (next >= 0 && next < layout.buckets &&
-        layout.bucket_stage[next] == layout.bucket_stage[bucket]) {
+    if (next >= 0 && next < layout.buckets && are_of_one_run(bucket, next)) {
       fetch(device, memory, next);
-    }
-  }
-
-  /// Goes through a stage's buckets without samples, as the replicas that have some do.
-  template <class Memory>
-  void pass(Device& device, Memory const& memory, int stage, PassDirection direction) {
-    begin_pass();
-    bool const forward = direction == PassDirection::forward;
-    for (int i = 0; i < layout.buckets; ++i) {
-      int const bucket = forward ? layout.buckets - 1 - i : i;
-      if (layout.bucket_stage[bucket] == stage) {
-        use_bucket(device, memory, bucket, direction);
-      }
     }
   }
 
@@ -101,6 +90,18 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
 
  private:
   static constexpr int none = -1;
+
+  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
+  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
+    auto const run = [this](std::vector<int> const& node, int of) {
+      return Program::segments.of[node[static_cast<std::size_t>(of)]];
+    };
+    int const earlier = bucket > other ? bucket : other;
+    int const later = bucket + other - earlier;
+    return layout.bucket_stage[bucket] == layout.bucket_stage[other] &&
+           run(last_, earlier) == run(first_, later);
+  }
+
   struct Slot {
     typename Device::Mark gathered;
     int bucket = none;  // that is there, or on its way
@@ -125,7 +126,9 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   }
 
   Slot slots_[2];
-  int used_ = none;               // the bucket that the pass is at
+  int used_ = none;         // the bucket that the pass is at
+  std::vector<int> first_;  // of each bucket: the first node that has parameters there
+  std::vector<int> last_;
   std::vector<int> bucket_of_{};  // of each node: that of its parameters
 };
 

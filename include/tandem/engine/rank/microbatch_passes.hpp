@@ -126,8 +126,10 @@ struct MicrobatchPasses {
     }
   }
   static void go_through(Parts& parts, PassDirection direction) {
-    if constexpr (Program::sharded_parameters) {
-      parts.shares.pass(parts.device, parts.memory, stage.id, direction);
+    begin_pass(parts);
+    bool const forward = direction == PassDirection::forward;
+    for (int i = 0; i < stage.last - stage.first; ++i) {
+      use_parameters(parts, forward ? stage.first + i : stage.last - 1 - i, direction);
     }
   }
 
@@ -154,13 +156,27 @@ struct MicrobatchPasses {
   static void finish_empty(Parts& parts, Microbatch const& own) {
     parts.gradients.open(parts.device, parts.memory, stage.id);
     begin_pass(parts);
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      if (Program::layout.bucket_stage[bucket] == stage.id) {
-        if constexpr (Program::sharded_parameters) {
-          parts.shares.use_bucket(parts.device, parts.memory, bucket, PassDirection::backward);
-        }
-        parts.finish_empty_bucket(bucket, own.adds, own.finishes);
+    for (int end = stage.last; end > stage.first;) {
+      int begin = end - 1;
+      while (begin > stage.first &&
+             Program::segments.of[begin - 1] == Program::segments.of[end - 1]) {
+        --begin;
       }
+      for (int n = begin; n < end && Program::segments.of[begin] >= 0; ++n) {
+        use_parameters(parts, n, PassDirection::forward);
+      }
+      for (int n = end - 1; n >= begin; --n) {
+        use_parameters(parts, n, PassDirection::backward);
+        if (Program::layout.closes[n] >= 0) {
+          parts.finish_empty_bucket(Program::layout.closes[n], own.adds, own.finishes);
+        }
+      }
+      end = begin;
+    }
+  }
+  static void use_parameters(Parts& parts, int n, PassDirection direction) {
+    if constexpr (Program::sharded_parameters) {
+      parts.use_parameters(n, direction);
     }
   }
 };
