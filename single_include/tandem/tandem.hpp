@@ -23936,7 +23936,8 @@ namespace detail {
 template <GraphSize Whole>
 class Spreader {
  public:
-  constexpr Spreader(Graph<Whole> const& whole, int slices, SpreadWishes const& wishes)
+  constexpr Spreader(Graph<Whole> const& whole, int slices,
+                     SpreadWishes const& wishes = SpreadWishes{})
       : whole_{whole}, plan_{plan_spread(whole, slices, wishes)}, slices_{slices} {}
 
   template <class G>

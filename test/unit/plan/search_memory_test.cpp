@@ -250,6 +250,20 @@ TEST_CASE("devices that share layers: their memory, and the sums between") {
         "the network has no layers that 4 devices could share");
 }
 
+struct Words : Network<Tokens<8, 4096>, Sequential<Embedding<4096, 256>, Vocabulary<4096>>> {};
+
+TEST_CASE("devices that share words: two sums of rows, and four doubles of each row and device") {
+  RankGraph const rank = rank_graphs(graph<Words>)(4);
+  GraphView const view = rank.view(graph<Words>);
+  Machine const machine = dgx1_v100();
+  WorkerStep const step = tensor_worker_step({.schedule = WorkerStrategy::tensor, .devices = 4},
+                                             view, machine, MathPrecision::fp32, 16);
+  REQUIRE(step.problem.empty());
+  CHECK(step.seconds - static_costs(view, machine, MathPrecision::fp32, 16).time() ==
+        doctest::Approx(2 * all_reduce_seconds(machine, {4, 1}, 4.0 * 16 * 8 * 256) +
+                        all_gather_seconds(machine, {4, 1}, 8.0 * 16 * 8 * 4 * 4)));
+}
+
 TEST_CASE("a search for a network of the library counts so, and outputs and weights for others") {
   SearchTask task{.machine = dgx1_v100(), .batch_per_worker = 8, .most_devices_a_worker = 2};
   auto const costs = [&](int samples) {

@@ -63,7 +63,7 @@ template <class = void>  // compiled where it is called, not by every include
     return step;
   }
   SpreadVolume const volume = spread_volume(rank);
-  if (volume.reduces == 0) {
+  if (volume.reduces + volume.gathers == 0) {
     step.problem =
         "the network has no layers that " + std::to_string(worker.devices) + " devices could share";
     return step;
@@ -77,7 +77,9 @@ template <class = void>  // compiled where it is called, not by every include
     SpreadVolume const own = spread_volume(rank.node[n]);
     double const bytes =
         static_cast<double>(own.forward + own.backward) * batch * element_bytes(precision);
+    double const gathered = static_cast<double>(own.gathered * 8) * batch;
     step.seconds += bytes > 0 ? all_reduce_seconds(machine, {worker.devices, 1}, bytes) : 0;
+    step.seconds += gathered > 0 ? all_gather_seconds(machine, {worker.devices, 1}, gathered) : 0;
     dense += costs.node[static_cast<std::size_t>(n)].dense_bytes();
     rows += costs.node[static_cast<std::size_t>(n)].rows.bytes();
   }
