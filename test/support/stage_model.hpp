@@ -54,7 +54,8 @@ struct StageModelParts {
   void finish_empty_bucket(int /*bucket*/, bool /*adds*/, int /*leaf*/) {}
   template <Axis, Joined>
   void join(std::span<double> /*data*/, int /*stage*/) {}
-  void add_slices(T* /*data*/, std::int64_t /*elements*/, int /*n*/, char const* /*label*/) {}
+  void begin_slices(T* /*data*/, std::int64_t /*elements*/, int /*n*/, char const* /*label*/) {}
+  void await_slices() {}
 
   Device device;
   using LossType = DefaultLoss<typename Own::Program::Network>;

@@ -84,4 +84,22 @@ struct Columns {
   static constexpr Columns alike() { return {.each = true}; }
 };
 
+/// Rows that are dealt out in runs of equal length: slice k has the k-th. Where their number is no
+/// multiple of the slices' the last runs end with rows that are none.
+struct DealtRows {
+  std::int64_t all = 0;
+  Slice slice{};
+
+  /// Of a run.
+  [[nodiscard]] constexpr std::int64_t each() const {
+    return (all + slice.count - 1) / slice.count;
+  }
+  [[nodiscard]] constexpr std::int64_t first() const { return slice.number * each(); }
+  /// Those of the run that there are.
+  [[nodiscard]] constexpr std::int64_t own() const {
+    std::int64_t const left = all - first();
+    return left < 0 ? 0 : left < each() ? left : each();
+  }
+};
+
 }  // namespace tandem

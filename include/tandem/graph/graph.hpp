@@ -22,7 +22,8 @@ namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
-/// where ranks add gradients, where they add values, and a bias that is added behind such a sum.
+/// where ranks add gradients, where they add values, and a bias that is added behind such a sum;
+/// and the others where they exchange rows, as Dealt says of each.
 enum class NodeKind : std::uint8_t {
   input,
   layer,
@@ -33,6 +34,10 @@ enum class NodeKind : std::uint8_t {
   receive,
   copy,
   reduce,
+  enter,
+  leave,
+  deal,
+  collect,
   bias
 };
 
@@ -112,9 +117,14 @@ struct Node {
 
   /// Whether it has an op.
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
-  /// Whether the ranks that have its slices add something where it stands.
+  /// Whether the ranks that share layers add or exchange something where it stands.
   [[nodiscard]] constexpr bool is_collective() const {
-    return kind == NodeKind::copy || kind == NodeKind::reduce;
+    return kind == NodeKind::copy || kind == NodeKind::reduce || deals_rows();
+  }
+  /// Whether its value or its input are a rank's rows, and the other is all of them.
+  [[nodiscard]] constexpr bool deals_rows() const {
+    return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
+           kind == NodeKind::collect;
   }
   /// Whether its inputs have the gradient of its output, as it is.
   [[nodiscard]] constexpr bool passes_gradient() const {
@@ -145,6 +155,7 @@ struct GraphParameter {
   Path path{};      ///< of the node that it is named after: its own, or its owner's
   char const* own_name = "";  ///< of one that is shared: what its own layer calls it
   ParameterSlices slices{};   ///< `parameter` is one of these
+  bool partial = false;       ///< its gradient is of a rank's rows: to be added up, once a step
 
   /// Index in the network's graph of the parameter whose values it has.
   [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }

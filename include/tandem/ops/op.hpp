@@ -142,6 +142,11 @@ struct Pass {
   /// Position in time of the first row.
   [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
 
+  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
+  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
+  int dealt_time = 0;
+  std::int64_t first_dealt = 0;
+
   int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
   std::int32_t const* other_lengths = nullptr;
 
@@ -161,6 +166,18 @@ struct Pass {
   [[nodiscard]] constexpr Pass whole() const {
     Pass other = *this;
     other.position = -1;
+    return other;
+  }
+
+  /// The same pass for an op that treats all rows alike and has those of slice @p own.
+  [[nodiscard]] constexpr Pass on_rows(Slice own) const {
+    DealtRows const rows{std::int64_t{batch} * time, own};
+    Pass other = *this;
+    other.batch = batch > 0 ? 1 : 0;
+    other.time = static_cast<int>(rows.each());
+    other.lengths = nullptr;
+    other.dealt_time = time;
+    other.first_dealt = rows.first();
     return other;
   }
 

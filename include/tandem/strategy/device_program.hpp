@@ -10,6 +10,7 @@
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/check.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
+#include <tandem/graph/spread/rows.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -69,15 +70,25 @@ using PassGraph = ChunkGraph<Program, D, (Program::batching.chunks > 1)>;
 /// The same of a rank that has its slice of some layers.
 template <class Program, int D, bool Spreads>
 struct SpreadGraph : PassGraph<Program, D> {};
-template <class Program, int D>
-struct SpreadGraph<Program, D, true> {
+template <class Program, int D, bool DealsRows>
+struct DealtGraph {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
   static constexpr SharedLayers shared =
       shared_layers(whole, Program::slices, Program::wishes, false);
   static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
   static constexpr GraphSize size = spread_size(whole, Program::slices, Program::wishes);
   static constexpr auto graph = spread<size>(whole, Program::slices, Program::wishes);
-  static constexpr SpreadVerdict verdict = check_spreads(graph);
+};
+template <class Program, int D>
+struct DealtGraph<Program, D, true> {
+  static constexpr auto const& whole = DealtGraph<Program, D, false>::graph;
+  static constexpr GraphSize size = dealt_size(whole, Program::slices);
+  static constexpr auto graph = deal_rows<size>(whole, Program::slices);
+};
+template <class Program, int D>
+struct SpreadGraph<Program, D, true> : DealtGraph<Program, D, Program::sequence_rows> {
+  static constexpr SpreadVerdict verdict =
+      check_spreads(DealtGraph<Program, D, Program::sequence_rows>::graph);
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };
 

@@ -12,6 +12,7 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/plan.hpp>
+#include <tandem/graph/spread/rows.hpp>
 #include <tandem/graph/spread/wishes.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
@@ -166,6 +167,27 @@ struct NetworkHasPairs {
                 "table (NetworkHasPairs names the network and N)");
 };
 
+template <bool HasParts>
+struct RowsAreAdded {
+  static constexpr bool value = true;
+  static_assert(!HasParts,
+                "SequenceRows with ShardedGradients or ShardedParameters: gradients of a device's "
+                "rows are added up whole, where a replica has a part of each bucket alone; take "
+                "ShardedState, or leave SequenceRows out");
+};
+
+template <class Net, int Time, int Slices>
+struct RowsDivide {
+  static constexpr bool value = true;
+  static_assert(Time > 0,
+                "SequenceRows: this network has no sequences, whose rows of time could be dealt "
+                "out; leave it out");
+  static_assert(Time <= 0 || Time % Slices == 0,
+                "SequenceRows: the rows of this network's sequences are no multiple of "
+                "TensorParallel's N; take an N that divides them, or leave SequenceRows out "
+                "(RowsDivide names the network, the rows and N)");
+};
+
 template <bool Sliced, bool HasRows, bool Carries>
 struct SlicesAreSound {
   static constexpr bool value = true;
@@ -317,6 +339,13 @@ struct Program {
   static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
   static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
                                              chunks.fault, chunks.node>::value);
+  /// Whether these have their rows of what is whole between the layers that they share.
+  static constexpr bool sequence_rows = slices > 1 && detail::deals_rows<S>;
+  static_assert(detail::RowsAreAdded<(sequence_rows && sharded_gradients)>::value);
+  static_assert(detail::RowsDivide < Net,
+                sequence_rows&& network.fault == Fault::none ? time_to_deal(network, slices)
+                                                             : slices,
+                slices > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),

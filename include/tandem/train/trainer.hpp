@@ -98,7 +98,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                 Named > ::value);
   static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
   static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
-  static_assert(detail::SlicesRun<slices, Named>::value);
+  static constexpr bool deals_rows = detail::deals_rows<S>;
+  static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
+  static_assert(detail::SlicesRun<(slices && !deals_rows), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
   using Asked =

@@ -59,6 +59,14 @@ MUTATIONS = {
         "1.0 / (own.size * parts.plan.batching.all_microbatches())"),
     "smoothing_over_a_slice": (  # of the words, which several devices share
         "ops/host/vocabulary_slice.hpp", "own_, all_words_, logits", "own_, own_.count, logits"),
+    "copy_sum_not_awaited": (
+        "engine/rank/stage.hpp", "      host.await_slices();\n    } else if constexpr (Program::gives",
+        "    } else if constexpr (Program::gives"),
+    "gradients_of_rows_apart": (  # of norms on a rank's rows
+        "engine/rank/rank_parts.hpp", "    partials.add(device, memory, slices);\n", ""),
+    "mask_of_first_rows": (  # each rank drops as the first does
+        "ops/host/activation.hpp", "return {p.first_dealt, p.rows(shape), of_sample};",
+        "return {0, p.rows(shape), of_sample};"),
     "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
         "engine/rank/step_slot.hpp", ".first_sample = own.first,",
         ".first_sample = own.first - static_cast<int>(microbatches.begin()),"),

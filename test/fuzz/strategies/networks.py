@@ -118,6 +118,13 @@ def shares_pairs(body, slices):
     return False
 
 
+def divides_rows(network, slices):
+    """Whether so many devices can have equal parts of the rows of its sequences."""
+    if not is_of_tokens(network):
+        return False
+    return all(shape.time % slices == 0 for shape in (network["input"], network.get("second")) if shape)
+
+
 def trains(part):
     """Whether it has parameters that are not frozen."""
     if part["kind"] == "frozen":

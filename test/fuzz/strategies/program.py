@@ -148,7 +148,8 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
             program = without_one_device(seed, program)
         if program["pairs"]:
             drawn = with_slices(seed, with_sharded_state(seed, with_row_gradients(seed, program)))
-            return with_chunks(seed, with_shared_words(seed, with_sharded_gradients(seed, drawn)))
+            words = with_shared_words(seed, with_sharded_gradients(seed, drawn))
+            return with_chunks(seed, with_dealt_rows(seed, words))
 
 
 def without_one_device(seed, program):
@@ -273,6 +274,16 @@ def with_chunks(seed, program):
 
 def in_chunks(program):
     return any(s.get("chunks") for s in program["strategies"])
+
+
+def with_dealt_rows(seed, program):
+    """Of a draw of its own, likewise: devices that share layers have their rows of what stands between these."""
+    r = random.Random(f"{seed} rows")
+    for s in program["strategies"]:
+        shares = s.get("sharded_gradients") or s.get("sharded_parameters")
+        if not shares and s.get("slices") and networks.divides_rows(program["network"], s["slices"]) and r.random() < 0.6:
+            s["in_rows"] = True
+    return program
 
 
 def random_network(r, largest, tokens):

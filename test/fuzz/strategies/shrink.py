@@ -38,6 +38,8 @@ def is_sound(program):
     if s.get("chunks") and (program["network"]["input"].time % s["chunks"] or
                             not sequences.takes_chunks(program["network"])):
         return False
+    if s.get("in_rows") and not networks.divides_rows(program["network"], s["slices"]):
+        return False
     if s["form"] == "placed":
         paths = {str(i) for i in range(tops)} | set(strategies.paths_of(body))
         if not all(path in paths for path, _ in s["places"]):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random strategies that are valid for a network, what each is compared with, and tables for it.
 
-A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (devices that share each part), "replicas"
+A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (devices that share each part), "in_rows" (each
+has its rows of what they do not share), "replicas"
 (a list: DataParallels around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
 microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
 (whether replicas have parts of the optimizer's states), "sharded_gradients", "sharded_parameters" (and of these), "chunks" (of time), "by_world" (it is the program that says how many replicas there
@@ -124,6 +125,10 @@ def named(strategy):
     return {**strategy, "by_world": False}
 
 
+def tensor_words(strategy):
+    return [str(strategy["slices"])] + (["SequenceRows"] if strategy.get("in_rows") else []) + strategy.get("wishes", [])
+
+
 def cpp(strategy, table="table"):
     form, replicas = strategy["form"], strategy["replicas"]
     cut = strategy.get("cut")
@@ -136,7 +141,7 @@ def cpp(strategy, table="table"):
     if form == "placed":
         how = [f"Placed<{table}>"]
     if form == "tensor":
-        words = [str(strategy["slices"])] + ([f"Microbatches<{m}>"] if m > 1 else []) + strategy.get("wishes", [])
+        words = tensor_words(strategy) + ([f"Microbatches<{m}>"] if m > 1 else [])
         model = networks.spelled("TensorParallel", words + inside)
     elif form in ("model", "placed"):
         model = networks.spelled("ModelParallel", how + ([f"Microbatches<{m}>"] if m > 1 else []) + inside)
@@ -150,9 +155,8 @@ def cpp(strategy, table="table"):
         model = networks.spelled("Pipeline", [schedule, str(m)] + chunks + how + inside)
     outer = [networks.spelled("DataParallel", replica_words(strategy, n) + (options_text(strategy, True) if i == 0 else []))
              for i, n in enumerate(replicas)]
-    shares = strategy.get("slices") and form != "tensor"
-    inner = [model] + ([networks.spelled("TensorParallel", [str(strategy["slices"])] + strategy.get("wishes", []))]
-                       if shares else [])
+    shared = strategy.get("slices") and form != "tensor"
+    inner = [model] + ([networks.spelled("TensorParallel", tensor_words(strategy))] if shared else [])
     return networks.spelled("Hybrid", outer + inner) if len(outer + inner) > 1 else model
 
 
@@ -335,7 +339,7 @@ def takes_rows(strategy):
 
 def smaller_strategies(strategy):
     """Strategies that say less; some are not valid."""
-    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_parameters", "sharded_gradients", "sharded", "chunks"):
+    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_parameters", "sharded_gradients", "sharded", "chunks", "in_rows"):
         if strategy.get(key) is not None:
             yield {**strategy, key: None}
     if strategy.get("by_world"):
@@ -354,7 +358,7 @@ def smaller_strategies(strategy):
                 yield {**strategy, "form": "model", "schedule": None, "chunks": None} if schedule == "model" else {
                     **strategy, "schedule": schedule}
     if strategy.get("slices") and strategy["form"] != "tensor":
-        yield {**strategy, "slices": None}
+        yield {**strategy, "slices": None, "in_rows": None}
     if strategy.get("wishes"):
         yield {**strategy, "wishes": strategy["wishes"][1:]}
     if (strategy.get("slices") or 2) > 2:

@@ -62,6 +62,13 @@ TEST_CASE("so do devices in the backend that everybody takes") {
   check_as_one_device<TensorParallel<2>, Host>(1e-4);
 }
 
+TEST_CASE("and each with its rows of what they do not share") {
+  check_as_one_device<
+      Hybrid<DataParallel<2, ShardedState>, TensorParallel<2, Microbatches<2>, SequenceRows>>,
+      BasicHost<Portable, Fp64>>(1e-12);
+  check_as_one_device<TensorParallel<2, SequenceRows>, Host>(1e-4);
+}
+
 TEST_CASE("neighbours are slices, and each slice's replicas sum its gradients") {
   using P = Program<Mixed, Replicas, 4>;
   RankGroups<P> const own;

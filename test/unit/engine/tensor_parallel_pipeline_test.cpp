@@ -48,6 +48,12 @@ TEST_CASE("so do replicas of one whose gradients are computed apart, each rank k
   check_as_one_device<Replicas<ZeroBubbleH1, BucketBytes<256, 512>, ShardedGradients>>();
 }
 
+// What goes from part to part is whole.
+TEST_CASE("and parts whose devices have their rows of what they do not share") {
+  check_as_one_device<
+      Hybrid<Pipeline<ZeroBubbleH1, 4, Split<3>, Split<3>>, TensorParallel<2, SequenceRows>>>();
+}
+
 TEST_CASE("messages, sums of replicas and of slices each have their own ranks") {
   using P = Program<test::SmallGpt, Replicas<OneFOneB>, 8>;
   static_assert(P::ranks == 8 && P::devices == 2 && P::slices == 2);

@@ -11,6 +11,8 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/spread/check.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
+#include <tandem/graph/spread/rows.hpp>
+#include <tandem/graph/spread/volume.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/attention.hpp>
 #include <tandem/layers/embedding.hpp>
@@ -317,6 +319,84 @@ TEST_CASE("a spread graph without one of its collectives, or with one too many, 
   CHECK(check_spreads(without(dealt<Mlp, 2>, 6)) == SpreadVerdict{SpreadFault::edge, 7});
   CHECK(check_spreads(with_two(dealt<Mlp, 2>, 1)) == SpreadVerdict{SpreadFault::edge, 9});
 }
+
+// Rows of time between the pairs.
+template <class Net, int N>
+struct RowDealing {
+  static constexpr GraphSize size = dealt_size(dealt<Net, N>, N);
+  static constexpr auto graph = deal_rows<size>(dealt<Net, N>, N);
+};
+template <class Net, int N>
+constexpr auto const& in_rows = RowDealing<Net, N>::graph;
+
+/// Two pairs: behind both there are rows, before neither, since what is there is joined to none.
+struct Apart : Body<Linear<10>, Linear<10, NoBias>, GeluTanh, RmsNorm<>, Linear<9>, LayerNorm<>,
+                    Linear<10>, Linear<8>> {};
+static_assert(check_spreads(in_rows<Apart, 5>).sound());
+
+static_assert(check_spreads(in_rows<Two, 2>).sound());
+static_assert(time_to_deal(graph<Two>, 2) == 6 && time_to_deal(graph<Two>, 4) == 6);
+static_assert(time_to_deal(graph<Mlp>, 2) == 0);
+// All is on rows but words, positions, the products and the criterion: a Deal, four Enters and
+// Leaves, and a Collect.
+static_assert(all_found(in_rows<Two, 2>) == 10);
+static_assert(all_found(in_rows<Apart, 5>) == 6);  // a Copy, a Leave and a Collect of each
+static_assert(RowDealing<Two, 2>::size.nodes == Dealing<Two, 2>::size.nodes + 2);
+
+TEST_CASE("between the pairs a rank has its rows") {
+  auto const& own = in_rows<Two, 2>;
+  char const* const names[] = {"Embedding", "Positions", "Deal",      "Dropout",   "LayerNorm",
+                               "Enter",     "Linear",    "Attention", "Linear",    "Leave",
+                               "Bias",      "Dropout",   "Add",       "LayerNorm", "Enter"};
+  for (int n = 0; n < 15; ++n) {
+    CHECK(own.node[n + 1].name == names[n]);
+  }
+  CHECK(own.node[find(own, "Positions")].out == timed_shape(6, 8));
+  CHECK(own.node[find(own, "Deal")].out == timed_shape(3, 8));
+  CHECK(own.node[find(own, "LayerNorm")].out == timed_shape(3, 8));
+  CHECK(own.node[find(own, "Enter")].in == timed_shape(3, 8));
+  CHECK(own.node[find(own, "Enter")].out == timed_shape(6, 8));
+  CHECK(own.node[find(own, "Leave")].in == timed_shape(6, 8));
+  CHECK(own.node[find(own, "Leave")].out == timed_shape(3, 8));
+  CHECK(own.node[own.result].name == "Vocabulary");
+  CHECK(own.node[own.nodes - 2].name == "Collect");
+  int partial = 0;
+  for (int p = 0; p < own.parameters; ++p) {
+    GraphParameter const& parameter = own.parameter[p];
+    bool const of_rows = own.node[parameter.node].dealt == Dealt::between;
+    CHECK(parameter.partial == of_rows);
+    CHECK((!of_rows || parameter.parameter.shape == vector_shape(8)));
+    partial += of_rows ? 1 : 0;
+  }
+  CHECK(partial == 2 * 6 + 2);  // of a block two norms and two biases, of the last norm two
+  CHECK(partial_gradients(own) == partial * 8);
+  SpreadVolume const volume = spread_volume(own);
+  CHECK(volume.reduces + volume.copies == 0);
+  CHECK(volume.row_gathers == 4 + 4 + 2);
+  CHECK(volume.row_scatters == 4 + 4);
+  CHECK(volume.forward == 9 * 6 * 8);
+  CHECK(volume.backward == 9 * 6 * 8);
+}
+
+template <class Change>
+constexpr SpreadFault fault_in_rows(Change const& change) {
+  auto own = in_rows<Two, 2>;
+  change(own);
+  return check_spreads(own).fault;
+}
+
+// A rank's gradient for all of it; a gradient added up that all ranks have; whole rows in a norm;
+// as many rows as all have; an exchange that is no layer's.
+static_assert(fault_in_rows([](auto& g) {
+                g.parameter[g.node[5].first_parameter].partial = false;
+              }) == SpreadFault::parameter);
+static_assert(fault_in_rows([](auto& g) { g.parameter[0].partial = true; }) ==
+              SpreadFault::parameter);
+static_assert(fault_in_rows([](auto& g) { g.node[5].dealt = Dealt::whole; }) == SpreadFault::edge);
+static_assert(fault_in_rows([](auto& g) { g.node[3].out = g.node[3].in; }) == SpreadFault::shape);
+static_assert(fault_in_rows([](auto& g) { g.node[6].kind = NodeKind::collect; }) ==
+              SpreadFault::kind);
+static_assert(fault_in_rows([](auto& g) { g.node[4].kind = NodeKind::deal; }) == SpreadFault::kind);
 
 }  // namespace spread_test
 }  // namespace tandem

@@ -37,6 +37,10 @@ concept SumsSlices = Program::slices == 1 ||
                      (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
                       AllGathers<C, double>);
 template <class C, class B, class Program>
+concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Scalar> &&
+                                                    ReduceScatters<C, typename B::Scalar, Sum> &&
+                                                    AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
@@ -48,10 +52,10 @@ concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::
 /// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries =
-    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
-    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
-    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
-    detail::SumsSlices<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries = std::move_constructible<C> &&
+    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
+    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
+    detail::SharesState<C, B, Program> && detail::SumsSlices<C, B, Program> &&
+    detail::ExchangesRows<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem

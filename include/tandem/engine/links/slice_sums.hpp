@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// SliceSums: what the ranks that have the slices of one model's layers add up, in a pass.
+/// SliceSums: what the ranks that have the slices of one model's layers add up or exchange.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include <tandem/engine/links/bucket_sums.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/graph/columns.hpp>
+#include <tandem/ops/verbs.hpp>
 
 namespace tandem {
 
@@ -45,14 +46,54 @@ class SliceSums {
     return unread_.data();
   }
 
-  /// What is computed from now on reads the sums of @p count elements over the slices; all of them
-  /// call it.
-  void add(Device& device, T* data, std::int64_t count, Label label) {
+  /// @p data becomes its sum over the slices; all of them call it. Until await() nothing that is
+  /// computed touches it.
+  void begin(Device& device, T* data, std::int64_t count, Label label) {
     if (count > 0) {
       std::span<T> const all{data, static_cast<std::size_t>(count)};
-      queue(device, label,
-            [&] { group_.all_reduce(all, all, Sum{}, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_, [&] {
+        group_.all_reduce(all, all, Sum{}, device.communication, label);
+      });
     }
+  }
+  void await(Device& device) { device.await_on(device.communication, mark_); }
+
+  /// @p all becomes the rows of all slices, of which this one has @p own, each of @p width numbers;
+  /// all of them call it, as they do the next two.
+  void gather_rows(Device& device, T const* own, T* all, DealtRows const& rows, std::int64_t width,
+                   Label label) {
+    std::span<T const> const from{own, elements(rows, width)};
+    std::span<T> const to{all, from.size() * static_cast<std::size_t>(rows.slice.count)};
+    detail::queue_collective(device, tracer_, label, mark_,
+                             [&] { group_.all_gather(from, to, device.communication, label); });
+    await(device);
+  }
+  /// @p own becomes this slice's rows of the sum of @p all over the slices. Until the end nothing
+  /// that is computed touches either.
+  void begin_scatter(Device& device, T const* all, T* own, DealtRows const& rows,
+                     std::int64_t width, Label label) {
+    std::span<T> const to{own, elements(rows, width)};
+    std::span<T const> const from{all, to.size() * static_cast<std::size_t>(rows.slice.count)};
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      group_.reduce_scatter(from, to, Sum{}, device.communication, label);
+    });
+  }
+  void end_scatter(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
+    await(device);
+    clear_beyond(device, own, rows, width);
+  }
+  /// @p own becomes this slice's rows of @p all, which all of them have.
+  void take_rows(Device& device, T const* all, T* own, DealtRows const& rows, std::int64_t width) {
+    Verbs<Backend>::copy(device, all + rows.first() * width, own, rows.own() * width);
+    clear_beyond(device, own, rows, width);
+  }
+
+  /// What is computed from now on reads the sums of @p data over the slices.
+  void add_up(Device& device, std::span<P> data, Label label) {
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      group_.all_reduce(data, data, Sum{}, device.communication, label);
+    });
+    await(device);
   }
 
   /// What is computed from now on reads in @p data the numbers of all slices, each of which has
@@ -62,22 +103,30 @@ class SliceSums {
     if (each > 0) {
       std::span<double const> const own =
           data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
-      queue(device, label, [&] { group_.all_gather(own, data, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { group_.all_gather(own, data, device.communication, label); });
+      await(device);
     }
   }
 
   /// The arrays of all slices, one behind the other, each as long as @p own; all of them call it.
   TANDEM_COLD void gather(Device& device, std::span<P const> own, std::span<P> all, Label label) {
     if (!own.empty()) {
-      queue(device, label, [&] { group_.all_gather(own, all, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { group_.all_gather(own, all, device.communication, label); });
+      await(device);
     }
   }
 
  private:
-  template <class F>
-  void queue(Device& device, Label label, F const& f) {
-    detail::queue_collective(device, tracer_, label, mark_, f);
-    device.await_on(device.communication, mark_);
+  static std::size_t elements(DealtRows const& rows, std::int64_t width) {
+    return static_cast<std::size_t>(rows.each() * width);
+  }
+  // Rows that are none give finite numbers, and gradients of 0.
+  static void clear_beyond(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
+    if (std::int64_t const beyond = rows.each() - rows.own(); beyond > 0) {
+      Verbs<Backend>::zero(device, own + rows.own() * width, beyond * width);
+    }
   }
 
   Communicator group_;

@@ -82,6 +82,17 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
 /// Whether the gradients of a node's output are added before it goes back.
 constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
 
+/// What node @p n gives its only gradient, and so begins the sum of that over the ranks: a Copy or
+/// an Enter; `layer` stands for neither.
+template <GraphSize Size>
+constexpr NodeKind begun_sum(Graph<Size> const& graph, UseCounts<Size.nodes> const& uses, int n) {
+  Node const& node = graph.node[n];
+  int const source = node.edges == 1 ? graph.source[node.first_edge] : n;
+  Node const& before = graph.node[source];
+  bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
+  return sums && before.needs_gradient && uses.of[source] == 1 ? before.kind : NodeKind::layer;
+}
+
 /// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
 /// that it does not matter where the network is cut.
 constexpr Rounding rounding_of(Node const& node) {
@@ -115,9 +126,12 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
   for (int n = 0; n < Program::graph.nodes; ++n) {
     Node const& node = Program::graph.node[n];
     int key = 128 * (groups.first[n] + 1) + node.in.clock;
-    for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
-                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
-                          node.kind == NodeKind::copy, node.kind == NodeKind::reduce}) {
+    for (bool const is :
+         {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
+          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
+          node.kind == NodeKind::copy, node.kind == NodeKind::reduce, node.dealt == Dealt::between,
+          begun_sum(Program::graph, uses, n) == NodeKind::copy,
+          begun_sum(Program::graph, uses, n) == NodeKind::enter}) {
       key = 2 * key + (is ? 1 : 0);
     }
     // What computes nothing stands alone, but for a layer that has become part of another.

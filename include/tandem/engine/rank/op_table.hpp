@@ -56,6 +56,11 @@ template <class Net, class Backend, int LeafIndex>
 struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<RowBias, Backend>;
 };
+template <NodeKind Kind, class Net, class Backend, int LeafIndex>
+  requires(Node{.kind = Kind}.deals_rows())
+struct SelectOp<Kind, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = NoOp;  // the engine does all that there is to do
+};
 
 /// Of a node that computes.
 template <class Program, class Backend, int I>

@@ -234,6 +234,7 @@ class Rank final
       parts_.states.begin_step(parts_.device,
                                Slot::FeedType::steps_in_flight > 1 ? updates_.stopped() : nullptr);
     }
+    parts_.partials.begin_step();
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
     run(parts_.plan.training.data());
@@ -340,14 +341,14 @@ class Rank final
         parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
-        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
+        parts_.join_gradients();
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
           parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
-        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
+        parts_.join_gradients();
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:

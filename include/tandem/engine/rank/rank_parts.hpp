@@ -17,6 +17,7 @@
 #include <tandem/engine/links/no_links.hpp>
 #include <tandem/engine/links/parameter_shares.hpp>
 #include <tandem/engine/links/parameter_slots.hpp>
+#include <tandem/engine/links/partial_sums.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/links/rank_links.hpp>
 #include <tandem/engine/links/slice_sums.hpp>
@@ -73,6 +74,8 @@ struct RankParts {
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
                          NoParameterShares>>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
+  using Partials =
+      std::conditional_t<Whole::sequence_rows, PartialSums<Program, Backend>, NoPartialSums>;
   using Slices =
       std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
 
@@ -97,6 +100,7 @@ struct RankParts {
                   groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
         shares{device, gradients, tracer},
         slices{device, connect, groups().of_slices(options.rank), tracer},
+        partials{device},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
@@ -149,7 +153,7 @@ struct RankParts {
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
     all.scratch += ops.staged_bytes() + branches.bytes();
-    all.wire = gradients.wire_bytes();
+    all.wire = gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes());
     all.tables = sums.bytes();
     all.messages = links.bytes();
     all.states = states.bytes() + chunks.bytes();
@@ -220,10 +224,35 @@ struct RankParts {
     requires(A == Axis::tensor)
   void gather(std::span<double> data) { slices.bring_together(device, data, {"vocabulary"}); }
 
-  /// What is computed from now on reads in @p data, what collective node @p n has, the sums over
-  /// the ranks that have slices of the layers.
-  void add_slices(T* data, std::int64_t elements, int n, char const* label) {
-    slices.add(device, data, elements, {label, n});
+  /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
+  /// the layers; until they are awaited nothing reads or writes it. One at a time.
+  void begin_slices(T* data, std::int64_t elements, int n, char const* label) {
+    slices.begin(device, data, elements, {label, n});
+  }
+  void await_slices() { slices.await(device); }
+
+  /// Collective node @p n has rows of @p width numbers: of all slices in @p all, this one's in @p
+  /// own.
+  void gather_rows(T const* own, T* all, DealtRows const& rows, std::int64_t width, int n,
+                   char const* label) {
+    slices.gather_rows(device, own, all, rows, width, {label, n});
+  }
+  void begin_scatter(T const* all, T* own, DealtRows const& rows, std::int64_t width, int n,
+                     char const* label) {
+    slices.begin_scatter(device, all, own, rows, width, {label, n});
+  }
+  void end_scatter(T* own, DealtRows const& rows, std::int64_t width) {
+    slices.end_scatter(device, own, rows, width);
+  }
+  void take_rows(T const* all, T* own, DealtRows const& rows, std::int64_t width) {
+    slices.take_rows(device, all, own, rows, width);
+  }
+
+  /// Gradients are those of the whole model: what is computed from now on reads them. Once a step.
+  /// @pre they are reduced over the replicas
+  void join_gradients() {
+    partials.add(device, memory, slices);
+    ties.add(device, memory, gradients);
   }
 
   /// Puts the gradient of received tensor @p node where it is sent from.
@@ -252,6 +281,7 @@ struct RankParts {
   Gradients gradients;
   Shares shares;
   Slices slices;
+  Partials partials;
   Links links;
   Ties ties;
   StepSums<Backend> sums;

@@ -18,6 +18,7 @@
 #include <tandem/engine/links/parameter_slots.hpp>
 #include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/engine/rank/op_passes.hpp>
+#include <tandem/engine/rank/slice_exchange.hpp>
 #include <tandem/engine/step/source.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/operand_table.hpp>
@@ -47,8 +48,7 @@ constexpr bool synchronizes(int first, int last) {
 /// gather<axis>(data):    one in which ranks bring numbers together.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
-/// add_slices(data, elements, node, label): where several ranks share layers, what a collective
-///                        node has becomes its sum over them.
+/// Where ranks share layers, what SliceExchange calls.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
                              std::int64_t elements, int i) {
@@ -154,10 +154,10 @@ struct Stage {
       }
       if constexpr (graph.node[at].computes()) {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
-                              pass_of<at>(pass));
+                              pass_of<at>(host, pass));
       }
-      if constexpr (graph.node[at].kind == NodeKind::reduce) {
-        host.add_slices(table.operands[n].y, elements<at>(pass), n, "reduce");
+      if constexpr (graph.node[at].is_collective()) {
+        SliceExchange<Program, at>::forward(host, all_rows<at>(pass), table.operands[n], n);
       }
       if constexpr (branches) {
         host.branches.end_forward(host.device, n);
@@ -210,9 +210,18 @@ struct Stage {
     }
   }
 
-  // As node I sees it: with the time of its own clock, and a source that is whole.
+  // As node I sees it: with the time of its own clock, a source that is whole, a rank's rows.
   template <int I>
-  static decltype(auto) pass_of(PassType const& pass) {
+  static decltype(auto) pass_of([[maybe_unused]] Host& host, PassType const& pass) {
+    if constexpr (spread_rule(graph.node[I].dealt).out.value == Spread::rows) {
+      return all_rows<I>(pass).on_rows(host.slices.slice());
+    } else {
+      return all_rows<I>(pass);
+    }
+  }
+  // The same where ranks that share layers have all rows.
+  template <int I>
+  static decltype(auto) all_rows(PassType const& pass) {
     if constexpr (graph.node[I].in.clock != 0) {
       return pass.on_clock(graph.node[I].in.clock);
     } else if constexpr (is_of_source<Program>(I)) {
@@ -220,12 +229,6 @@ struct Stage {
     } else {
       return (pass);
     }
-  }
-
-  // Of a microbatch's value of node I.
-  template <int I>
-  static std::int64_t elements(PassType const& pass) {
-    return pass_of<I>(pass).elements(graph.node[I].out);
   }
 
   // Where nothing is joined with other ranks no such pass is called.
@@ -268,20 +271,27 @@ struct Stage {
     auto const& operands = table.operands[n];
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
-        add_forks<I>(host, pass_of<I>(pass), table, n);
+        add_forks<I>(host, pass_of<I>(host, pass), table, n);
       }
-      if constexpr (node.kind == NodeKind::copy) {
-        host.add_slices(table.gradient[n], elements<I>(pass), n, "gradient of copy");
+      if constexpr (node.is_collective()) {
+        SliceExchange<Program, I, uses.of[I]>::backward(host, all_rows<I>(pass), table, n);
       }
       if constexpr (both) {
-        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
+        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands,
+                                    pass_of<I>(host, pass));
       } else if constexpr (Program::gives_input_gradient.of[I]) {
-        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
+        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,
+                                    pass_of<I>(host, pass));
+      }
+      if constexpr (begun_sum(graph, uses, I) != NodeKind::layer) {
+        SliceExchange<Program, graph.source[node.first_edge]>::begin(
+            host, all_rows<I>(pass), table, graph.source[graph.node[n].first_edge]);
       }
     }
     if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
       if constexpr (node.parameters > 0 && !node.frozen && node.computes() && !both) {
-        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
+        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands,
+                                     pass_of<I>(host, pass));
       }
       if constexpr (node.parameters > 0 && !node.frozen) {
         if (!is_open(host, n)) {

@@ -22,7 +22,8 @@ enum class SpreadFault : std::uint8_t {
   twice,      ///< a partial value is read by several: it would be summed by each
   result,     ///< what the network gives is not whole
   shape,      ///< a node's rows, or their parts, are not those of its input or of its slice
-  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round
+  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round; or its
+              ///< gradient is of a rank's rows, and nobody adds it up
   kind        ///< a node says that it is a collective, and is none, or the other way round
 };
 
@@ -47,6 +48,8 @@ constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
     Parameter const& own = graph.parameter[p].parameter;
     ParameterSlices const& slices = graph.parameter[p].slices;
+    bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
+    sound = sound && graph.parameter[p].partial == of_rows;
     if (node.dealt == Dealt::columns) {
       sound = sound && slices == ParameterSlices{node.slices, 0, node.parts} &&
               own.shape[0] == row_columns(node.out);
@@ -65,12 +68,53 @@ constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   return sound;
 }
 
+/// The kind of what stands between nodes that are dealt out otherwise.
+constexpr NodeKind collective_of(Dealt dealt) {
+  switch (dealt) {
+    case Dealt::copy:
+      return NodeKind::copy;
+    case Dealt::reduce:
+      return NodeKind::reduce;
+    case Dealt::enter:
+      return NodeKind::enter;
+    case Dealt::leave:
+      return NodeKind::leave;
+    case Dealt::deal:
+      return NodeKind::deal;
+    case Dealt::collect:
+      return NodeKind::collect;
+    default:
+      return NodeKind::layer;  // none
+  }
+}
+
+/// Whether node @p n, of rows or from rows to all of them, has as many as its inputs have.
+template <GraphSize Size>
+constexpr bool has_own_times(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool sound = node.slices > 1 && node.in.timed && node.out.timed;
+  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    sound = sound && graph.node[graph.source[e]].out == node.in;
+  }
+  Shape in = node.in;
+  Shape out = node.out;
+  bool const gathers = node.dealt == Dealt::enter || node.dealt == Dealt::collect;
+  if (node.dealt != Dealt::between) {
+    (gathers ? in : out).extent[0] *= node.slices;
+    sound = sound && node.edges == 1;
+  }
+  return sound && in == out;
+}
+
 /// Whether node @p n has rows of its input's columns, and of its slice's.
 template <GraphSize Size>
 constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
   if (node.dealt == Dealt::whole) {
     return node.slices == 1;
+  }
+  if (node.dealt == Dealt::between || node.deals_rows()) {
+    return has_own_times(graph, n);
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
   bool const reads = node.in == before.out;
@@ -93,11 +137,8 @@ constexpr SpreadVerdict check_spreads(Graph<Size> const& graph) {
   for (int n = 0; n < Size.nodes; ++n) {
     Node const& node = graph.node[n];
     SpreadPair const wanted = spread_rule(node.dealt).in;
-    bool const collective = node.dealt == Dealt::copy || node.dealt == Dealt::reduce;
-    bool const fits = node.kind == NodeKind::copy     ? node.dealt == Dealt::copy
-                      : node.kind == NodeKind::reduce ? node.dealt == Dealt::reduce
-                                                      : !collective;
-    if (!fits) {
+    NodeKind const collective = detail::collective_of(node.dealt);
+    if (node.is_collective() ? node.kind != collective : collective != NodeKind::layer) {
       return {SpreadFault::kind, n};
     }
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -130,8 +171,9 @@ struct SpreadsAreSound {
   static constexpr bool value = true;
   static_assert(
       Why != SpreadFault::edge,
-      "TensorParallel: a node takes another spread than its input has: a Copy or a Reduce "
-      "is missing, doubled, or on the wrong side of it (SpreadsAreSound names the node)");
+      "TensorParallel: a node takes another spread than its input has: a Copy, a Reduce, or an "
+      "exchange of rows is missing, doubled, or on the wrong side of it (SpreadsAreSound names "
+      "the node)");
   static_assert(Why != SpreadFault::twice,
                 "TensorParallel: a partial value is read by several nodes, so that it would be "
                 "summed more than once (SpreadsAreSound names the second of them)");
@@ -144,7 +186,8 @@ struct SpreadsAreSound {
   static_assert(
       Why != SpreadFault::parameter,
       "TensorParallel: a parameter is whole where a rank has a slice, or a slice where it "
-      "is whole, or a bias would be added on each rank (SpreadsAreSound names its node)");
+      "is whole, or a bias would be added on each rank, or a gradient of a rank's rows by "
+      "nobody (SpreadsAreSound names its node)");
   static_assert(Why != SpreadFault::kind,
                 "TensorParallel: a node is said to be dealt out as its kind cannot be "
                 "(SpreadsAreSound names the node)");

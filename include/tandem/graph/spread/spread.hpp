@@ -7,13 +7,14 @@
 ///
 ///   whole      equal on all ranks
 ///   columns    a rank has its slice of each row
+///   rows       a rank has its part of the rows of all samples
 ///   partial    the sum over the ranks is the tensor
 
 #include <cstdint>
 
 namespace tandem {
 
-enum class Spread : std::uint8_t { whole, columns, partial };
+enum class Spread : std::uint8_t { whole, columns, rows, partial };
 
 /// Of a value and of its gradient.
 struct SpreadPair {
@@ -33,7 +34,12 @@ enum class Dealt : std::uint8_t {
   embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
   vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
   copy,        ///< the gradients of the ranks are added: an all-reduce in backward
-  reduce       ///< the values of the ranks are added: an all-reduce in forward
+  reduce,      ///< the values of the ranks are added: an all-reduce in forward
+  between,     ///< a layer of whole rows, on a rank's rows (SequenceRows)
+  enter,       ///< all-gathers rows for columns; their gradients are added: a reduce-scatter
+  leave,       ///< values are added, and each rank has its rows: a reduce-scatter; all-gathers back
+  deal,        ///< takes a rank's rows of what all have; all-gathers their gradients
+  collect      ///< all-gathers rows; takes a rank's rows of the gradient
 };
 
 /// What decides on the op of a node: `whole`, unless it needs another one than where all of it is
@@ -59,10 +65,16 @@ struct SpreadRule {
 /// | embedding  | whole, whole       | partial, whole     |
 /// | vocabulary | whole, partial     | whole, whole       |
 /// | reduce     | partial, whole     | whole, whole       |
+/// | between    | rows, rows         | rows, rows         |
+/// | enter      | rows, rows         | whole, partial     |
+/// | leave      | partial, whole     | rows, rows         |
+/// | deal       | whole, whole       | rows, rows         |
+/// | collect    | rows, rows         | whole, whole       |
 constexpr SpreadRule spread_rule(Dealt dealt) {
   constexpr SpreadPair whole{};
   constexpr SpreadPair copied{Spread::whole, Spread::partial};
   constexpr SpreadPair columns{Spread::columns, Spread::columns};
+  constexpr SpreadPair rows{Spread::rows, Spread::rows};
   constexpr SpreadPair partial{Spread::partial, Spread::whole};
   switch (dealt) {
     case Dealt::copy:
@@ -79,6 +91,16 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {copied, whole};
     case Dealt::reduce:
       return {partial, whole};
+    case Dealt::between:
+      return {rows, rows};
+    case Dealt::enter:
+      return {rows, copied};
+    case Dealt::leave:
+      return {partial, rows};
+    case Dealt::deal:
+      return {whole, rows};
+    case Dealt::collect:
+      return {rows, whole};
     case Dealt::whole:
       break;
   }
@@ -86,7 +108,17 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
 }
 
 constexpr char const* name(Spread spread) {
-  return spread == Spread::whole ? "whole" : spread == Spread::columns ? "columns" : "partial";
+  switch (spread) {
+    case Spread::columns:
+      return "columns";
+    case Spread::rows:
+      return "rows";
+    case Spread::partial:
+      return "partial";
+    case Spread::whole:
+      break;
+  }
+  return "whole";
 }
 
 }  // namespace tandem

@@ -2,8 +2,7 @@
 #pragma once
 
 /// @file
-/// spread_volume: what the ranks that share layers add up, and bring together, in the passes of one
-/// sample.
+/// spread_volume: what the ranks that share layers add up and exchange in the passes of one sample.
 
 #include <cstdint>
 
@@ -12,43 +11,77 @@
 
 namespace tandem {
 
-/// Elements of all-reduces, and how many these are; and of all-gathers.
+/// Elements of the whole arrays of collectives, and how many these are. Of an all-gather and of a
+/// reduce-scatter half as much is sent as of an all-reduce of the same array.
 struct SpreadVolume {
-  int reduces = 0;
-  int copies = 0;
-  int gathers = 0;
+  int reduces = 0;       ///< all-reduces of values
+  int copies = 0;        ///< all-reduces of gradients
+  int row_gathers = 0;   ///< all-gathers of rows
+  int row_scatters = 0;  ///< reduce-scatters of rows
+  int gathers = 0;       ///< all-gathers of numbers of doubles
   std::int64_t forward = 0;
   std::int64_t backward = 0;
   std::int64_t gathered = 0;  ///< doubles that a rank has afterwards, in forward
+
+  constexpr void add(SpreadVolume const& other) {
+    reduces += other.reduces;
+    copies += other.copies;
+    row_gathers += other.row_gathers;
+    row_scatters += other.row_scatters;
+    gathers += other.gathers;
+    forward += other.forward;
+    backward += other.backward;
+    gathered += other.gathered;
+  }
 };
 
-/// Of one node, whose gradient nobody adds up where nobody wants one.
+/// Of one node, whose gradient nobody adds up or gathers where nobody wants one.
 constexpr SpreadVolume spread_volume(Node const& node) {
-  if (node.kind == NodeKind::reduce) {
-    return {.reduces = 1, .forward = node.out.elements()};
-  }
   if (node.dealt == Dealt::vocabulary) {  // four of each row
     return {.gathers = 1, .gathered = std::int64_t{4} * node.in[0] * node.slices};
   }
-  if (node.kind == NodeKind::copy && node.needs_gradient) {
-    return {.copies = 1, .backward = node.out.elements()};
+  int const back = node.needs_gradient ? 1 : 0;
+  switch (node.kind) {
+    case NodeKind::reduce:
+      return {.reduces = 1, .forward = node.out.elements()};
+    case NodeKind::copy:
+      return {.copies = back, .backward = back * node.out.elements()};
+    case NodeKind::enter:
+      return {.row_gathers = 1,
+              .row_scatters = back,
+              .forward = node.out.elements(),
+              .backward = back * node.out.elements()};
+    case NodeKind::leave:
+      return {.row_gathers = back,
+              .row_scatters = 1,
+              .forward = node.in.elements(),
+              .backward = back * node.in.elements()};
+    case NodeKind::deal:
+      return {.row_gathers = back, .backward = back * node.in.elements()};
+    case NodeKind::collect:
+      return {.row_gathers = 1, .forward = node.out.elements()};
+    default:
+      return {};
   }
-  return {};
 }
 
 /// Of a rank's whole graph.
 constexpr SpreadVolume spread_volume(GraphView graph) {
   SpreadVolume all;
   for (int n = 0; n < graph.nodes; ++n) {
-    SpreadVolume const own = spread_volume(graph.node[n]);
-    all.reduces += own.reduces;
-    all.copies += own.copies;
-    all.forward += own.forward;
-    all.backward += own.backward;
-    all.gathers += own.gathers;
-    all.gathered += own.gathered;
+    all.add(spread_volume(graph.node[n]));
   }
   return all;
+}
+
+/// Elements of the gradients of whole parameters of which each rank has a part, that of its rows:
+/// what they add up once a step.
+constexpr std::int64_t partial_gradients(GraphView graph) {
+  std::int64_t sum = 0;
+  for (int p = 0; p < graph.parameters; ++p) {
+    sum += graph.parameter[p].partial ? graph.parameter[p].parameter.shape.elements() : 0;
+  }
+  return sum;
 }
 
 }  // namespace tandem

@@ -55,6 +55,13 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
+/// Which rows stand in x and y: so many from one of a batch on, whose samples have rows each.
+struct DropoutRows {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t of_sample = 1;
+};
+
 /// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
 /// and which rows of a sample.
 struct DropoutColumns {
@@ -72,27 +79,29 @@ struct DropoutColumns {
   }
 };
 
-/// dropout_forward() of a slice of the columns of each row, or of some of the rows, with the mask
-/// that whole samples have; likewise of gradients.
+/// dropout_forward() of some rows of a batch, and of a slice of the columns of each, with the mask
+/// that the whole batch has; likewise of gradients.
 ///
-/// Shapes: x (B, rows, own); y (B, rows, own), which may be x.
+/// Shapes: x (rows, own); y (rows, own), which may be x.
 template <class T>
-TANDEM_NOINLINE void drop_columns(Team& team, int batch, std::int64_t rows,
+TANDEM_NOINLINE void drop_columns(Team& team, DropoutRows const& rows,
                                   DropoutColumns const& columns, DropoutPlace const& place,
                                   float rate, T const* x, T* y) {
   using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
   Real const scale = dropout_scale<Real>(rate);
-  team.parallel_for(batch * rows, [=](std::int64_t begin, std::int64_t end) {
+  team.parallel_for(rows.count, [=](std::int64_t begin, std::int64_t end) {
     constexpr int block = 64;
     std::uint32_t words[block];
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t at = row * columns.own;
+      std::int64_t const sample = (rows.first + row) / rows.of_sample;
+      std::int64_t const in_sample = (rows.first + row) % rows.of_sample;
       for (int run = 0; run < columns.runs; ++run) {
         std::int64_t const first =
-            (columns.first_row + row % rows) * columns.whole + columns.at[run];
+            (columns.first_row + in_sample) * columns.whole + columns.at[run];
         for (int c = 0; c < columns.count[run]; c += block) {
           int const count = std::min(block, columns.count[run] - c);
-          channels_last::detail::dropout_row(place, row / rows, first + c, count, words);
+          channels_last::detail::dropout_row(place, sample, first + c, count, words);
           for (int i = 0; i < count; ++i, ++at) {
             y[at] = static_cast<T>(dropped(words[i], rate, scale, static_cast<Real>(x[at])));
           }

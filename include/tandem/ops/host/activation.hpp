@@ -33,10 +33,14 @@ class ReluOp {
   Shape shape_;
 };
 
-/// What of whole rows a rank drops that has a slice of them; of no runs where it has all.
+/// What of whole rows a rank drops that has a slice of them, or of their number; of no runs where
+/// it has all.
 inline DropoutColumns dropout_columns(OpSetup const& setup) {
   DropoutColumns columns;
-  if (setup.slice.count > 1) {
+  if (setup.node.dealt == Dealt::between) {
+    int const row = tandem::detail::row_size(setup.node.out);
+    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
+  } else if (setup.slice.count > 1) {
     columns.own = tandem::detail::row_size(setup.node.out);
     columns.whole = setup.node.parts.columns();
     setup.node.parts.each_run(setup.slice.number, setup.slice.count,
@@ -46,6 +50,12 @@ inline DropoutColumns dropout_columns(OpSetup const& setup) {
                               });
   }
   return columns;
+}
+
+/// Which rows of the batch a pass has.
+inline DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
+  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
+  return {p.first_dealt, p.rows(shape), of_sample};
 }
 
 /// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
@@ -70,12 +80,11 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, p.batch, p.time,
+      drop_columns(p.device.team, dropout_rows(shape_, p),
                    DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
                    rate, from, to);
     } else if (columns_.runs > 0) {
-      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate, from,
-                   to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate, from, to);
     } else {
       dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p), rate, from, to);
     }

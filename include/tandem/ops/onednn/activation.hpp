@@ -61,12 +61,11 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, p.batch, p.time,
+      drop_columns(p.device.team, dropout_rows(shape_, p),
                    DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
                    rate_, from, to);
     } else if (columns_.runs > 0) {
-      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate_, from,
-                   to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate_, from, to);
     } else {
       channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
                                      from, to);

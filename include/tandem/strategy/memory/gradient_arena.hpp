@@ -70,9 +70,14 @@ class GradientPlanner {
         place_arrivals(n);
       }
       bool const sent = graph_.node[n].kind == NodeKind::send;
-      if (graph_.node[n].needs_gradient && !(sends_several_ && sent)) {
+      if (graph_.node[n].needs_gradient && !(sends_several_ && sent) && !is_begun(n)) {
         place_node_gradient(n);
         place_edge_gradients(n, n);
+        int const before = graph_.node[n].edges == 1 ? graph_.source[graph_.node[n].first_edge] : n;
+        if (is_begun(before)) {
+          place_node_gradient(before);
+          place_edge_gradients(before, n);
+        }
       }
     }
     arena_.bytes = gradients_.peak();
@@ -101,6 +106,13 @@ class GradientPlanner {
         own.summands += node.needs_gradient && !node.merged ? 1 : 0;
       }
     }
+  }
+
+  // Whether its only reader begins what node n gives its input: while that one's weight gradient is
+  // computed, the ranks add it up.
+  [[nodiscard]] constexpr bool is_begun(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::enter && node.needs_gradient && own_[n].summands == 1;
   }
 
   // What is sent while the next passes compute has memory that nothing else uses.

@@ -51,6 +51,13 @@ struct Hybrid : detail::NoModel {
   static_assert(detail::HybridIsNested<Parts...>::value);
 };
 
+namespace detail {
+
+template <class... Parts>
+inline constexpr bool deals_rows<Hybrid<Parts...>> = (deals_rows<Parts> || ...);
+
+}  // namespace detail
+
 template <int N, class... Options, class Inner>
   requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
 struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
@@ -93,17 +100,18 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// TensorParallel has no options here but what it says of layers: they are the model's.
-template <class Outer, int N, class... Wishes>
-  requires detail::Sliceable<Outer> && detail::DealsOut<N> && detail::AreLayerWishes<Wishes...>
-struct Hybrid<Outer, TensorParallel<N, Wishes...>> {
+/// Of TensorParallel's options stands here what it says of layers and of rows: the others are the
+/// model's.
+template <class Outer, int N, class... Options>
+  requires detail::Sliceable<Outer> && detail::DealsOutParts<N, Options...>
+struct Hybrid<Outer, TensorParallel<N, Options...>> {
   using Model = typename Outer::Model;
   static constexpr int devices = Outer::devices;
   static constexpr int copies = Outer::copies;
   static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Outer::checkpoint;
-  static constexpr SpreadWishes wishes = detail::gather_wishes<Wishes...>();
+  static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;

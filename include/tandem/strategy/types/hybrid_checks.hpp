@@ -72,7 +72,7 @@ struct HybridPart {
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
                 "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options, of one model");
+                "without options but SequenceRows, of one model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");

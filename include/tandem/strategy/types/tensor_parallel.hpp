@@ -4,6 +4,8 @@
 /// @file
 /// TensorParallel: each device has a slice of each layer.
 
+#include <concepts>
+
 #include <tandem/core/mesh.hpp>
 #include <tandem/graph/spread/wishes.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -14,15 +16,29 @@
 
 namespace tandem {
 
+/// Between the pairs each device has its part of the rows of all samples: it computes LayerNorms,
+/// dropouts and sums of these alone, and keeps 1/N of what they keep. In place of an all-reduce
+/// stand an all-gather and a reduce-scatter, which together send as much.
+/// Source: Korthikanti et al., arXiv:2205.05198, section 4.2
+struct SequenceRows {};
+
 namespace detail {
 
 inline constexpr int most_slices = 1 << 10;
 
+/// Says how layers are dealt out.
 template <class Option>
-concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || IsLayerWish<Option>;
+concept DealingOption = IsLayerWish<Option> || std::same_as<Option, SequenceRows>;
+
+template <class Option>
+concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || DealingOption<Option>;
 
 template <int N, class... Options>
 concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
+
+/// Where the options of the model stand elsewhere.
+template <int N, class... Options>
+concept DealsOutParts = DealsOut<N, Options...> &&(DealingOption<Options>&&...);
 
 template <int N, bool AnyReproducible, bool AllFit>
 struct TensorParallelIsSound {
@@ -35,7 +51,7 @@ struct TensorParallelIsSound {
                 "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
   static_assert(AnyReproducible || AllFit,
                 "TensorParallel<N, Options...>: options are Microbatches, Checkpoint, "
-                "SplitOutputs, SplitInputs and KeepWhole");
+                "SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
 };
 
 }  // namespace detail
@@ -60,7 +76,8 @@ struct TensorParallelIsSound {
 ///         forward, the gradient of its input in backward; of an Embedding one of its output in
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
-/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole. On Host.
+/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole, SequenceRows. On
+/// Host.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -85,5 +102,16 @@ struct TensorParallel<N, Options...>
   static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
   static constexpr Batching batching = batching_for<1>;
 };
+
+namespace detail {
+
+/// Whether a strategy has SequenceRows, or one of those in it.
+template <class S>
+inline constexpr bool deals_rows = false;
+template <int N, class... Options>
+inline constexpr bool deals_rows<TensorParallel<N, Options...>> =
+    (std::same_as<Options, SequenceRows> || ...);
+
+}  // namespace detail
 
 }  // namespace tandem

@@ -30,9 +30,11 @@ std::string kib_or_dash(std::int64_t bytes) {
 /// @param graph  before a backend rewrites it
 template <class = void>
 std::string spread_table(GraphView graph, int slices, std::int64_t element_bytes) {
+  SpreadVolume const all = spread_volume(graph);
   std::string text = "\nspreads over " + std::to_string(slices) +
-                     " devices, and KiB that they add up (all-reduce) or, where losses are made, "
-                     "bring together (all-gather) for one sample\n";
+                     " devices, and KiB that they add up (all-reduce) or, where losses are made" +
+                     (all.row_gathers > 0 ? " or rows exchanged" : "") +
+                     ", bring together (all-gather) for one sample\n";
   auto const add = [&](std::string const& path, std::string const& kind, std::string const& shape,
                        std::string const& value, std::string const& gradient,
                        SpreadVolume const& volume) {
@@ -55,10 +57,15 @@ std::string spread_table(GraphView graph, int slices, std::int64_t element_bytes
           name(pair.gradient), spread_volume(node));
     }
   }
-  SpreadVolume const all = spread_volume(graph);
   std::string const gathers = all.gathers > 0 ? ", 1 all-gather" : "";
   add("total", std::to_string(all.reduces + all.copies) + " all-reduces" + gathers, "", "", "",
       all);
+  if (all.row_gathers > 0) {
+    text += "among these of rows, all-gathers: " + std::to_string(all.row_gathers) +
+            ", reduce-scatters: " + std::to_string(all.row_scatters) +
+            "; once a step gradients of rows, all-reduce: " +
+            kib_or_dash(partial_gradients(graph) * element_bytes) + " KiB\n";
+  }
   return text;
 }
 

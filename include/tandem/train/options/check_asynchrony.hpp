@@ -69,6 +69,14 @@ struct ShardedParametersRun {
       "kept; take Host with Fp32 or Fp64, or ShardedState");
 };
 
+template <bool DealsRows, class Backend>
+struct SequenceRowsRun {
+  static constexpr bool value = true;
+  static_assert(!DealsRows || is_host<Backend>(),
+                "Trainer: SequenceRows runs on Host; take Host or OverMpi<Host>, or leave "
+                "SequenceRows out");
+};
+
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;

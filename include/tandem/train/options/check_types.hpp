@@ -108,7 +108,8 @@ struct TransportFits<T, B, Program> {
                 "what the strategy asks: all_reduce of gradients for several copies of the model, "
                 "all_gather of them for RowGradient, reduce_scatter and all_gather for "
                 "ShardedState, send and receive of activations for a model on several devices, "
-                "all_reduce of activations and all_gather of parameters for TensorParallel");
+                "all_reduce of activations and all_gather of parameters for TensorParallel, "
+                "reduce_scatter and all_gather of activations for SequenceRows");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.

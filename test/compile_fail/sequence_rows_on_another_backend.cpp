@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-only-error: Trainer: SequenceRows runs on Host; take Host or OverMpi<Host>, or
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+#ifdef TANDEM_COMPILE_FAIL
+struct Backend : BasicHost<Portable> {
+  struct Device : host::Device {
+    using host::Device::Device;
+  };
+};
+#else
+using Backend = BasicHost<Portable>;
+#endif
+
+struct Net
+    : Network<Tokens<4, 3>, Sequential<Embedding<3, 2>, Linear<2>, Linear<2>, Vocabulary<3>>> {};
+
+int main() {
+  return Trainer<Net, TensorParallel<2, SequenceRows>, Backend>{{.batch = 8}}.position().step == 0
+             ? 0
+             : 1;
+}
