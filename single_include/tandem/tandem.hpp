@@ -379,6 +379,24 @@ struct Columns {
   static constexpr Columns alike() { return {.each = true}; }
 };
 
+/// Rows that are dealt out in runs of equal length: slice k has the k-th. Where their number is no
+/// multiple of the slices' the last runs end with rows that are none.
+struct DealtRows {
+  std::int64_t all = 0;
+  Slice slice{};
+
+  /// Of a run.
+  [[nodiscard]] constexpr std::int64_t each() const {
+    return (all + slice.count - 1) / slice.count;
+  }
+  [[nodiscard]] constexpr std::int64_t first() const { return slice.number * each(); }
+  /// Those of the run that there are.
+  [[nodiscard]] constexpr std::int64_t own() const {
+    std::int64_t const left = all - first();
+    return left < 0 ? 0 : left < each() ? left : each();
+  }
+};
+
 }  // namespace tandem
 
 // ---- tandem/graph/graph.hpp
@@ -909,11 +927,12 @@ inline constexpr bool is_view = [] {
 ///
 ///   whole      equal on all ranks
 ///   columns    a rank has its slice of each row
+///   rows       a rank has its part of the rows of all samples
 ///   partial    the sum over the ranks is the tensor
 
 namespace tandem {
 
-enum class Spread : std::uint8_t { whole, columns, partial };
+enum class Spread : std::uint8_t { whole, columns, rows, partial };
 
 /// Of a value and of its gradient.
 struct SpreadPair {
@@ -933,7 +952,12 @@ enum class Dealt : std::uint8_t {
   embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
   vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
   copy,        ///< the gradients of the ranks are added: an all-reduce in backward
-  reduce       ///< the values of the ranks are added: an all-reduce in forward
+  reduce,      ///< the values of the ranks are added: an all-reduce in forward
+  between,     ///< a layer of whole rows, on a rank's rows (SequenceRows)
+  enter,       ///< all-gathers rows for columns; their gradients are added: a reduce-scatter
+  leave,       ///< values are added, and each rank has its rows: a reduce-scatter; all-gathers back
+  deal,        ///< takes a rank's rows of what all have; all-gathers their gradients
+  collect      ///< all-gathers rows; takes a rank's rows of the gradient
 };
 
 /// What decides on the op of a node: `whole`, unless it needs another one than where all of it is
@@ -959,10 +983,16 @@ struct SpreadRule {
 /// | embedding  | whole, whole       | partial, whole     |
 /// | vocabulary | whole, partial     | whole, whole       |
 /// | reduce     | partial, whole     | whole, whole       |
+/// | between    | rows, rows         | rows, rows         |
+/// | enter      | rows, rows         | whole, partial     |
+/// | leave      | partial, whole     | rows, rows         |
+/// | deal       | whole, whole       | rows, rows         |
+/// | collect    | rows, rows         | whole, whole       |
 constexpr SpreadRule spread_rule(Dealt dealt) {
   constexpr SpreadPair whole{};
   constexpr SpreadPair copied{Spread::whole, Spread::partial};
   constexpr SpreadPair columns{Spread::columns, Spread::columns};
+  constexpr SpreadPair rows{Spread::rows, Spread::rows};
   constexpr SpreadPair partial{Spread::partial, Spread::whole};
   switch (dealt) {
     case Dealt::copy:
@@ -979,6 +1009,16 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {copied, whole};
     case Dealt::reduce:
       return {partial, whole};
+    case Dealt::between:
+      return {rows, rows};
+    case Dealt::enter:
+      return {rows, copied};
+    case Dealt::leave:
+      return {partial, rows};
+    case Dealt::deal:
+      return {whole, rows};
+    case Dealt::collect:
+      return {rows, whole};
     case Dealt::whole:
       break;
   }
@@ -986,7 +1026,17 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
 }
 
 constexpr char const* name(Spread spread) {
-  return spread == Spread::whole ? "whole" : spread == Spread::columns ? "columns" : "partial";
+  switch (spread) {
+    case Spread::columns:
+      return "columns";
+    case Spread::rows:
+      return "rows";
+    case Spread::partial:
+      return "partial";
+    case Spread::whole:
+      break;
+  }
+  return "whole";
 }
 
 }  // namespace tandem
@@ -995,7 +1045,8 @@ namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
-/// where ranks add gradients, where they add values, and a bias that is added behind such a sum.
+/// where ranks add gradients, where they add values, and a bias that is added behind such a sum;
+/// and the others where they exchange rows, as Dealt says of each.
 enum class NodeKind : std::uint8_t {
   input,
   layer,
@@ -1006,6 +1057,10 @@ enum class NodeKind : std::uint8_t {
   receive,
   copy,
   reduce,
+  enter,
+  leave,
+  deal,
+  collect,
   bias
 };
 
@@ -1085,9 +1140,14 @@ struct Node {
 
   /// Whether it has an op.
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
-  /// Whether the ranks that have its slices add something where it stands.
+  /// Whether the ranks that share layers add or exchange something where it stands.
   [[nodiscard]] constexpr bool is_collective() const {
-    return kind == NodeKind::copy || kind == NodeKind::reduce;
+    return kind == NodeKind::copy || kind == NodeKind::reduce || deals_rows();
+  }
+  /// Whether its value or its input are a rank's rows, and the other is all of them.
+  [[nodiscard]] constexpr bool deals_rows() const {
+    return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
+           kind == NodeKind::collect;
   }
   /// Whether its inputs have the gradient of its output, as it is.
   [[nodiscard]] constexpr bool passes_gradient() const {
@@ -1118,6 +1178,7 @@ struct GraphParameter {
   Path path{};      ///< of the node that it is named after: its own, or its owner's
   char const* own_name = "";  ///< of one that is shared: what its own layer calls it
   ParameterSlices slices{};   ///< `parameter` is one of these
+  bool partial = false;       ///< its gradient is of a rank's rows: to be added up, once a step
 
   /// Index in the network's graph of the parameter whose values it has.
   [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
@@ -1376,6 +1437,11 @@ struct Pass {
   /// Position in time of the first row.
   [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
 
+  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
+  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
+  int dealt_time = 0;
+  std::int64_t first_dealt = 0;
+
   int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
   std::int32_t const* other_lengths = nullptr;
 
@@ -1395,6 +1461,18 @@ struct Pass {
   [[nodiscard]] constexpr Pass whole() const {
     Pass other = *this;
     other.position = -1;
+    return other;
+  }
+
+  /// The same pass for an op that treats all rows alike and has those of slice @p own.
+  [[nodiscard]] constexpr Pass on_rows(Slice own) const {
+    DealtRows const rows{std::int64_t{batch} * time, own};
+    Pass other = *this;
+    other.batch = batch > 0 ? 1 : 0;
+    other.time = static_cast<int>(rows.each());
+    other.lengths = nullptr;
+    other.dealt_time = time;
+    other.first_dealt = rows.first();
     return other;
   }
 
@@ -7942,6 +8020,10 @@ concept SumsSlices = Program::slices == 1 ||
                      (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
                       AllGathers<C, double>);
 template <class C, class B, class Program>
+concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Scalar> &&
+                                                    ReduceScatters<C, typename B::Scalar, Sum> &&
+                                                    AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
@@ -7953,11 +8035,11 @@ concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::
 /// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries =
-    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
-    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
-    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
-    detail::SumsSlices<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries = std::move_constructible<C> &&
+    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
+    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
+    detail::SharesState<C, B, Program> && detail::SumsSlices<C, B, Program> &&
+    detail::ExchangesRows<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem
 
@@ -9299,9 +9381,14 @@ class GradientPlanner {
         place_arrivals(n);
       }
       bool const sent = graph_.node[n].kind == NodeKind::send;
-      if (graph_.node[n].needs_gradient && !(sends_several_ && sent)) {
+      if (graph_.node[n].needs_gradient && !(sends_several_ && sent) && !is_begun(n)) {
         place_node_gradient(n);
         place_edge_gradients(n, n);
+        int const before = graph_.node[n].edges == 1 ? graph_.source[graph_.node[n].first_edge] : n;
+        if (is_begun(before)) {
+          place_node_gradient(before);
+          place_edge_gradients(before, n);
+        }
       }
     }
     arena_.bytes = gradients_.peak();
@@ -9330,6 +9417,13 @@ class GradientPlanner {
         own.summands += node.needs_gradient && !node.merged ? 1 : 0;
       }
     }
+  }
+
+  // Whether its only reader begins what node n gives its input: while that one's weight gradient is
+  // computed, the ranks add it up.
+  [[nodiscard]] constexpr bool is_begun(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::enter && node.needs_gradient && own_[n].summands == 1;
   }
 
   // What is sent while the next passes compute has memory that nothing else uses.
@@ -16328,6 +16422,87 @@ struct NoLinks {
 
 }  // namespace tandem
 
+// ---- tandem/engine/links/partial_sums.hpp
+
+/// @file
+/// PartialSums: the gradients of whole parameters whose layers each rank computes on its rows.
+
+namespace tandem {
+
+/// No layer is computed so.
+struct NoPartialSums {
+  template <class Device>
+  explicit NoPartialSums(Device& /*device*/) {}
+  void begin_step() {}
+  template <class Device, class Memory, class Slices>
+  void add(Device& /*device*/, Memory const& /*memory*/, Slices& /*slices*/) {}
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+};
+
+/// Added up over the slices, all in one array.
+///
+/// Cost: two copies of these gradients and an all-reduce a step.
+/// @tparam Program  DeviceProgram
+template <class Program, class Backend>
+class PartialSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+
+  TANDEM_COLD explicit PartialSums(Device& device) : ranges_{partial()}, sums_{device, bytes()} {}
+
+  /// The gradients to come are new.
+  void begin_step() { added_ = false; }
+
+  /// What is computed from now on reads the sums; once a step. All slices call it.
+  /// @pre all gradients of the step are reduced over the replicas
+  template <class Memory, class Slices>
+  void add(Device& device, Memory const& memory, Slices& slices) {
+    if (std::exchange(added_, true) || ranges_.empty()) {
+      return;
+    }
+    P* const sums = sums_.template as<P>();
+    std::int64_t at = 0;
+    for (ElementRange const& own : ranges_) {
+      Verbs<Backend>::copy(device, memory.gradients() + own.begin, sums + at, own.count());
+      at += own.count();
+    }
+    slices.add_up(device, {sums, static_cast<std::size_t>(at)}, {"gradients of rows"});
+    at = 0;
+    for (ElementRange const& own : ranges_) {
+      Verbs<Backend>::copy(device, sums + at, memory.gradients() + own.begin, own.count());
+      at += own.count();
+    }
+  }
+
+  [[nodiscard]] std::size_t bytes() const {
+    std::int64_t elements = 0;
+    for (ElementRange const& own : ranges_) {
+      elements += own.count();
+    }
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+
+ private:
+  // Where these stand among the gradients.
+  TANDEM_COLD static std::vector<ElementRange> partial() {
+    std::vector<ElementRange> list;
+    for (int p = 0; p < Program::graph.parameters; ++p) {
+      if (GraphParameter const& own = Program::graph.parameter[p]; own.partial) {
+        std::int64_t const begin = Program::layout.offset[p];
+        list.push_back({begin, begin + own.parameter.shape.elements()});
+      }
+    }
+    return list;
+  }
+
+  std::vector<ElementRange> ranges_;
+  typename Backend::Buffer sums_;
+  bool added_ = false;
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/links/rank_groups.hpp
 
 /// @file
@@ -16961,7 +17136,7 @@ class RankLinks {
 // ---- tandem/engine/links/slice_sums.hpp
 
 /// @file
-/// SliceSums: what the ranks that have the slices of one model's layers add up, in a pass.
+/// SliceSums: what the ranks that have the slices of one model's layers add up or exchange.
 
 namespace tandem {
 
@@ -16992,14 +17167,54 @@ class SliceSums {
     return unread_.data();
   }
 
-  /// What is computed from now on reads the sums of @p count elements over the slices; all of them
-  /// call it.
-  void add(Device& device, T* data, std::int64_t count, Label label) {
+  /// @p data becomes its sum over the slices; all of them call it. Until await() nothing that is
+  /// computed touches it.
+  void begin(Device& device, T* data, std::int64_t count, Label label) {
     if (count > 0) {
       std::span<T> const all{data, static_cast<std::size_t>(count)};
-      queue(device, label,
-            [&] { group_.all_reduce(all, all, Sum{}, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_, [&] {
+        group_.all_reduce(all, all, Sum{}, device.communication, label);
+      });
     }
+  }
+  void await(Device& device) { device.await_on(device.communication, mark_); }
+
+  /// @p all becomes the rows of all slices, of which this one has @p own, each of @p width numbers;
+  /// all of them call it, as they do the next two.
+  void gather_rows(Device& device, T const* own, T* all, DealtRows const& rows, std::int64_t width,
+                   Label label) {
+    std::span<T const> const from{own, elements(rows, width)};
+    std::span<T> const to{all, from.size() * static_cast<std::size_t>(rows.slice.count)};
+    detail::queue_collective(device, tracer_, label, mark_,
+                             [&] { group_.all_gather(from, to, device.communication, label); });
+    await(device);
+  }
+  /// @p own becomes this slice's rows of the sum of @p all over the slices. Until the end nothing
+  /// that is computed touches either.
+  void begin_scatter(Device& device, T const* all, T* own, DealtRows const& rows,
+                     std::int64_t width, Label label) {
+    std::span<T> const to{own, elements(rows, width)};
+    std::span<T const> const from{all, to.size() * static_cast<std::size_t>(rows.slice.count)};
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      group_.reduce_scatter(from, to, Sum{}, device.communication, label);
+    });
+  }
+  void end_scatter(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
+    await(device);
+    clear_beyond(device, own, rows, width);
+  }
+  /// @p own becomes this slice's rows of @p all, which all of them have.
+  void take_rows(Device& device, T const* all, T* own, DealtRows const& rows, std::int64_t width) {
+    Verbs<Backend>::copy(device, all + rows.first() * width, own, rows.own() * width);
+    clear_beyond(device, own, rows, width);
+  }
+
+  /// What is computed from now on reads the sums of @p data over the slices.
+  void add_up(Device& device, std::span<P> data, Label label) {
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      group_.all_reduce(data, data, Sum{}, device.communication, label);
+    });
+    await(device);
   }
 
   /// What is computed from now on reads in @p data the numbers of all slices, each of which has
@@ -17009,22 +17224,30 @@ class SliceSums {
     if (each > 0) {
       std::span<double const> const own =
           data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
-      queue(device, label, [&] { group_.all_gather(own, data, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { group_.all_gather(own, data, device.communication, label); });
+      await(device);
     }
   }
 
   /// The arrays of all slices, one behind the other, each as long as @p own; all of them call it.
   TANDEM_COLD void gather(Device& device, std::span<P const> own, std::span<P> all, Label label) {
     if (!own.empty()) {
-      queue(device, label, [&] { group_.all_gather(own, all, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { group_.all_gather(own, all, device.communication, label); });
+      await(device);
     }
   }
 
  private:
-  template <class F>
-  void queue(Device& device, Label label, F const& f) {
-    detail::queue_collective(device, tracer_, label, mark_, f);
-    device.await_on(device.communication, mark_);
+  static std::size_t elements(DealtRows const& rows, std::int64_t width) {
+    return static_cast<std::size_t>(rows.each() * width);
+  }
+  // Rows that are none give finite numbers, and gradients of 0.
+  static void clear_beyond(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
+    if (std::int64_t const beyond = rows.each() - rows.own(); beyond > 0) {
+      Verbs<Backend>::zero(device, own + rows.own() * width, beyond * width);
+    }
   }
 
   Communicator group_;
@@ -18190,6 +18413,17 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
 /// Whether the gradients of a node's output are added before it goes back.
 constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
 
+/// What node @p n gives its only gradient, and so begins the sum of that over the ranks: a Copy or
+/// an Enter; `layer` stands for neither.
+template <GraphSize Size>
+constexpr NodeKind begun_sum(Graph<Size> const& graph, UseCounts<Size.nodes> const& uses, int n) {
+  Node const& node = graph.node[n];
+  int const source = node.edges == 1 ? graph.source[node.first_edge] : n;
+  Node const& before = graph.node[source];
+  bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
+  return sums && before.needs_gradient && uses.of[source] == 1 ? before.kind : NodeKind::layer;
+}
+
 /// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
 /// that it does not matter where the network is cut.
 constexpr Rounding rounding_of(Node const& node) {
@@ -18223,9 +18457,12 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
   for (int n = 0; n < Program::graph.nodes; ++n) {
     Node const& node = Program::graph.node[n];
     int key = 128 * (groups.first[n] + 1) + node.in.clock;
-    for (bool const is : {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
-                          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
-                          node.kind == NodeKind::copy, node.kind == NodeKind::reduce}) {
+    for (bool const is :
+         {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
+          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
+          node.kind == NodeKind::copy, node.kind == NodeKind::reduce, node.dealt == Dealt::between,
+          begun_sum(Program::graph, uses, n) == NodeKind::copy,
+          begun_sum(Program::graph, uses, n) == NodeKind::enter}) {
       key = 2 * key + (is ? 1 : 0);
     }
     // What computes nothing stands alone, but for a layer that has become part of another.
@@ -18782,6 +19019,11 @@ struct SelectOp<NodeKind::multiply, Dealt::whole, Net, Backend, LeafIndex> {
 template <class Net, class Backend, int LeafIndex>
 struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<RowBias, Backend>;
+};
+template <NodeKind Kind, class Net, class Backend, int LeafIndex>
+  requires(Node{.kind = Kind}.deals_rows())
+struct SelectOp<Kind, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = NoOp;  // the engine does all that there is to do
 };
 
 /// Of a node that computes.
@@ -21804,6 +22046,8 @@ struct RankParts {
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
                          NoParameterShares>>;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
+  using Partials =
+      std::conditional_t<Whole::sequence_rows, PartialSums<Program, Backend>, NoPartialSums>;
   using Slices =
       std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
 
@@ -21828,6 +22072,7 @@ struct RankParts {
                   groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
         shares{device, gradients, tracer},
         slices{device, connect, groups().of_slices(options.rank), tracer},
+        partials{device},
         links{rank_links_task<Program>(),
               memory.plan().waits,
               device,
@@ -21880,7 +22125,7 @@ struct RankParts {
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
     all.scratch += ops.staged_bytes() + branches.bytes();
-    all.wire = gradients.wire_bytes();
+    all.wire = gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes());
     all.tables = sums.bytes();
     all.messages = links.bytes();
     all.states = states.bytes() + chunks.bytes();
@@ -21951,10 +22196,35 @@ struct RankParts {
     requires(A == Axis::tensor)
   void gather(std::span<double> data) { slices.bring_together(device, data, {"vocabulary"}); }
 
-  /// What is computed from now on reads in @p data, what collective node @p n has, the sums over
-  /// the ranks that have slices of the layers.
-  void add_slices(T* data, std::int64_t elements, int n, char const* label) {
-    slices.add(device, data, elements, {label, n});
+  /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
+  /// the layers; until they are awaited nothing reads or writes it. One at a time.
+  void begin_slices(T* data, std::int64_t elements, int n, char const* label) {
+    slices.begin(device, data, elements, {label, n});
+  }
+  void await_slices() { slices.await(device); }
+
+  /// Collective node @p n has rows of @p width numbers: of all slices in @p all, this one's in @p
+  /// own.
+  void gather_rows(T const* own, T* all, DealtRows const& rows, std::int64_t width, int n,
+                   char const* label) {
+    slices.gather_rows(device, own, all, rows, width, {label, n});
+  }
+  void begin_scatter(T const* all, T* own, DealtRows const& rows, std::int64_t width, int n,
+                     char const* label) {
+    slices.begin_scatter(device, all, own, rows, width, {label, n});
+  }
+  void end_scatter(T* own, DealtRows const& rows, std::int64_t width) {
+    slices.end_scatter(device, own, rows, width);
+  }
+  void take_rows(T const* all, T* own, DealtRows const& rows, std::int64_t width) {
+    slices.take_rows(device, all, own, rows, width);
+  }
+
+  /// Gradients are those of the whole model: what is computed from now on reads them. Once a step.
+  /// @pre they are reduced over the replicas
+  void join_gradients() {
+    partials.add(device, memory, slices);
+    ties.add(device, memory, gradients);
   }
 
   /// Puts the gradient of received tensor @p node where it is sent from.
@@ -21983,6 +22253,7 @@ struct RankParts {
   Gradients gradients;
   Shares shares;
   Slices slices;
+  Partials partials;
   Links links;
   Ties ties;
   StepSums<Backend> sums;
@@ -22405,6 +22676,92 @@ struct PhasedPasses {
 
 }  // namespace tandem
 
+// ---- tandem/engine/rank/slice_exchange.hpp
+
+/// @file
+/// SliceExchange: what ranks that share layers do where a collective node stands.
+
+namespace tandem {
+
+/// The passes of collective node n, whose kind is that of node @p I. A host has
+///
+/// slices.slice(): which of the ranks this is.
+/// begin_slices(data, elements, node, label), await_slices(): what the node has becomes its sum
+///                        over the ranks; in between nothing touches it.
+/// begin_scatter(all, own, rows, width, node, label), end_scatter(own, rows, width): the rank's own
+///                        rows of that sum, likewise.
+/// gather_rows(own, all, rows, width, node, label): all ranks' rows.
+/// take_rows(all, own, rows, width): the rank's own of what all have.
+///
+/// @tparam Program  DeviceProgram
+/// @tparam Uses     readers that give the node a gradient
+template <class Program, int I, int Uses = 0>
+struct SliceExchange {
+  static constexpr auto const& graph = Program::graph;
+  static constexpr NodeKind kind = graph.node[I].kind;
+
+  /// @param pass  of all rows
+  template <class Host, class Pass, class Operands>
+  static void forward(Host& host, Pass const& pass, Operands const& own, int n) {
+    if constexpr (kind == NodeKind::reduce) {
+      host.begin_slices(own.y, pass.elements(graph.node[n].out), n, "reduce");
+      host.await_slices();
+    } else if constexpr (kind == NodeKind::enter || kind == NodeKind::collect) {
+      host.gather_rows(own.x[0], own.y, rows(host, pass), width(n), n,
+                       kind == NodeKind::enter ? "enter" : "collect");
+    } else if constexpr (kind == NodeKind::leave) {
+      host.begin_scatter(own.x[0], own.y, rows(host, pass), width(n), n, "leave");
+      host.end_scatter(own.y, rows(host, pass), width(n));
+    } else if constexpr (kind == NodeKind::deal) {
+      host.take_rows(own.x[0], own.y, rows(host, pass), width(n));
+    }
+  }
+
+  /// Of the gradient that the node has. What is added up where its only reader has given it, over
+  /// that one's weight gradient, is awaited.
+  template <class Host, class Pass, class Table>
+  static void backward(Host& host, Pass const& pass, Table const& table, int n) {
+    if constexpr (kind == NodeKind::copy || kind == NodeKind::enter) {
+      if constexpr (Uses > 1) {
+        begin(host, pass, table, n);
+      }
+      if constexpr (kind == NodeKind::copy) {
+        host.await_slices();
+      } else {
+        host.end_scatter(table.operands[n].dx[0], rows(host, pass), width(n));
+      }
+    } else if constexpr (Program::gives_input_gradient.of[I] && graph.node[I].deals_rows()) {
+      auto* const own = table.gradient[n];
+      auto* const to = table.operands[n].dx[0];
+      if constexpr (kind == NodeKind::collect) {
+        host.take_rows(own, to, rows(host, pass), width(n));
+      } else {
+        host.gather_rows(own, to, rows(host, pass), width(n), n,
+                         kind == NodeKind::leave ? "gradient of leave" : "gradient of deal");
+      }
+    }
+  }
+  /// Of a Copy or an Enter: its gradient begins to be added up.
+  template <class Host, class Pass, class Table>
+  static void begin(Host& host, Pass const& pass, Table const& table, int n) {
+    if constexpr (kind == NodeKind::copy) {
+      host.begin_slices(table.gradient[n], pass.elements(graph.node[n].out), n, "gradient of copy");
+    } else {
+      host.begin_scatter(table.gradient[n], table.operands[n].dx[0], rows(host, pass), width(n), n,
+                         "gradient of enter");
+    }
+  }
+
+ private:
+  template <class Host, class Pass>
+  static DealtRows rows(Host& host, Pass const& pass) {
+    return {pass.rows(graph.node[I].out), host.slices.slice()};
+  }
+  static std::int64_t width(int n) { return graph.node[n].out.row_elements(); }
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
@@ -22428,8 +22785,7 @@ constexpr bool synchronizes(int first, int last) {
 /// gather<axis>(data):    one in which ranks bring numbers together.
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
-/// add_slices(data, elements, node, label): where several ranks share layers, what a collective
-///                        node has becomes its sum over them.
+/// Where ranks share layers, what SliceExchange calls.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
                              std::int64_t elements, int i) {
@@ -22535,10 +22891,10 @@ struct Stage {
       }
       if constexpr (graph.node[at].computes()) {
         OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
-                              pass_of<at>(pass));
+                              pass_of<at>(host, pass));
       }
-      if constexpr (graph.node[at].kind == NodeKind::reduce) {
-        host.add_slices(table.operands[n].y, elements<at>(pass), n, "reduce");
+      if constexpr (graph.node[at].is_collective()) {
+        SliceExchange<Program, at>::forward(host, all_rows<at>(pass), table.operands[n], n);
       }
       if constexpr (branches) {
         host.branches.end_forward(host.device, n);
@@ -22591,9 +22947,18 @@ struct Stage {
     }
   }
 
-  // As node I sees it: with the time of its own clock, and a source that is whole.
+  // As node I sees it: with the time of its own clock, a source that is whole, a rank's rows.
   template <int I>
-  static decltype(auto) pass_of(PassType const& pass) {
+  static decltype(auto) pass_of([[maybe_unused]] Host& host, PassType const& pass) {
+    if constexpr (spread_rule(graph.node[I].dealt).out.value == Spread::rows) {
+      return all_rows<I>(pass).on_rows(host.slices.slice());
+    } else {
+      return all_rows<I>(pass);
+    }
+  }
+  // The same where ranks that share layers have all rows.
+  template <int I>
+  static decltype(auto) all_rows(PassType const& pass) {
     if constexpr (graph.node[I].in.clock != 0) {
       return pass.on_clock(graph.node[I].in.clock);
     } else if constexpr (is_of_source<Program>(I)) {
@@ -22601,12 +22966,6 @@ struct Stage {
     } else {
       return (pass);
     }
-  }
-
-  // Of a microbatch's value of node I.
-  template <int I>
-  static std::int64_t elements(PassType const& pass) {
-    return pass_of<I>(pass).elements(graph.node[I].out);
   }
 
   // Where nothing is joined with other ranks no such pass is called.
@@ -22649,20 +23008,27 @@ struct Stage {
     auto const& operands = table.operands[n];
     if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
       if (!is_empty(pass)) {
-        add_forks<I>(host, pass_of<I>(pass), table, n);
+        add_forks<I>(host, pass_of<I>(host, pass), table, n);
       }
-      if constexpr (node.kind == NodeKind::copy) {
-        host.add_slices(table.gradient[n], elements<I>(pass), n, "gradient of copy");
+      if constexpr (node.is_collective()) {
+        SliceExchange<Program, I, uses.of[I]>::backward(host, all_rows<I>(pass), table, n);
       }
       if constexpr (both) {
-        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
+        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands,
+                                    pass_of<I>(host, pass));
       } else if constexpr (Program::gives_input_gradient.of[I]) {
-        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
+        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,
+                                    pass_of<I>(host, pass));
+      }
+      if constexpr (begun_sum(graph, uses, I) != NodeKind::layer) {
+        SliceExchange<Program, graph.source[node.first_edge]>::begin(
+            host, all_rows<I>(pass), table, graph.source[graph.node[n].first_edge]);
       }
     }
     if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
       if constexpr (node.parameters > 0 && !node.frozen && node.computes() && !both) {
-        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands, pass_of<I>(pass));
+        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands,
+                                     pass_of<I>(host, pass));
       }
       if constexpr (node.parameters > 0 && !node.frozen) {
         if (!is_open(host, n)) {
@@ -23404,7 +23770,8 @@ enum class SpreadFault : std::uint8_t {
   twice,      ///< a partial value is read by several: it would be summed by each
   result,     ///< what the network gives is not whole
   shape,      ///< a node's rows, or their parts, are not those of its input or of its slice
-  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round
+  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round; or its
+              ///< gradient is of a rank's rows, and nobody adds it up
   kind        ///< a node says that it is a collective, and is none, or the other way round
 };
 
@@ -23429,6 +23796,8 @@ constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
     Parameter const& own = graph.parameter[p].parameter;
     ParameterSlices const& slices = graph.parameter[p].slices;
+    bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
+    sound = sound && graph.parameter[p].partial == of_rows;
     if (node.dealt == Dealt::columns) {
       sound = sound && slices == ParameterSlices{node.slices, 0, node.parts} &&
               own.shape[0] == row_columns(node.out);
@@ -23447,12 +23816,53 @@ constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   return sound;
 }
 
+/// The kind of what stands between nodes that are dealt out otherwise.
+constexpr NodeKind collective_of(Dealt dealt) {
+  switch (dealt) {
+    case Dealt::copy:
+      return NodeKind::copy;
+    case Dealt::reduce:
+      return NodeKind::reduce;
+    case Dealt::enter:
+      return NodeKind::enter;
+    case Dealt::leave:
+      return NodeKind::leave;
+    case Dealt::deal:
+      return NodeKind::deal;
+    case Dealt::collect:
+      return NodeKind::collect;
+    default:
+      return NodeKind::layer;  // none
+  }
+}
+
+/// Whether node @p n, of rows or from rows to all of them, has as many as its inputs have.
+template <GraphSize Size>
+constexpr bool has_own_times(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool sound = node.slices > 1 && node.in.timed && node.out.timed;
+  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    sound = sound && graph.node[graph.source[e]].out == node.in;
+  }
+  Shape in = node.in;
+  Shape out = node.out;
+  bool const gathers = node.dealt == Dealt::enter || node.dealt == Dealt::collect;
+  if (node.dealt != Dealt::between) {
+    (gathers ? in : out).extent[0] *= node.slices;
+    sound = sound && node.edges == 1;
+  }
+  return sound && in == out;
+}
+
 /// Whether node @p n has rows of its input's columns, and of its slice's.
 template <GraphSize Size>
 constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
   if (node.dealt == Dealt::whole) {
     return node.slices == 1;
+  }
+  if (node.dealt == Dealt::between || node.deals_rows()) {
+    return has_own_times(graph, n);
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
   bool const reads = node.in == before.out;
@@ -23475,11 +23885,8 @@ constexpr SpreadVerdict check_spreads(Graph<Size> const& graph) {
   for (int n = 0; n < Size.nodes; ++n) {
     Node const& node = graph.node[n];
     SpreadPair const wanted = spread_rule(node.dealt).in;
-    bool const collective = node.dealt == Dealt::copy || node.dealt == Dealt::reduce;
-    bool const fits = node.kind == NodeKind::copy     ? node.dealt == Dealt::copy
-                      : node.kind == NodeKind::reduce ? node.dealt == Dealt::reduce
-                                                      : !collective;
-    if (!fits) {
+    NodeKind const collective = detail::collective_of(node.dealt);
+    if (node.is_collective() ? node.kind != collective : collective != NodeKind::layer) {
       return {SpreadFault::kind, n};
     }
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -23512,8 +23919,9 @@ struct SpreadsAreSound {
   static constexpr bool value = true;
   static_assert(
       Why != SpreadFault::edge,
-      "TensorParallel: a node takes another spread than its input has: a Copy or a Reduce "
-      "is missing, doubled, or on the wrong side of it (SpreadsAreSound names the node)");
+      "TensorParallel: a node takes another spread than its input has: a Copy, a Reduce, or an "
+      "exchange of rows is missing, doubled, or on the wrong side of it (SpreadsAreSound names "
+      "the node)");
   static_assert(Why != SpreadFault::twice,
                 "TensorParallel: a partial value is read by several nodes, so that it would be "
                 "summed more than once (SpreadsAreSound names the second of them)");
@@ -23526,7 +23934,8 @@ struct SpreadsAreSound {
   static_assert(
       Why != SpreadFault::parameter,
       "TensorParallel: a parameter is whole where a rank has a slice, or a slice where it "
-      "is whole, or a bias would be added on each rank (SpreadsAreSound names its node)");
+      "is whole, or a bias would be added on each rank, or a gradient of a rank's rows by "
+      "nobody (SpreadsAreSound names its node)");
   static_assert(Why != SpreadFault::kind,
                 "TensorParallel: a node is said to be dealt out as its kind cannot be "
                 "(SpreadsAreSound names the node)");
@@ -24130,6 +24539,353 @@ constexpr Graph<Own> spread(Graph<Whole> const& graph, int slices,
                             SpreadWishes const& wishes = SpreadWishes{}) {
   Graph<Own> own;
   detail::Spreader<Whole>{graph, slices, wishes}.walk(&own);
+  return own;
+}
+
+}  // namespace tandem
+
+// ---- tandem/graph/spread/rows.hpp
+
+/// @file
+/// deal_rows: a graph that spread() has made, with rows of time dealt out between its pairs.
+///
+///   x -> LayerNorm -> Enter -> Linear (columns) -> … -> Linear (rows) -> Leave -> Bias -> Add -> y
+///
+/// An Enter stands in place of a Copy, a Leave of a Reduce. Where what is whole meets rows stand a
+/// Deal and a Collect; what goes from stage to stage is whole.
+
+// ---- tandem/graph/spread/row_finder.hpp
+
+/// @file
+/// RowFinder: which nodes of a graph that spread() has made are computed on a rank's rows; and
+/// whether the ranks can have equal parts of these.
+
+namespace tandem {
+
+namespace detail {
+
+/// Finds what is computed on a rank's rows: the layers of whole rows, one by one, that are joined
+/// to what is behind a Reduce.
+template <GraphSize Size>
+class RowFinder {
+ public:
+  constexpr explicit RowFinder(Graph<Size> const& graph) : graph_{graph} {
+    for (int n = 0; n < Size.nodes; ++n) {
+      group_[n] = n;
+      reader_[n] = -1;
+    }
+    find_shared();
+    for (int n = 0; n < Size.nodes; ++n) {
+      if (treats_rows_alike(n)) {
+        join_neighbours(n);
+      }
+    }
+    for (int n = 0; n < Size.nodes; ++n) {
+      if (treats_rows_alike(n)) {
+        each_near(n, [&](int source) {
+          wanted_[group(n)] = wanted_[group(n)] || graph_.node[source].kind == NodeKind::reduce;
+        });
+      }
+    }
+  }
+
+  /// Whether a rank computes its rows of node @p n.
+  [[nodiscard]] constexpr bool operator()(int n) {
+    return treats_rows_alike(n) && wanted_[group(n)];
+  }
+
+ private:
+  [[nodiscard]] constexpr bool treats_rows_alike(int n) const {
+    Node const& node = graph_.node[n];
+    bool const joins = node.kind == NodeKind::add || node.kind == NodeKind::multiply ||
+                       node.kind == NodeKind::bias;
+    bool const layer =
+        node.kind == NodeKind::layer && (node.columns.each || node.layer == LayerKind::row_norm);
+    return node.dealt == Dealt::whole && (joins || layer) && node.out.timed && node.out.rank == 2 &&
+           has_shape_of_inputs(n) && !node.view && !node.named && !shared_[n];
+  }
+  [[nodiscard]] constexpr bool has_shape_of_inputs(int n) const {
+    Node const& node = graph_.node[n];
+    bool alike = node.edges >= 1 && node.edges <= 2;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      alike = alike && graph_.node[graph_.source[e]].out == node.out;
+    }
+    return alike;
+  }
+  // What node n reads of its own stage.
+  template <class F>
+  constexpr void each_near(int n, F const& f) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      if (graph_.node[graph_.source[e]].stage == node.stage) {
+        f(graph_.source[e]);
+      }
+    }
+  }
+  constexpr void find_shared() {
+    for (int p = 0; p < Size.parameters; ++p) {
+      if (graph_.parameter[p].shared >= 0) {
+        shared_[graph_.parameter[p].node] = true;
+        for (int owner = 0; owner < Size.parameters; ++owner) {
+          bool const is = graph_.parameter[owner].origin == graph_.parameter[p].shared;
+          shared_[graph_.parameter[owner].node] = shared_[graph_.parameter[owner].node] || is;
+        }
+      }
+    }
+  }
+  [[nodiscard]] constexpr int group(int n) {
+    for (; group_[n] != n; n = group_[n]) {
+      group_[n] = group_[group_[n]];
+    }
+    return n;
+  }
+  // With what it reads, if that may have rows, else with what else reads that.
+  constexpr void join_neighbours(int n) {
+    each_near(n, [&](int source) {
+      int const other = treats_rows_alike(source) ? source : reader_[source];
+      reader_[source] = n;
+      if (other >= 0) {
+        group_[group(n)] = group(other);
+      }
+    });
+  }
+
+  Graph<Size> const& graph_;
+  int group_[static_cast<std::size_t>(Size.nodes)] = {};
+  int reader_[static_cast<std::size_t>(Size.nodes)] = {};  // of its stage, so far the last
+  bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
+  bool wanted_[static_cast<std::size_t>(Size.nodes)] = {};  // of a group
+};
+
+}  // namespace detail
+
+/// The longest time of a graph's sequences that @p slices ranks cannot deal out, else the longest
+/// of all; 0 where there are none.
+template <GraphSize Size>
+constexpr int time_to_deal(Graph<Size> const& graph, int slices) {
+  int longest = 0;
+  int uneven = 0;
+  for (int n = 0; n < Size.nodes; ++n) {
+    Shape const& out = graph.node[n].out;
+    if (out.timed && out.rank == 2) {
+      longest = longest < out[0] ? out[0] : longest;
+      uneven = out[0] % slices != 0 && uneven < out[0] ? out[0] : uneven;
+    }
+  }
+  return uneven > 0 ? uneven : longest;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Walks over the nodes; without a graph to fill it counts.
+template <GraphSize Whole>
+class RowDealer {
+ public:
+  constexpr RowDealer(Graph<Whole> const& whole, int slices) : whole_{whole}, slices_{slices} {
+    RowFinder<Whole> finder{whole};
+    for (int n = 0; n < Whole.nodes; ++n) {
+      between_[n] = finder(n);
+    }
+    for (int n = 0; n < Whole.nodes; ++n) {
+      Node const& node = whole_.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        int const source = whole_.source[e];
+        bool const reduces = whole_.node[source].kind == NodeKind::reduce;
+        in_rows_[source] = in_rows_[source] || (reduces && takes_rows(n, source) && between_[n]);
+      }
+      in_rows_[n] = between_[n];
+    }
+    for (int n = 0; n < Whole.nodes; ++n) {
+      Node const& node = whole_.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        int const source = whole_.source[e];
+        collects_[source] = collects_[source] || (in_rows_[source] && !takes_rows(n, source));
+      }
+    }
+    if (whole_.result >= 0) {
+      collects_[whole_.result] = collects_[whole_.result] || in_rows_[whole_.result];
+    }
+  }
+
+  template <class G>
+  constexpr GraphSize walk(G* to) {
+    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
+    for (int n = 0; n < Whole.nodes; ++n) {
+      dealt_[n] = -1;
+    }
+    for (int n = 0; n < Whole.nodes; ++n) {
+      add_own(to, n);
+      all_[n] =
+          collects_[n] ? add_beside(to, NodeKind::collect, n, local_[n], edge_of(n)) : local_[n];
+    }
+    if (to != nullptr) {
+      to->tops = whole_.tops;
+      to->result = whole_.result < 0 ? -1 : all_[whole_.result];
+    }
+    return size_;
+  }
+
+ private:
+  // Whether node n reads rows where its input has them.
+  [[nodiscard]] constexpr bool takes_rows(int n, int source) const {
+    bool const near = whole_.node[n].stage == whole_.node[source].stage;
+    return near && (between_[n] || whole_.node[n].kind == NodeKind::copy);
+  }
+  [[nodiscard]] constexpr int edge_of(int n) const {
+    return whole_.node[n].edges > 0 ? whole_.edge_origin[whole_.node[n].first_edge] : 0;
+  }
+
+  template <class G>
+  constexpr int add(G* to, Node node, int edges) {
+    node.first_edge = size_.edges;
+    node.edges = edges;
+    if (to != nullptr) {
+      to->node[size_.nodes] = node;
+    }
+    return size_.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* to, int source, int origin) {
+    if (to != nullptr) {
+      to->source[size_.edges] = source;
+      to->edge_origin[size_.edges] = origin;
+    }
+    ++size_.edges;
+  }
+
+  // A Deal or a Collect of what node @p source of the new graph makes, where node @p n stands.
+  template <class G>
+  constexpr int add_beside(G* to, NodeKind kind, int n, int source, int origin) {
+    Node const& beside = whole_.node[n];
+    bool const deals = kind == NodeKind::deal;
+    Node node = exchange(kind, deals ? beside.in : rows_of(beside.out),
+                         deals ? rows_of(beside.in) : beside.out);
+    node.origin = beside.origin;
+    node.stage = beside.stage;
+    node.top = beside.top;
+    node.path = beside.path;
+    node.needs_gradient = beside.needs_gradient;
+    int const made = add(to, node, 1);
+    add_edge(to, source, origin);
+    return made;
+  }
+  [[nodiscard]] constexpr Node exchange(NodeKind kind, Shape in, Shape out) const {
+    Node node{.kind = kind};
+    become(node, kind, in, out);
+    return node;
+  }
+  constexpr void become(Node& node, NodeKind kind, Shape in, Shape out) const {
+    bool const enters = kind == NodeKind::enter;
+    bool const leaves = kind == NodeKind::leave;
+    bool const deals = kind == NodeKind::deal;
+    node.kind = kind;
+    node.dealt = enters   ? Dealt::enter
+                 : leaves ? Dealt::leave
+                 : deals  ? Dealt::deal
+                          : Dealt::collect;
+    node.name = enters ? "Enter" : leaves ? "Leave" : deals ? "Deal" : "Collect";
+    node.view = false;
+    node.slices = slices_;
+    node.in = in;
+    node.out = out;
+    node.kept = Kept::of(false, false);
+  }
+
+  // The rank's rows of what node n reads along edge e.
+  template <class G>
+  constexpr int rows_for(G* to, int n, int e) {
+    int const source = whole_.source[e];
+    if (in_rows_[source] && takes_rows(n, source)) {
+      return local_[source];
+    }
+    if (dealt_[source] < 0 || dealt_stage_[source] != whole_.node[n].stage) {
+      dealt_[source] = add_beside(to, NodeKind::deal, n, all_[source], whole_.edge_origin[e]);
+      dealt_stage_[source] = whole_.node[n].stage;
+      if (to != nullptr) {
+        to->node[dealt_[source]].needs_gradient = whole_.node[source].needs_gradient;
+      }
+    }
+    return dealt_[source];
+  }
+
+  template <class G>
+  constexpr void add_own(G* to, int n) {
+    Node node = whole_.node[n];
+    int const first = node.first_edge;
+    int const edges = node.edges;
+    int rows[2] = {};  // what a node on rows reads: at most two
+    if (between_[n]) {
+      for (int e = 0; e < edges && e < 2; ++e) {
+        rows[e] = rows_for(to, n, first + e);
+      }
+      node.dealt = Dealt::between;
+      node.slices = slices_;
+      node.in = rows_of(node.in);
+      node.out = rows_of(node.out);
+      node.macs /= slices_;
+      node.kept.scalars /= slices_;
+      node.kept.numbers /= slices_;
+    } else if (in_rows_[n]) {
+      become(node, NodeKind::leave, node.in, rows_of(node.out));
+    }
+    bool const enters = node.kind == NodeKind::copy && in_rows_[whole_.source[first]] &&
+                        takes_rows(n, whole_.source[first]);
+    if (enters) {
+      become(node, NodeKind::enter, rows_of(node.in), node.out);
+    }
+    if (to != nullptr) {
+      for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+        to->parameter[p] = whole_.parameter[p];
+        to->parameter[p].node = size_.nodes;
+        to->parameter[p].partial = between_[n] && !to->parameter[p].frozen;
+      }
+    }
+    local_[n] = add(to, node, edges);
+    for (int e = first; e < first + edges; ++e) {
+      int const source = whole_.source[e];
+      add_edge(to,
+               between_[n] ? rows[e - first]
+               : enters    ? local_[source]
+                           : all_[source],
+               whole_.edge_origin[e]);
+    }
+  }
+
+  [[nodiscard]] constexpr Shape rows_of(Shape shape) const {
+    shape.extent[0] /= slices_;
+    return shape;
+  }
+
+  Graph<Whole> const& whole_;
+  int slices_;
+  GraphSize size_{};
+  bool between_[static_cast<std::size_t>(Whole.nodes)] = {};
+  bool in_rows_[static_cast<std::size_t>(Whole.nodes)] = {};   // its output is
+  bool collects_[static_cast<std::size_t>(Whole.nodes)] = {};  // some reader wants all of it
+  int local_[static_cast<std::size_t>(Whole.nodes)] = {};      // where its output is
+  int all_[static_cast<std::size_t>(Whole.nodes)] = {};        // and where all rows of that are
+  int dealt_[static_cast<std::size_t>(Whole.nodes)] = {};      // its Deal, or -1
+  int dealt_stage_[static_cast<std::size_t>(Whole.nodes)] = {};
+};
+
+}  // namespace detail
+
+/// How large deal_rows() of @p graph is.
+template <GraphSize Whole>
+constexpr GraphSize dealt_size(Graph<Whole> const& graph, int slices) {
+  return detail::RowDealer<Whole>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
+}
+
+/// The graph of each of @p slices ranks.
+/// @tparam Own  dealt_size() of the same
+template <GraphSize Own, GraphSize Whole>
+constexpr Graph<Own> deal_rows(Graph<Whole> const& graph, int slices) {
+  Graph<Own> own;
+  detail::RowDealer<Whole>{graph, slices}.walk(&own);
   return own;
 }
 
@@ -24759,15 +25515,25 @@ using PassGraph = ChunkGraph<Program, D, (Program::batching.chunks > 1)>;
 /// The same of a rank that has its slice of some layers.
 template <class Program, int D, bool Spreads>
 struct SpreadGraph : PassGraph<Program, D> {};
-template <class Program, int D>
-struct SpreadGraph<Program, D, true> {
+template <class Program, int D, bool DealsRows>
+struct DealtGraph {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
   static constexpr SharedLayers shared =
       shared_layers(whole, Program::slices, Program::wishes, false);
   static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
   static constexpr GraphSize size = spread_size(whole, Program::slices, Program::wishes);
   static constexpr auto graph = spread<size>(whole, Program::slices, Program::wishes);
-  static constexpr SpreadVerdict verdict = check_spreads(graph);
+};
+template <class Program, int D>
+struct DealtGraph<Program, D, true> {
+  static constexpr auto const& whole = DealtGraph<Program, D, false>::graph;
+  static constexpr GraphSize size = dealt_size(whole, Program::slices);
+  static constexpr auto graph = deal_rows<size>(whole, Program::slices);
+};
+template <class Program, int D>
+struct SpreadGraph<Program, D, true> : DealtGraph<Program, D, Program::sequence_rows> {
+  static constexpr SpreadVerdict verdict =
+      check_spreads(DealtGraph<Program, D, Program::sequence_rows>::graph);
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };
 
@@ -26721,6 +27487,7 @@ class Rank final
       parts_.states.begin_step(parts_.device,
                                Slot::FeedType::steps_in_flight > 1 ? updates_.stopped() : nullptr);
     }
+    parts_.partials.begin_step();
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
     run(parts_.plan.training.data());
@@ -26827,14 +27594,14 @@ class Rank final
         parts_.gradients.await_sums(parts_.device);
         break;
       case ActionKind::reduce_norm:
-        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
+        parts_.join_gradients();
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
           parts_.gradients.await_sums(parts_.device);
         }
         break;
       case ActionKind::update:
-        parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
+        parts_.join_gradients();
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
@@ -31599,6 +32366,13 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
+/// Which rows stand in x and y: so many from one of a batch on, whose samples have rows each.
+struct DropoutRows {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t of_sample = 1;
+};
+
 /// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
 /// and which rows of a sample.
 struct DropoutColumns {
@@ -31616,27 +32390,29 @@ struct DropoutColumns {
   }
 };
 
-/// dropout_forward() of a slice of the columns of each row, or of some of the rows, with the mask
-/// that whole samples have; likewise of gradients.
+/// dropout_forward() of some rows of a batch, and of a slice of the columns of each, with the mask
+/// that the whole batch has; likewise of gradients.
 ///
-/// Shapes: x (B, rows, own); y (B, rows, own), which may be x.
+/// Shapes: x (rows, own); y (rows, own), which may be x.
 template <class T>
-TANDEM_NOINLINE void drop_columns(Team& team, int batch, std::int64_t rows,
+TANDEM_NOINLINE void drop_columns(Team& team, DropoutRows const& rows,
                                   DropoutColumns const& columns, DropoutPlace const& place,
                                   float rate, T const* x, T* y) {
   using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
   Real const scale = dropout_scale<Real>(rate);
-  team.parallel_for(batch * rows, [=](std::int64_t begin, std::int64_t end) {
+  team.parallel_for(rows.count, [=](std::int64_t begin, std::int64_t end) {
     constexpr int block = 64;
     std::uint32_t words[block];
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t at = row * columns.own;
+      std::int64_t const sample = (rows.first + row) / rows.of_sample;
+      std::int64_t const in_sample = (rows.first + row) % rows.of_sample;
       for (int run = 0; run < columns.runs; ++run) {
         std::int64_t const first =
-            (columns.first_row + row % rows) * columns.whole + columns.at[run];
+            (columns.first_row + in_sample) * columns.whole + columns.at[run];
         for (int c = 0; c < columns.count[run]; c += block) {
           int const count = std::min(block, columns.count[run] - c);
-          channels_last::detail::dropout_row(place, row / rows, first + c, count, words);
+          channels_last::detail::dropout_row(place, sample, first + c, count, words);
           for (int i = 0; i < count; ++i, ++at) {
             y[at] = static_cast<T>(dropped(words[i], rate, scale, static_cast<Real>(x[at])));
           }
@@ -31670,10 +32446,14 @@ class ReluOp {
   Shape shape_;
 };
 
-/// What of whole rows a rank drops that has a slice of them; of no runs where it has all.
+/// What of whole rows a rank drops that has a slice of them, or of their number; of no runs where
+/// it has all.
 inline DropoutColumns dropout_columns(OpSetup const& setup) {
   DropoutColumns columns;
-  if (setup.slice.count > 1) {
+  if (setup.node.dealt == Dealt::between) {
+    int const row = tandem::detail::row_size(setup.node.out);
+    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
+  } else if (setup.slice.count > 1) {
     columns.own = tandem::detail::row_size(setup.node.out);
     columns.whole = setup.node.parts.columns();
     setup.node.parts.each_run(setup.slice.number, setup.slice.count,
@@ -31683,6 +32463,12 @@ inline DropoutColumns dropout_columns(OpSetup const& setup) {
                               });
   }
   return columns;
+}
+
+/// Which rows of the batch a pass has.
+inline DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
+  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
+  return {p.first_dealt, p.rows(shape), of_sample};
 }
 
 /// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
@@ -31707,12 +32493,11 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, p.batch, p.time,
+      drop_columns(p.device.team, dropout_rows(shape_, p),
                    DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
                    rate, from, to);
     } else if (columns_.runs > 0) {
-      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate, from,
-                   to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate, from, to);
     } else {
       dropout_forward(p.device.team, p.batch, shape_.elements(p.time), place(p), rate, from, to);
     }
@@ -43904,7 +44689,7 @@ struct HybridPart {
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
                 "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options, of one model");
+                "without options but SequenceRows, of one model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");
@@ -44017,15 +44802,29 @@ struct TwoModelsAreSound {
 
 namespace tandem {
 
+/// Between the pairs each device has its part of the rows of all samples: it computes LayerNorms,
+/// dropouts and sums of these alone, and keeps 1/N of what they keep. In place of an all-reduce
+/// stand an all-gather and a reduce-scatter, which together send as much.
+/// Source: Korthikanti et al., arXiv:2205.05198, section 4.2
+struct SequenceRows {};
+
 namespace detail {
 
 inline constexpr int most_slices = 1 << 10;
 
+/// Says how layers are dealt out.
 template <class Option>
-concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || IsLayerWish<Option>;
+concept DealingOption = IsLayerWish<Option> || std::same_as<Option, SequenceRows>;
+
+template <class Option>
+concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || DealingOption<Option>;
 
 template <int N, class... Options>
 concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
+
+/// Where the options of the model stand elsewhere.
+template <int N, class... Options>
+concept DealsOutParts = DealsOut<N, Options...> &&(DealingOption<Options>&&...);
 
 template <int N, bool AnyReproducible, bool AllFit>
 struct TensorParallelIsSound {
@@ -44038,7 +44837,7 @@ struct TensorParallelIsSound {
                 "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
   static_assert(AnyReproducible || AllFit,
                 "TensorParallel<N, Options...>: options are Microbatches, Checkpoint, "
-                "SplitOutputs, SplitInputs and KeepWhole");
+                "SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
 };
 
 }  // namespace detail
@@ -44063,7 +44862,8 @@ struct TensorParallelIsSound {
 ///         forward, the gradient of its input in backward; of an Embedding one of its output in
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
-/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole. On Host.
+/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole, SequenceRows. On
+/// Host.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -44088,6 +44888,17 @@ struct TensorParallel<N, Options...>
   static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
   static constexpr Batching batching = batching_for<1>;
 };
+
+namespace detail {
+
+/// Whether a strategy has SequenceRows, or one of those in it.
+template <class S>
+inline constexpr bool deals_rows = false;
+template <int N, class... Options>
+inline constexpr bool deals_rows<TensorParallel<N, Options...>> =
+    (std::same_as<Options, SequenceRows> || ...);
+
+}  // namespace detail
 
 }  // namespace tandem
 
@@ -44129,6 +44940,13 @@ template <class... Parts>
 struct Hybrid : detail::NoModel {
   static_assert(detail::HybridIsNested<Parts...>::value);
 };
+
+namespace detail {
+
+template <class... Parts>
+inline constexpr bool deals_rows<Hybrid<Parts...>> = (deals_rows<Parts> || ...);
+
+}  // namespace detail
 
 template <int N, class... Options, class Inner>
   requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
@@ -44172,17 +44990,18 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// TensorParallel has no options here but what it says of layers: they are the model's.
-template <class Outer, int N, class... Wishes>
-  requires detail::Sliceable<Outer> && detail::DealsOut<N> && detail::AreLayerWishes<Wishes...>
-struct Hybrid<Outer, TensorParallel<N, Wishes...>> {
+/// Of TensorParallel's options stands here what it says of layers and of rows: the others are the
+/// model's.
+template <class Outer, int N, class... Options>
+  requires detail::Sliceable<Outer> && detail::DealsOutParts<N, Options...>
+struct Hybrid<Outer, TensorParallel<N, Options...>> {
   using Model = typename Outer::Model;
   static constexpr int devices = Outer::devices;
   static constexpr int copies = Outer::copies;
   static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
   static constexpr int ranks = mesh.size();
   static constexpr CheckpointRule checkpoint = Outer::checkpoint;
-  static constexpr SpreadWishes wishes = detail::gather_wishes<Wishes...>();
+  static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;
@@ -46193,6 +47012,27 @@ struct NetworkHasPairs {
                 "table (NetworkHasPairs names the network and N)");
 };
 
+template <bool HasParts>
+struct RowsAreAdded {
+  static constexpr bool value = true;
+  static_assert(!HasParts,
+                "SequenceRows with ShardedGradients or ShardedParameters: gradients of a device's "
+                "rows are added up whole, where a replica has a part of each bucket alone; take "
+                "ShardedState, or leave SequenceRows out");
+};
+
+template <class Net, int Time, int Slices>
+struct RowsDivide {
+  static constexpr bool value = true;
+  static_assert(Time > 0,
+                "SequenceRows: this network has no sequences, whose rows of time could be dealt "
+                "out; leave it out");
+  static_assert(Time <= 0 || Time % Slices == 0,
+                "SequenceRows: the rows of this network's sequences are no multiple of "
+                "TensorParallel's N; take an N that divides them, or leave SequenceRows out "
+                "(RowsDivide names the network, the rows and N)");
+};
+
 template <bool Sliced, bool HasRows, bool Carries>
 struct SlicesAreSound {
   static constexpr bool value = true;
@@ -46344,6 +47184,13 @@ struct Program {
   static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
   static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
                                              chunks.fault, chunks.node>::value);
+  /// Whether these have their rows of what is whole between the layers that they share.
+  static constexpr bool sequence_rows = slices > 1 && detail::deals_rows<S>;
+  static_assert(detail::RowsAreAdded<(sequence_rows && sharded_gradients)>::value);
+  static_assert(detail::RowsDivide < Net,
+                sequence_rows&& network.fault == Fault::none ? time_to_deal(network, slices)
+                                                             : slices,
+                slices > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
@@ -56286,6 +57133,14 @@ struct ShardedParametersRun {
       "kept; take Host with Fp32 or Fp64, or ShardedState");
 };
 
+template <bool DealsRows, class Backend>
+struct SequenceRowsRun {
+  static constexpr bool value = true;
+  static_assert(!DealsRows || is_host<Backend>(),
+                "Trainer: SequenceRows runs on Host; take Host or OverMpi<Host>, or leave "
+                "SequenceRows out");
+};
+
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
@@ -58454,7 +59309,8 @@ struct TransportFits<T, B, Program> {
                 "what the strategy asks: all_reduce of gradients for several copies of the model, "
                 "all_gather of them for RowGradient, reduce_scatter and all_gather for "
                 "ShardedState, send and receive of activations for a model on several devices, "
-                "all_reduce of activations and all_gather of parameters for TensorParallel");
+                "all_reduce of activations and all_gather of parameters for TensorParallel, "
+                "reduce_scatter and all_gather of activations for SequenceRows");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
@@ -59169,7 +60025,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                 Named > ::value);
   static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
   static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
-  static_assert(detail::SlicesRun<slices, Named>::value);
+  static constexpr bool deals_rows = detail::deals_rows<S>;
+  static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
+  static_assert(detail::SlicesRun<(slices && !deals_rows), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
   using Asked =
@@ -61151,12 +62009,11 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, p.batch, p.time,
+      drop_columns(p.device.team, dropout_rows(shape_, p),
                    DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
                    rate_, from, to);
     } else if (columns_.runs > 0) {
-      drop_columns(p.device.team, p.batch, shape_.rows(1, p.time), columns_, place(p), rate_, from,
-                   to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate_, from, to);
     } else {
       channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
                                      from, to);

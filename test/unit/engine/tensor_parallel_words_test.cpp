@@ -75,6 +75,12 @@ TEST_CASE("so they do with a table that two layers share, and with logits that a
   check_as_one_device<SplitTied, Tied>();
 }
 
+// What an embedding's devices add up goes to each one's rows.
+TEST_CASE("and so does each with its rows of what they do not share") {
+  check_as_one_device<
+      TensorParallel<2, Microbatches<2>, SplitInputs<0>, SplitOutputs<3>, SequenceRows>, Tied>();
+}
+
 template <class S>
 using On = Trainer<Free, S, Double>;
 
