@@ -23,7 +23,7 @@ namespace tandem {
 namespace elastic_run_test {
 
 using Plan =
-    Elastic<DataParallel<4, Reproducible<>>,
+    Elastic<DataParallel<4, Reproducible<>, BucketBytes<64, 256>, ShardedParameters>,
             Hybrid<DataParallel<1, Reproducible<4>>, Pipeline<OneFOneB, 4, Split<3>, Split<6>>>,
             SingleDevice<Microbatches<4>, Reproducible<4>>>;
 
