@@ -928,7 +928,9 @@ inline constexpr bool is_view = [] {
 ///   whole      equal on all ranks
 ///   columns    a rank has its slice of each row
 ///   rows       a rank has its part of the rows of all samples
-///   partial    the sum over the ranks is the tensor
+///   partial    the sum over the slices is the tensor
+///
+/// A rank has one slice of each layer that is dealt out, or several one behind the other.
 
 namespace tandem {
 
@@ -945,13 +947,14 @@ struct SpreadPair {
 /// What a node is of a network that is dealt out over ranks.
 enum class Dealt : std::uint8_t {
   whole,       ///< all ranks compute all of it
-  columns,     ///< a Linear of which a rank has its slice of the outputs
-  inside,      ///< a layer behind such a Linear, on a rank's columns
-  rows,        ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its
-               ///< own
+  columns,     ///< a Linear's slice of the outputs
+  inside,      ///< a layer behind such a Linear, on the slice's columns
+  rows,        ///< a Linear's slice of the inputs; its bias is a node of its own
   embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
   vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
   copy,        ///< the gradients of the ranks are added: an all-reduce in backward
+  half,        ///< what one half of the slices reads of a copy, or of such a half
+  join,        ///< the values of two neighbouring halves are added, on the rank
   reduce,      ///< the values of the ranks are added: an all-reduce in forward
   between,     ///< a layer of whole rows, on a rank's rows (SequenceRows)
   enter,       ///< all-gathers rows for columns; their gradients are added: a reduce-scatter
@@ -977,9 +980,11 @@ struct SpreadRule {
 /// | ---------- | ------------------ | ------------------ |
 /// | whole      | whole, whole       | whole, whole       |
 /// | copy       | whole, whole       | whole, partial     |
+/// | half       | whole, partial     | whole, partial     |
 /// | columns    | whole, partial     | columns, columns   |
 /// | inside     | columns, columns   | columns, columns   |
 /// | rows       | columns, columns   | partial, whole     |
+/// | join       | partial, whole     | partial, whole     |
 /// | embedding  | whole, whole       | partial, whole     |
 /// | vocabulary | whole, partial     | whole, whole       |
 /// | reduce     | partial, whole     | whole, whole       |
@@ -997,6 +1002,8 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
   switch (dealt) {
     case Dealt::copy:
       return {whole, copied};
+    case Dealt::half:
+      return {copied, copied};
     case Dealt::columns:
       return {copied, columns};
     case Dealt::inside:
@@ -1007,6 +1014,8 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {whole, partial};
     case Dealt::vocabulary:
       return {copied, whole};
+    case Dealt::join:
+      return {partial, partial};
     case Dealt::reduce:
       return {partial, whole};
     case Dealt::between:
@@ -1045,7 +1054,8 @@ namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
-/// where ranks add gradients, where they add values, and a bias that is added behind such a sum;
+/// where ranks add gradients, what half of a rank's slices reads of that, where ranks add values,
+/// and a bias that is added behind such a sum;
 /// and the others where they exchange rows, as Dealt says of each.
 enum class NodeKind : std::uint8_t {
   input,
@@ -1056,6 +1066,7 @@ enum class NodeKind : std::uint8_t {
   send,
   receive,
   copy,
+  half,
   reduce,
   enter,
   leave,
@@ -1129,7 +1140,9 @@ struct Node {
   Kept kept{};            ///< of one sample's forward pass, for backward
   Columns columns{};      ///< of a layer that needs no whole rows
   Dealt dealt = Dealt::whole;
-  int slices = 1;           ///< ranks over which it is dealt out
+  int slices = 1;           ///< in how many it is dealt out
+  int slice = 0;            ///< the first of a rank's slices that it has to do with …
+  int span = 1;             ///< … and how many
   ColumnParts parts{};      ///< of one that is: what a whole row of its output is
   CarriedState carried{};   ///< of one sample, from step to step
   bool in_chunks = false;   ///< its op has passes over chunks of time, see takes_chunks()
@@ -1159,11 +1172,12 @@ struct Node {
   }
 };
 
-/// Of a parameter that is dealt out over ranks: the axis along which, and its parts in whole.
+/// Of a parameter that is dealt out: the axis along which, and its parts in whole.
 struct ParameterSlices {
   int count = 1;
   int axis = 0;
   ColumnParts parts{};
+  int own = 0;  ///< which of a rank's slices, of several one behind the other
 
   friend constexpr bool operator==(ParameterSlices const&, ParameterSlices const&) = default;
 };
@@ -1178,6 +1192,7 @@ struct GraphParameter {
   Path path{};      ///< of the node that it is named after: its own, or its owner's
   char const* own_name = "";  ///< of one that is shared: what its own layer calls it
   ParameterSlices slices{};   ///< `parameter` is one of these
+  int whole = 0;              ///< of such a graph: its index in that of the whole layers
   bool partial = false;       ///< its gradient is of a rank's rows: to be added up, once a step
 
   /// Index in the network's graph of the parameter whose values it has.
@@ -7793,6 +7808,16 @@ struct Reproducible {
   static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
 };
 
+/// Each pair of Linears is computed in Count slices, as under TensorParallel<Count> (see there), on
+/// as many devices as share it; their sums are joined by a tree that the index of a slice fixes.
+/// With Reproducible the bits do not depend on that number then. A device with several slices
+/// computes one after another.
+template <int Count>
+struct Slices {
+  static constexpr int slices = Count >= 1 && Count <= 1024 ? Count : 1;
+  static_assert(Count >= 1 && Count <= 1024, "Slices<Count>: give a number from 1 to 1024");
+};
+
 /// Sizes of the gradient buckets: the first small, so that reduction begins early.
 template <std::int64_t First, std::int64_t Rest>
 struct BucketBytes {
@@ -7882,6 +7907,7 @@ struct Batching {
   bool sharded_state = false;       ///< a replica has its part of the optimizer's states alone
   bool sharded_gradients = false;   ///< and of the gradients
   bool sharded_parameters = false;  ///< and of the parameters
+  int slices = 0;  ///< of each pair of Linears; 0: one on each device that shares it
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -7925,7 +7951,8 @@ concept BatchingOption = requires {
 || requires { Option::leaves; }
 || requires { Option::first_bucket; }
 || requires { Option::wire; }
-|| requires { Option::shards_state; };
+|| requires { Option::shards_state; }
+|| requires { Option::slices; };
 
 namespace detail {
 
@@ -7951,6 +7978,8 @@ constexpr void apply_batching_option(Batching& batching) {
     batching.sharded_state = true;
     batching.sharded_gradients = requires { Option::shards_gradients; };
     batching.sharded_parameters = requires { Option::shards_parameters; };
+  } else if constexpr (requires { Option::slices; }) {
+    batching.slices = Option::slices;
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;
@@ -17256,11 +17285,16 @@ class SliceSums {
   std::vector<float> unread_;
 };
 
-/// SliceSums where each rank has whole layers.
+/// SliceSums where a rank has all slices, or whole layers.
 struct NoSliceSums {
   template <class... Arguments>
   explicit NoSliceSums(Arguments const&... /*arguments*/) {}
   [[nodiscard]] static constexpr Slice slice() { return {}; }
+  template <class Device, class T>
+  static constexpr void begin(Device const& /*device*/, T const* /*data*/, std::int64_t /*count*/,
+                              Label /*label*/) {}
+  template <class Device>
+  static constexpr void await(Device const& /*device*/) {}
 };
 
 }  // namespace tandem
@@ -19160,9 +19194,13 @@ class OpTable {
            .absorbed_bias = absorbed_bias(node),
            .dropout = dropped(node).rate,
            .dropout_index = dropped(node).origin,
-           .slice = node.slices > 1 ? slice : Slice{}});
+           .slice = slice_of(node, slice)});
     }
     return list;
+  }
+  // Of all slices, where the rank is one of @p ranks that each have as many.
+  static Slice slice_of(Node const& node, Slice const& ranks) {
+    return {ranks.number * (node.slices / ranks.count) + node.slice, node.slices};
   }
   static int source(Node const& node) { return Program::graph.source[node.first_edge]; }
   static int absorbed_bias(Node const& node) {
@@ -20676,7 +20714,7 @@ struct ParameterGroup {
 struct UpdateRun {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  int origin = 0;  ///< of the first one: its index in the network's graph
+  int origin = 0;  ///< of the first one: which square sum of ClipSets is its
   int stage = 0;
   bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
   Role role = Role::weight;
@@ -20785,12 +20823,13 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
 /// @param clip_value  of parameters whose group says none
-/// @param slice  which of several the rank has: of whole parameters only the first counts
+/// @param rank    which of several that share layers: of whole parameters only the first's count
+/// @param slices  of each parameter that is dealt out
 template <class = void>
 TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
                                                   int parts, double clip_value = 0.0,
-                                                  int slice = 0) {
+                                                  Slice const& rank = {}, int slices = 1) {
   std::vector<UpdateRun> runs;
   int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
@@ -20800,12 +20839,15 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
         continue;
       }
       Parameter const& parameter = graph.parameter[p].parameter;
-      bool const is_first = slice == 0 || graph.parameter[p].slices.count > 1;
+      ParameterSlices const& dealt = graph.parameter[p].slices;
+      bool const is_slice = dealt.count > 1;
+      int const slice = is_slice ? rank.number * (slices / rank.count) + dealt.own : 0;
       UpdateRun run{.begin = offset[p],
                     .end = offset[p] + parameter.shape.elements(),
-                    .origin = graph.parameter[p].origin,
+                    .origin = graph.parameter[p].origin * slices + slice,
                     .stage = node.stage,
-                    .counted = node.stage < parts && graph.parameter[p].shared < 0 && is_first,
+                    .counted = node.stage < parts && graph.parameter[p].shared < 0 &&
+                               (is_slice || rank.number == 0),
                     .role = parameter.role,
                     .rate = parameter.rate,
                     .clip_value = clip_value};
@@ -23126,15 +23168,15 @@ struct StepKey {
 /// ClipSets: which parameters' gradients are clipped by one norm.
 ///
 /// The norm of a set is of parameters on all stages. Each rank has a square sum for every parameter
-/// of the network, summed over the ranks, and joins them in the network's order: so that all ranks
-/// have the same bits, as under any other strategy.
+/// of the network, and of one that is dealt out for every slice, summed over the ranks, and joins
+/// them in the network's order: so that all ranks have the same bits, as under any other strategy.
 
 namespace tandem {
 
 /// One set of all that TrainerOptions::clip_norm bounds, and one of each group with a clip_norm of
 /// its own.
 struct ClipSets {
-  std::vector<int> set;         ///< of each parameter of the network
+  std::vector<int> set;         ///< of each slice of each parameter of the network
   std::vector<double> factor;   ///< of its square sum: its group's gradient_scale squared
   std::vector<double> largest;  ///< norm of each set; of set 0 the step's state has it
 
@@ -23154,8 +23196,10 @@ TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups) {
 }
 
 /// Of a whole network.
+/// @param slices  of each parameter: those of one that is whole are 0 but the first
 template <class = void>
-TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups,
+                               int slices = 1) {
   ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
   for (ParameterGroup const& group : groups) {
     if (group.clip_norm > 0.0) {
@@ -23165,8 +23209,9 @@ TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> co
   for (int p = 0; p < network.parameters; ++p) {
     int const g = group_of(network, p, groups);
     double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
-    sets.set.push_back(clip_set_of(groups, g));
-    sets.factor.push_back(scale * scale);
+    auto const count = sets.set.size() + static_cast<std::size_t>(slices);
+    sets.set.resize(count, clip_set_of(groups, g));
+    sets.factor.resize(count, scale * scale);
   }
   return sets;
 }
@@ -23183,7 +23228,7 @@ struct ClipNorms {
 };
 
 /// The scale of each set.
-/// @param squares    of each parameter of the network
+/// @param squares    as sets.set
 /// @param clip_norm  of set 0; 0: it is not clipped
 /// @param unscale    what gradients are to be multiplied by before all else: the scales have it
 template <class = void>
@@ -23761,190 +23806,6 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
 /// It reads the graph as it is, by spread_rule(), and knows nothing of how it was made; so that a
 /// collective that is missing, doubled, or on the wrong side of its reader does not compile.
 
-namespace tandem {
-
-/// What is wrong with a graph that is dealt out.
-enum class SpreadFault : std::uint8_t {
-  none,
-  edge,       ///< a node takes another spread than its input gives
-  twice,      ///< a partial value is read by several: it would be summed by each
-  result,     ///< what the network gives is not whole
-  shape,      ///< a node's rows, or their parts, are not those of its input or of its slice
-  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round; or its
-              ///< gradient is of a rank's rows, and nobody adds it up
-  kind        ///< a node says that it is a collective, and is none, or the other way round
-};
-
-struct SpreadVerdict {
-  SpreadFault fault = SpreadFault::none;
-  int node = 0;
-
-  [[nodiscard]] constexpr bool sound() const { return fault == SpreadFault::none; }
-  friend constexpr bool operator==(SpreadVerdict const&, SpreadVerdict const&) = default;
-};
-
-namespace detail {
-
-constexpr int row_columns(Shape const& shape) { return shape.extent[shape.rank - 1]; }
-
-/// Whether the parameters of node @p n are the slices that it computes with.
-template <GraphSize Size>
-constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  bool sound = node.dealt != Dealt::inside || node.parameters == 0;
-  sound = sound && (node.dealt != Dealt::rows || node.parameters == 1);  // no bias before the sum
-  for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-    Parameter const& own = graph.parameter[p].parameter;
-    ParameterSlices const& slices = graph.parameter[p].slices;
-    bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
-    sound = sound && graph.parameter[p].partial == of_rows;
-    if (node.dealt == Dealt::columns) {
-      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts} &&
-              own.shape[0] == row_columns(node.out);
-    } else if (node.dealt == Dealt::rows) {
-      Node const& before = graph.node[graph.source[node.first_edge]];
-      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts} &&
-              own.shape[1] == row_columns(node.in);
-    } else if (node.dealt == Dealt::embedding || node.dealt == Dealt::vocabulary) {
-      int const words = slices.parts.columns();
-      sound = sound && slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words)} &&
-              own.shape[0] == padded_slice(words, node.slices);
-    } else {
-      sound = sound && slices.count == 1;
-    }
-  }
-  return sound;
-}
-
-/// The kind of what stands between nodes that are dealt out otherwise.
-constexpr NodeKind collective_of(Dealt dealt) {
-  switch (dealt) {
-    case Dealt::copy:
-      return NodeKind::copy;
-    case Dealt::reduce:
-      return NodeKind::reduce;
-    case Dealt::enter:
-      return NodeKind::enter;
-    case Dealt::leave:
-      return NodeKind::leave;
-    case Dealt::deal:
-      return NodeKind::deal;
-    case Dealt::collect:
-      return NodeKind::collect;
-    default:
-      return NodeKind::layer;  // none
-  }
-}
-
-/// Whether node @p n, of rows or from rows to all of them, has as many as its inputs have.
-template <GraphSize Size>
-constexpr bool has_own_times(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  bool sound = node.slices > 1 && node.in.timed && node.out.timed;
-  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-    sound = sound && graph.node[graph.source[e]].out == node.in;
-  }
-  Shape in = node.in;
-  Shape out = node.out;
-  bool const gathers = node.dealt == Dealt::enter || node.dealt == Dealt::collect;
-  if (node.dealt != Dealt::between) {
-    (gathers ? in : out).extent[0] *= node.slices;
-    sound = sound && node.edges == 1;
-  }
-  return sound && in == out;
-}
-
-/// Whether node @p n has rows of its input's columns, and of its slice's.
-template <GraphSize Size>
-constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
-  Node const& node = graph.node[n];
-  if (node.dealt == Dealt::whole) {
-    return node.slices == 1;
-  }
-  if (node.dealt == Dealt::between || node.deals_rows()) {
-    return has_own_times(graph, n);
-  }
-  Node const& before = graph.node[graph.source[node.first_edge]];
-  bool const reads = node.in == before.out;
-  bool const takes =
-      node.dealt != Dealt::inside ||
-      (node.columns.each ? node.parts == before.parts
-                         : node.columns.in == before.parts && node.columns.out == node.parts);
-  bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
-  bool const makes = whole || (node.parts.divides(node.slices) &&
-                               node.parts.columns() == node.slices * row_columns(node.out));
-  return reads && takes && makes && node.edges == 1;
-}
-
-}  // namespace detail
-
-/// The first fault of @p graph, or none. Cost: linear in its edges.
-template <GraphSize Size>
-constexpr SpreadVerdict check_spreads(Graph<Size> const& graph) {
-  int readers[static_cast<std::size_t>(Size.nodes)] = {};
-  for (int n = 0; n < Size.nodes; ++n) {
-    Node const& node = graph.node[n];
-    SpreadPair const wanted = spread_rule(node.dealt).in;
-    NodeKind const collective = detail::collective_of(node.dealt);
-    if (node.is_collective() ? node.kind != collective : collective != NodeKind::layer) {
-      return {SpreadFault::kind, n};
-    }
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      int const source = graph.source[e];
-      SpreadPair const given = spread_rule(graph.node[source].dealt).out;
-      if (given != wanted) {
-        return {SpreadFault::edge, n};
-      }
-      if (given.value == Spread::partial && ++readers[source] > 1) {
-        return {SpreadFault::twice, n};
-      }
-    }
-    if (!detail::has_own_rows(graph, n)) {
-      return {SpreadFault::shape, n};
-    }
-    if (!detail::has_own_slices(graph, n)) {
-      return {SpreadFault::parameter, n};
-    }
-  }
-  bool const whole =
-      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
-  return whole ? SpreadVerdict{} : SpreadVerdict{SpreadFault::result, graph.result};
-}
-
-namespace detail {
-
-/// The sentences; both numbers are printed.
-template <SpreadFault Why, int NodeIndex>
-struct SpreadsAreSound {
-  static constexpr bool value = true;
-  static_assert(
-      Why != SpreadFault::edge,
-      "TensorParallel: a node takes another spread than its input has: a Copy, a Reduce, or an "
-      "exchange of rows is missing, doubled, or on the wrong side of it (SpreadsAreSound names "
-      "the node)");
-  static_assert(Why != SpreadFault::twice,
-                "TensorParallel: a partial value is read by several nodes, so that it would be "
-                "summed more than once (SpreadsAreSound names the second of them)");
-  static_assert(Why != SpreadFault::result,
-                "TensorParallel: the network's output is not whole on each rank: what is behind it "
-                "would see a slice, or a part of a sum");
-  static_assert(Why != SpreadFault::shape,
-                "TensorParallel: a node's rows are not the slice that its input has, or that its "
-                "parameters make (SpreadsAreSound names the node)");
-  static_assert(
-      Why != SpreadFault::parameter,
-      "TensorParallel: a parameter is whole where a rank has a slice, or a slice where it "
-      "is whole, or a bias would be added on each rank, or a gradient of a rank's rows by "
-      "nobody (SpreadsAreSound names its node)");
-  static_assert(Why != SpreadFault::kind,
-                "TensorParallel: a node is said to be dealt out as its kind cannot be "
-                "(SpreadsAreSound names the node)");
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
 // ---- tandem/graph/spread/rewrite.hpp
 
 /// @file
@@ -23954,8 +23815,13 @@ struct SpreadsAreSound {
 ///   x -> Copy -> Linear (columns) -> … -> Linear (rows) -> Reduce -> Bias -> y
 ///   indices -> Embedding -> Reduce -> y       x -> Copy -> Vocabulary -> losses
 ///
-/// Layers that read one value share a Copy. A Copy and a Reduce are views: what they add up stays
-/// where it is.
+/// A Copy and a Reduce are views: what they add up stays where it is. A rank that has several
+/// slices has the nodes of each, and adds values and gradients of them in the order of
+/// comm/fixed_tree.hpp, as ranks do that have one slice each:
+///
+///            ┌ Copy -> Linear -> … -> Linear ┐
+///   x -> Copy                                 Add -> Reduce -> Bias -> y
+///            └ Copy -> Linear -> … -> Linear ┘
 
 // ---- tandem/graph/spread/plan.hpp
 
@@ -24124,8 +23990,9 @@ namespace detail {
 template <GraphSize Size>
 class SpreadPlanner {
  public:
-  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes)
-      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes} {
+  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+                          std::int16_t const* part = nullptr)
+      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes}, part_{part} {
     for (int n = 0; n < Size.nodes; ++n) {
       bool const is_layer = graph_.node[n].kind == NodeKind::layer;  // no end of a transfer
       wish_[n] = is_layer ? wishes_.of(graph_.node[n].path) : Wish::none;
@@ -24232,6 +24099,7 @@ class SpreadPlanner {
     bool const one = readers_.count[n] == 1 && n != graph_.result && !graph_.node[n].named;
     int const next = readers_.last[n];
     bool const here = one && graph_.node[next].stage == graph_.node[n].stage &&
+                      (part_ == nullptr || part_[next] == part_[n]) &&
                       graph_.node[next].edges == 1 && graph_.node[next].kind == NodeKind::layer;
     return here ? next : -1;
   }
@@ -24296,6 +24164,7 @@ class SpreadPlanner {
   Readers<Size> readers_;
   int slices_;
   SpreadWishes wishes_;
+  std::int16_t const* part_;
   Wish wish_[static_cast<std::size_t>(Size.nodes)] = {};
   bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
   SpreadPlan<Size.nodes> plan_{};
@@ -24304,11 +24173,26 @@ class SpreadPlanner {
 }  // namespace detail
 
 /// How @p graph is dealt out over @p slices ranks.
+/// @param part    of each node: those of a pair are in one; null: of all nodes the same
 /// @param wishes  of a part of a network those that decide_tables() has made of the network's
 template <GraphSize Size>
 constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices,
-                                             SpreadWishes const& wishes = SpreadWishes{}) {
-  return detail::SpreadPlanner<Size>{graph, slices, wishes}.find();
+                                             SpreadWishes const& wishes = SpreadWishes{},
+                                             std::int16_t const* part = nullptr) {
+  return detail::SpreadPlanner<Size>{graph, slices, wishes, part}.find();
+}
+
+/// Whether the same is dealt out where a graph is cut into these parts.
+template <GraphSize Size>
+constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+                           std::int16_t const* part) {
+  SpreadPlan<Size.nodes> const whole = plan_spread(graph, slices, wishes);
+  SpreadPlan<Size.nodes> const cut = plan_spread(graph, slices, wishes, part);
+  bool same = true;
+  for (int n = 0; n < Size.nodes; ++n) {
+    same = same && whole.dealt[n] == cut.dealt[n];
+  }
+  return same;
 }
 
 /// The wishes of @p network, with the tables that are dealt out: a part of it may not have all
@@ -24339,31 +24223,52 @@ constexpr int misplaced_wish(Graph<Size> const& network, SpreadWishes const& wis
 
 namespace tandem {
 
+/// How the layers of a graph are dealt out.
+struct Dealing {
+  int slices = 1;  ///< of each layer that is
+  int own = 1;     ///< of these a rank has so many, one behind the other
+  /// Layers that read one value have a Copy each, not one together: then the order of sums does
+  /// not depend on where that value comes from.
+  bool apart = false;
+  SpreadWishes wishes{};  ///< as plan_spread() takes them
+};
+
+/// Of so many neighbours in a tree those of its left branch: see comm/fixed_tree.hpp.
+constexpr int left_of(int span) {
+  return static_cast<int>(std::bit_ceil(static_cast<unsigned>(span)) / 2);
+}
+
 namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
 template <GraphSize Whole>
 class Spreader {
  public:
-  constexpr Spreader(Graph<Whole> const& whole, int slices,
-                     SpreadWishes const& wishes = SpreadWishes{})
-      : whole_{whole}, plan_{plan_spread(whole, slices, wishes)}, slices_{slices} {}
+  constexpr Spreader(Graph<Whole> const& whole, Dealing const& dealing)
+      : whole_{whole},
+        plan_{plan_spread(whole, dealing.slices, dealing.wishes)},
+        dealing_{dealing} {}
 
   template <class G>
   constexpr GraphSize walk(G* to) {
-    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
+    size_ = {};
     for (int n = 0; n < Whole.nodes; ++n) {
       local_[n] = copied_[n] = -1;
     }
     for (int n = 0; n < Whole.nodes; ++n) {
       Node const& node = whole_.node[n];
-      int source = -1;  // in place of the node's own
       Dealt const dealt = plan_.dealt[n];
+      int copy = -1;  // in place of the node's own source
       if (spread_rule(dealt).in == spread_rule(Dealt::copy).out) {
-        source = copy_of(to, whole_.source[node.first_edge], n);
+        copy = copy_of(to, whole_.source[node.first_edge], n);
       }
-      local_[n] = add_own(to, n, source);
+      int const first = size_.nodes;
+      for (int slice = 0; slice < (dealt == Dealt::whole ? 1 : dealing_.own); ++slice) {
+        add_own(to, n, slice, copy);
+      }
+      local_[n] = first;
       if (spread_rule(dealt).out == spread_rule(Dealt::reduce).in) {
+        local_[n] = add_joins(to, n, 0, dealing_.own);
         local_[n] = add_behind(to, NodeKind::reduce, n);
         if (dealt == Dealt::rows && node.parameters > 1) {
           local_[n] = add_behind(to, NodeKind::bias, n);
@@ -24395,18 +24300,83 @@ class Spreader {
     }
     ++size_.edges;
   }
+  /// Parameter @p p of node @p n of the whole graph, as the node that comes next has it.
+  template <class G>
+  constexpr void add_parameter(G* to, int n, int p, ParameterSlices const& slices) {
+    if (to != nullptr) {
+      GraphParameter own = whole_.parameter[p];
+      own.node = size_.nodes;
+      own.whole = p;
+      own.slices = slices;
+      bool const is_table =
+          plan_.dealt[n] == Dealt::embedding || plan_.dealt[n] == Dealt::vocabulary;
+      int& extent = own.parameter.shape.extent[slices.axis];
+      extent = is_table ? padded_slice(extent, slices.count) : extent / slices.count;
+      to->parameter[size_.parameters] = own;
+    }
+    ++size_.parameters;
+  }
 
   // The Copy of what node @p source makes, for node @p reader.
   template <class G>
   constexpr int copy_of(G* to, int source, int reader) {
-    if (copied_[source] < 0) {
-      Node node = between(NodeKind::copy, Dealt::copy, whole_.node[source].out, reader);
-      node.needs_gradient = whole_.node[source].needs_gradient;
-      node.name = "Copy";
-      copied_[source] = add(to, node, 1);
-      add_edge(to, local_[source], whole_.edge_origin[whole_.node[reader].first_edge]);
+    if (copied_[source] >= 0 && !dealing_.apart) {
+      return copied_[source];
     }
+    copied_[source] = size_.nodes;
+    add_copies(to, source, reader, -1, 0, dealing_.own);
     return copied_[source];
+  }
+  // That of the slices from @p first on, which reads Copy @p from if there is one, and behind it
+  // those of its halves, the first one's first.
+  template <class G>
+  constexpr void add_copies(G* to, int source, int reader, int from, int first, int span) {
+    bool const all = from < 0;
+    Node node = between(all ? NodeKind::copy : NodeKind::half, all ? Dealt::copy : Dealt::half,
+                        whole_.node[source].out, reader);
+    node.needs_gradient = whole_.node[source].needs_gradient;
+    node.name = "Copy";
+    node.slice = first;
+    node.span = span;
+    int const made = add(to, node, 1);
+    add_edge(to, all ? local_[source] : from, whole_.edge_origin[whole_.node[reader].first_edge]);
+    if (span > 1) {
+      int const left = left_of(span);
+      add_copies(to, source, reader, made, first, left);
+      add_copies(to, source, reader, made, first + left, span - left);
+    }
+  }
+  // Of the tree of Copies that begins with node @p copy: the one that slice @p slice reads.
+  [[nodiscard]] constexpr int copy_for(int copy, int slice) const {
+    for (int span = dealing_.own; span > 1;) {
+      int const left = left_of(span);
+      bool const goes_left = slice < left;
+      copy += goes_left ? 1 : 2 * left;  // a tree of k leaves has 2 k - 1 nodes
+      slice -= goes_left ? 0 : left;
+      span = goes_left ? left : span - left;
+    }
+    return copy;
+  }
+
+  // The sum of the outputs of node @p n's slices from @p first on.
+  template <class G>
+  constexpr int add_joins(G* to, int n, int first, int span) {
+    if (span == 1) {
+      return local_[n] + first;
+    }
+    int const half = left_of(span);
+    int const left = add_joins(to, n, first, half);
+    int const right = add_joins(to, n, first + half, span - half);
+    Node node = between(NodeKind::add, Dealt::join, whole_.node[n].out, n);
+    node.view = false;
+    node.needs_gradient = whole_.node[n].needs_gradient;
+    node.name = "Add";
+    node.slice = first;
+    node.span = span;
+    int const made = add(to, node, 2);
+    add_edge(to, left, whole_.edge_origin[whole_.node[n].first_edge]);
+    add_edge(to, right, whole_.edge_origin[whole_.node[n].first_edge]);
+    return made;
   }
 
   // Behind node @p n, whose output is by now that of local_[n].
@@ -24417,14 +24387,13 @@ class Spreader {
     Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, linear.out, n);
     node.needs_gradient = linear.needs_gradient;
     node.name = reduces ? "Reduce" : "Bias";
+    node.span = reduces ? dealing_.own : 1;
     if (!reduces) {
       node.view = false;
       node.frozen = linear.frozen;
-      node.first_parameter = linear.first_parameter + 1;
+      node.first_parameter = size_.parameters;
       node.parameters = 1;
-      if (to != nullptr) {
-        to->parameter[node.first_parameter].node = size_.nodes;
-      }
+      add_parameter(to, n, linear.first_parameter + 1, {});
     }
     int const made = add(to, node, 1);
     add_edge(to, local_[n], whole_.edge_origin[linear.first_edge]);
@@ -24436,7 +24405,7 @@ class Spreader {
     Node const& beside = whole_.node[n];
     Node node{.kind = kind, .view = true};
     node.dealt = dealt;
-    node.slices = dealt == Dealt::whole ? 1 : slices_;
+    node.slices = dealt == Dealt::whole ? 1 : dealing_.slices;
     node.in = node.out = shape;
     node.origin = beside.origin;
     node.stage = beside.stage;
@@ -24446,17 +24415,20 @@ class Spreader {
     return node;
   }
 
+  // Node @p n, or its slice @p slice of a rank's. @p copy begins what columns read.
   template <class G>
-  constexpr int add_own(G* to, int n, int source) {
+  constexpr void add_own(G* to, int n, int slice, int copy) {
     Node node = whole_.node[n];
     node.dealt = plan_.dealt[n];
     if (node.dealt != Dealt::whole) {
-      node.slices = slices_;
+      int const slices = dealing_.slices;
+      node.slices = slices;
+      node.slice = slice;
       node.parts = plan_.parts[n];
-      node.macs /= slices_;
-      node.kept.scalars /= slices_;
-      node.kept.numbers /= slices_;
-      node.kept.sums /= slices_;
+      node.macs /= slices;
+      node.kept.scalars /= slices;
+      node.kept.numbers /= slices;
+      node.kept.sums /= slices;
       if (node.dealt == Dealt::rows || node.dealt == Dealt::inside) {
         node.in = slice_of(node.in);
       }
@@ -24469,22 +24441,23 @@ class Spreader {
     }
     int const first = node.first_edge;
     int const edges = node.edges;
-    if (to != nullptr) {
-      for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-        to->parameter[p] = slice_of(whole_.parameter[p], n, p == node.first_parameter);
-        to->parameter[p].node = size_.nodes;
-      }
-    }
+    int const first_parameter = node.first_parameter;
+    node.first_parameter = size_.parameters;
     node.parameters = node.dealt == Dealt::rows ? 1 : node.parameters;
-    int const made = add(to, node, edges);
-    for (int e = first; e < first + edges; ++e) {
-      add_edge(to, source >= 0 ? source : local_[whole_.source[e]], whole_.edge_origin[e]);
+    for (int p = first_parameter; p < first_parameter + node.parameters; ++p) {
+      add_parameter(to, n, p, slices_of(p, n, slice));
     }
-    return made;
+    add(to, node, edges);
+    for (int e = first; e < first + edges; ++e) {
+      int const source = whole_.source[e];
+      bool const is_slice = node.dealt == Dealt::inside || node.dealt == Dealt::rows;
+      add_edge(to, copy >= 0 ? copy_for(copy, slice) : local_[source] + (is_slice ? slice : 0),
+               whole_.edge_origin[e]);
+    }
   }
 
   [[nodiscard]] constexpr Shape slice_of(Shape shape) const {
-    shape.extent[shape.rank - 1] /= slices_;
+    shape.extent[shape.rank - 1] /= dealing_.slices;
     return shape;
   }
 
@@ -24492,34 +24465,36 @@ class Spreader {
   // row, doubles.
   constexpr void keep_words(Node& node, Node const& whole) const {
     int const words = whole_.parameter[whole.first_parameter].parameter.shape[0];
-    node.macs = whole.macs / words * padded_slice(words, slices_);
-    node.kept.scalars = whole.kept.scalars / words * padded_slice(words, slices_);
+    int const own = padded_slice(words, dealing_.slices);
+    node.macs = whole.macs / words * own;
+    node.kept.scalars = whole.kept.scalars / words * own;
     node.kept.numbers = whole.kept.scalars == 0 ? std::int64_t{node.in[0]} * 4 * 2 : 0;
   }
 
-  // A Linear's: the weight (Out, In) and the bias (Out); a table's (V, C), and (V).
-  [[nodiscard]] constexpr GraphParameter slice_of(GraphParameter own, int n, bool weight) const {
+  // Of a Linear's weight (Out, In), and of its bias (Out) where its outputs are dealt out; of a
+  // table's (V, C), and (V).
+  [[nodiscard]] constexpr ParameterSlices slices_of(int p, int n, int slice) const {
     if (plan_.dealt[n] == Dealt::embedding || plan_.dealt[n] == Dealt::vocabulary) {
-      own.slices = {slices_, 0, ColumnParts::whole(own.parameter.shape[0])};
-      own.parameter.shape.extent[0] = padded_slice(own.parameter.shape[0], slices_);
-      return own;
+      int const words = whole_.parameter[p].parameter.shape[0];
+      return {dealing_.slices, 0, ColumnParts::whole(words), slice};
     }
     bool const rows = plan_.dealt[n] == Dealt::rows;
-    if (plan_.dealt[n] == Dealt::columns || (rows && weight)) {
-      int const before = whole_.source[whole_.node[n].first_edge];
-      ColumnParts const whole = ColumnParts::whole(own.parameter.shape[rows ? 1 : 0]);
-      ColumnParts const parts = rows ? plan_.parts[before] : plan_.parts[n];
-      own.slices = {slices_, rows ? 1 : 0, parts.count > 0 ? parts : whole};
-      own.parameter.shape.extent[own.slices.axis] /= slices_;
+    if (!rows && plan_.dealt[n] != Dealt::columns) {
+      return {};
     }
-    return own;
+    int const before = whole_.source[whole_.node[n].first_edge];
+    ColumnParts const parts = rows ? plan_.parts[before] : plan_.parts[n];
+    int const columns = whole_.parameter[p].parameter.shape[rows ? 1 : 0];
+    return {dealing_.slices, rows ? 1 : 0, parts.count > 0 ? parts : ColumnParts::whole(columns),
+            slice};
   }
 
   Graph<Whole> const& whole_;
   SpreadPlan<Whole.nodes> plan_;
-  int slices_;
+  Dealing dealing_;
   GraphSize size_{};
-  int local_[static_cast<std::size_t>(Whole.nodes)] = {};   // of a node: where its output is
+  int local_[static_cast<std::size_t>(Whole.nodes)] = {};   // of a node: where its output is, or
+                                                            // that of its first slice
   int copied_[static_cast<std::size_t>(Whole.nodes)] = {};  // of a node: its Copy, or -1
 };
 
@@ -24527,20 +24502,274 @@ class Spreader {
 
 /// How large spread() of @p graph is.
 template <GraphSize Whole>
-constexpr GraphSize spread_size(Graph<Whole> const& graph, int slices,
-                                SpreadWishes const& wishes = SpreadWishes{}) {
-  return detail::Spreader<Whole>{graph, slices, wishes}.walk(static_cast<Graph<Whole>*>(nullptr));
+constexpr GraphSize spread_size(Graph<Whole> const& graph, Dealing const& dealing) {
+  return detail::Spreader<Whole>{graph, dealing}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
-/// The graph of each of @p slices ranks, with wishes as plan_spread() takes them.
+/// The graph of each rank.
 /// @tparam Own  spread_size() of the same
 template <GraphSize Own, GraphSize Whole>
-constexpr Graph<Own> spread(Graph<Whole> const& graph, int slices,
-                            SpreadWishes const& wishes = SpreadWishes{}) {
+constexpr Graph<Own> spread(Graph<Whole> const& graph, Dealing const& dealing) {
   Graph<Own> own;
-  detail::Spreader<Whole>{graph, slices, wishes}.walk(&own);
+  detail::Spreader<Whole>{graph, dealing}.walk(&own);
   return own;
 }
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What is wrong with a graph that is dealt out.
+enum class SpreadFault : std::uint8_t {
+  none,
+  edge,       ///< a node takes another spread than its input gives
+  twice,      ///< a partial value is read by several: it would be summed by each
+  result,     ///< what the network gives is not whole
+  shape,      ///< a node's rows, or their parts, are not those of its input or of its slice
+  parameter,  ///< a parameter is whole where it is to be a slice, or the other way round; or its
+  slice,      ///< a slice of a rank's is missing, doubled, or summed in another order
+              ///< gradient is of a rank's rows, and nobody adds it up
+  kind        ///< a node says that it is a collective, and is none, or the other way round
+};
+
+struct SpreadVerdict {
+  SpreadFault fault = SpreadFault::none;
+  int node = 0;
+
+  [[nodiscard]] constexpr bool sound() const { return fault == SpreadFault::none; }
+  friend constexpr bool operator==(SpreadVerdict const&, SpreadVerdict const&) = default;
+};
+
+namespace detail {
+
+constexpr int row_columns(Shape const& shape) { return shape.extent[shape.rank - 1]; }
+
+/// Whether the parameters of node @p n are the slices that it computes with.
+template <GraphSize Size>
+constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool sound = node.dealt != Dealt::inside || node.parameters == 0;
+  sound = sound && (node.dealt != Dealt::rows || node.parameters == 1);  // no bias before the sum
+  for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+    Parameter const& own = graph.parameter[p].parameter;
+    ParameterSlices const& slices = graph.parameter[p].slices;
+    bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
+    sound = sound && graph.parameter[p].partial == of_rows;
+    if (node.dealt == Dealt::columns) {
+      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts, node.slice} &&
+              own.shape[0] == row_columns(node.out);
+    } else if (node.dealt == Dealt::rows) {
+      Node const& before = graph.node[graph.source[node.first_edge]];
+      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts, node.slice} &&
+              own.shape[1] == row_columns(node.in);
+    } else if (node.dealt == Dealt::embedding || node.dealt == Dealt::vocabulary) {
+      int const words = slices.parts.columns();
+      sound = sound &&
+              slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words), node.slice} &&
+              own.shape[0] == padded_slice(words, node.slices);
+    } else {
+      sound = sound && slices.count == 1;
+    }
+  }
+  return sound;
+}
+
+/// The kind of what stands between nodes that are dealt out otherwise.
+constexpr NodeKind collective_of(Dealt dealt) {
+  switch (dealt) {
+    case Dealt::copy:
+      return NodeKind::copy;
+    case Dealt::reduce:
+      return NodeKind::reduce;
+    case Dealt::enter:
+      return NodeKind::enter;
+    case Dealt::leave:
+      return NodeKind::leave;
+    case Dealt::deal:
+      return NodeKind::deal;
+    case Dealt::collect:
+      return NodeKind::collect;
+    default:
+      return NodeKind::layer;  // none
+  }
+}
+
+/// Whether node @p n, of rows or from rows to all of them, has as many as its inputs have.
+template <GraphSize Size>
+constexpr bool has_own_times(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  bool sound = node.slices > 1 && node.in.timed && node.out.timed;
+  for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+    sound = sound && graph.node[graph.source[e]].out == node.in;
+  }
+  Shape in = node.in;
+  Shape out = node.out;
+  bool const gathers = node.dealt == Dealt::enter || node.dealt == Dealt::collect;
+  if (node.dealt != Dealt::between) {
+    (gathers ? in : out).extent[0] *= node.slices;
+    sound = sound && node.edges == 1;
+  }
+  return sound && in == out;
+}
+
+/// Whether node @p n has rows of its input's columns, and of its slice's.
+template <GraphSize Size>
+constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
+  Node const& node = graph.node[n];
+  if (node.dealt == Dealt::whole) {
+    return node.slices == 1;
+  }
+  if (node.dealt == Dealt::between || node.deals_rows()) {
+    return has_own_times(graph, n);
+  }
+  Node const& before = graph.node[graph.source[node.first_edge]];
+  bool const reads = node.in == before.out;
+  bool const takes =
+      node.dealt != Dealt::inside ||
+      (node.columns.each ? node.parts == before.parts
+                         : node.columns.in == before.parts && node.columns.out == node.parts);
+  bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
+  bool const makes = whole || (node.parts.divides(node.slices) &&
+                               node.parts.columns() == node.slices * row_columns(node.out));
+  return reads && takes && makes && node.edges == (node.dealt == Dealt::join ? 2 : 1);
+}
+
+/// Whether node @p n has to do with the slices that its inputs have, of @p own of a rank.
+template <GraphSize Size>
+constexpr bool has_own_span(Graph<Size> const& graph, int n, int own) {
+  Node const& node = graph.node[n];
+  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.deals_rows()) {
+    return node.slice == 0 && node.span == 1;
+  }
+  Node const& before = graph.node[graph.source[node.first_edge]];
+  switch (node.dealt) {
+    case Dealt::copy:
+      return node.slice == 0 && node.span == own;
+    case Dealt::half: {
+      int const left = left_of(before.span);
+      return node.slice == before.slice
+                 ? node.span == left && left < before.span
+                 : node.slice == before.slice + left && node.span == before.span - left;
+    }
+    case Dealt::join: {
+      Node const& behind = graph.node[graph.source[node.first_edge + 1]];
+      return before.span == left_of(node.span) && behind.span == node.span - before.span &&
+             before.slice == node.slice && behind.slice == node.slice + before.span;
+    }
+    case Dealt::reduce:
+      return before.slice == 0 && before.span == own && node.slice == 0 && node.span == own;
+    default:
+      return node.span == 1 && before.span == 1 && node.slice == before.slice;
+  }
+}
+
+/// Of each Copy of several slices: whether each of its halves is there, once.
+template <GraphSize Size>
+class HalvesSeen {
+ public:
+  constexpr bool add(Graph<Size> const& graph, int n) {
+    Node const& node = graph.node[n];
+    if (node.dealt != Dealt::half) {
+      return true;
+    }
+    int const whole = graph.source[node.first_edge];
+    bool& seen = seen_[whole][node.slice == graph.node[whole].slice ? 0 : 1];
+    bool const is_first = !seen;
+    seen = true;
+    return is_first;
+  }
+  [[nodiscard]] constexpr bool all(Graph<Size> const& graph, int n) const {
+    Node const& node = graph.node[n];
+    bool const is_copy = node.dealt == Dealt::copy || node.dealt == Dealt::half;
+    return !is_copy || node.span == 1 || (seen_[n][0] && seen_[n][1]);
+  }
+
+ private:
+  bool seen_[static_cast<std::size_t>(Size.nodes)][2] = {};
+};
+
+}  // namespace detail
+
+/// The first fault of @p graph, or none. Cost: linear in its edges.
+/// @param own  slices of a rank
+template <GraphSize Size>
+constexpr SpreadVerdict check_spreads(Graph<Size> const& graph, int own = 1) {
+  detail::HalvesSeen<Size> halves;
+  int readers[static_cast<std::size_t>(Size.nodes)] = {};
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    SpreadPair const wanted = spread_rule(node.dealt).in;
+    NodeKind const collective = detail::collective_of(node.dealt);
+    bool const joins = node.kind == NodeKind::add || node.dealt != Dealt::join;
+    bool const halves_one = (node.kind == NodeKind::half) == (node.dealt == Dealt::half);
+    if (!joins || !halves_one ||
+        (node.is_collective() ? node.kind != collective : collective != NodeKind::layer)) {
+      return {SpreadFault::kind, n};
+    }
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      int const source = graph.source[e];
+      SpreadPair const given = spread_rule(graph.node[source].dealt).out;
+      if (given != wanted) {
+        return {SpreadFault::edge, n};
+      }
+      if (given.value == Spread::partial && ++readers[source] > 1) {
+        return {SpreadFault::twice, n};
+      }
+    }
+    if (!detail::has_own_rows(graph, n)) {
+      return {SpreadFault::shape, n};
+    }
+    if (!detail::has_own_slices(graph, n)) {
+      return {SpreadFault::parameter, n};
+    }
+    if (!detail::has_own_span(graph, n, own) || !halves.add(graph, n)) {
+      return {SpreadFault::slice, n};
+    }
+  }
+  for (int n = 0; n < Size.nodes; ++n) {
+    if (!halves.all(graph, n)) {
+      return {SpreadFault::slice, n};
+    }
+  }
+  bool const whole =
+      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+  return whole ? SpreadVerdict{} : SpreadVerdict{SpreadFault::result, graph.result};
+}
+
+namespace detail {
+
+/// The sentences; both numbers are printed.
+template <SpreadFault Why, int NodeIndex>
+struct SpreadsAreSound {
+  static constexpr bool value = true;
+  static_assert(
+      Why != SpreadFault::edge,
+      "TensorParallel: a node takes another spread than its input has: a Copy, a Reduce, or an "
+      "exchange of rows is missing, doubled, or on the wrong side of it (SpreadsAreSound names "
+      "the node)");
+  static_assert(Why != SpreadFault::twice,
+                "TensorParallel: a partial value is read by several nodes, so that it would be "
+                "summed more than once (SpreadsAreSound names the second of them)");
+  static_assert(Why != SpreadFault::result,
+                "TensorParallel: the network's output is not whole on each rank: what is behind it "
+                "would see a slice, or a part of a sum");
+  static_assert(Why != SpreadFault::shape,
+                "TensorParallel: a node's rows are not the slice that its input has, or that its "
+                "parameters make (SpreadsAreSound names the node)");
+  static_assert(
+      Why != SpreadFault::parameter,
+      "TensorParallel: a parameter is whole where a rank has a slice, or a slice where it "
+      "is whole, or a bias would be added on each rank, or a gradient of a rank's rows by "
+      "nobody (SpreadsAreSound names its node)");
+  static_assert(Why != SpreadFault::slice,
+                "Slices<L>: a slice is missing or doubled, or summed in another order than on as "
+                "many devices (SpreadsAreSound names the node)");
+  static_assert(Why != SpreadFault::kind,
+                "TensorParallel: a node is said to be dealt out as its kind cannot be "
+                "(SpreadsAreSound names the node)");
+};
+
+}  // namespace detail
 
 }  // namespace tandem
 
@@ -25512,17 +25741,17 @@ struct ChunkGraph<Program, D, true> {
 template <class Program, int D>
 using PassGraph = ChunkGraph<Program, D, (Program::batching.chunks > 1)>;
 
-/// The same of a rank that has its slice of some layers.
+/// The same of a rank that has its slices of some layers.
 template <class Program, int D, bool Spreads>
 struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D, bool DealsRows>
 struct DealtGraph {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
   static constexpr SharedLayers shared =
-      shared_layers(whole, Program::slices, Program::wishes, false);
+      shared_layers(whole, Program::layer_slices, Program::wishes, false);
   static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
-  static constexpr GraphSize size = spread_size(whole, Program::slices, Program::wishes);
-  static constexpr auto graph = spread<size>(whole, Program::slices, Program::wishes);
+  static constexpr GraphSize size = spread_size(whole, Program::dealing);
+  static constexpr auto graph = spread<size>(whole, Program::dealing);
 };
 template <class Program, int D>
 struct DealtGraph<Program, D, true> {
@@ -25533,12 +25762,12 @@ struct DealtGraph<Program, D, true> {
 template <class Program, int D>
 struct SpreadGraph<Program, D, true> : DealtGraph<Program, D, Program::sequence_rows> {
   static constexpr SpreadVerdict verdict =
-      check_spreads(DealtGraph<Program, D, Program::sequence_rows>::graph);
+      check_spreads(DealtGraph<Program, D, Program::sequence_rows>::graph, Program::dealing.own);
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };
 
 template <class Program, int D>
-using RankGraph = SpreadGraph<Program, D, (Program::slices > 1)>;
+using RankGraph = SpreadGraph<Program, D, (Program::layer_slices > 1)>;
 
 template <class Program, int D, bool Rewrites>
 struct RewrittenGraph : RankGraph<Program, D> {};
@@ -25637,7 +25866,7 @@ struct WholeParametersOf<Device, true> {
 /// A device's parameters as the network has them, of which the rank may have slices: a graph and a
 /// layout with the same parameters in the same order.
 template <class Device>
-using WholeParameters = detail::WholeParametersOf<Device, (Device::Program::slices > 1)>;
+using WholeParameters = detail::WholeParametersOf<Device, (Device::Program::layer_slices > 1)>;
 
 }  // namespace tandem
 
@@ -25824,14 +26053,15 @@ namespace tandem {
 namespace detail {
 
 /// f(first element in the slice's array, in the whole one, elements) of each run of parameter @p p
-/// that rank @p number has.
+/// that a rank has, as @p ranks says which one it is.
 template <class F>
-void each_run(GraphParameter const& p, int number, F const& f) {
+void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
   Shape const& own = p.parameter.shape;
   if (p.slices.count == 1) {
     f(std::int64_t{0}, std::int64_t{0}, own.elements());
     return;
   }
+  int const number = ranks.number * (p.slices.count / ranks.count) + p.slices.own;
   std::int64_t const row = own.elements() / own[0];
   if (p.slices.axis == 0) {
     p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int rows) {
@@ -25874,7 +26104,7 @@ class SlicedMirror {
     } else {
       slice_.download(device, memory);
     }
-    show(pieces.slices.slice().number);
+    show(pieces.slices.slice());
   }
 
   /// The other ranks' slices, too; all of them call it. Blocks until they are there.
@@ -25885,29 +26115,31 @@ class SlicedMirror {
     } else {
       slice_.download(device, memory);
     }
-    show(pieces.slices.slice().number);
-    int const count = pieces.slices.slice().count;
-    std::vector<T> all;
-    each_array([&](T const* own, T* whole, bool trained, char const* name) {
-      std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
-      auto const size = static_cast<std::size_t>(each);
-      all.resize(size * static_cast<std::size_t>(count));
-      pieces.slices.gather(device, {own, size}, all, {name});
-      device.finish();
-      for (int number = 0; number < count; ++number) {
-        copy(all.data() + number * each, whole, number, trained);
-      }
-    });
+    show(pieces.slices.slice());
+    if constexpr (Program::Program::slices > 1) {
+      int const count = pieces.slices.slice().count;
+      std::vector<T> all;
+      each_array([&](T const* own, T* whole, bool trained, char const* name) {
+        std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
+        auto const size = static_cast<std::size_t>(each);
+        all.resize(size * static_cast<std::size_t>(count));
+        pieces.slices.gather(device, {own, size}, all, {name});
+        device.finish();
+        for (int number = 0; number < count; ++number) {
+          copy(all.data() + number * each, whole, {number, count}, trained);
+        }
+      });
+    }
   }
 
   /// Takes this rank's slices of what was written.
   template <class Pieces>
   TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
-    int const number = pieces.slices.slice().number;
+    Slice const rank = pieces.slices.slice();
     if (!copies_.empty()) {
-      put(slice_.parameters(), parameters(), number, false);
+      put(slice_.parameters(), parameters(), rank, false);
       for (int s = 0; s < states_; ++s) {
-        put(slice_.state(s), state(s), number, true);
+        put(slice_.state(s), state(s), rank, true);
       }
     }
     if constexpr (shares) {
@@ -25935,11 +26167,11 @@ class SlicedMirror {
 
  private:
   // Shows what slice_ has.
-  TANDEM_COLD void show(int number) {
+  TANDEM_COLD void show(Slice const& rank) {
     copies_.resize(
         static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
     each_array([&](T const* own, T* whole, bool trained, char const*) {
-      copy(own, whole, number, trained);
+      copy(own, whole, rank, trained);
     });
   }
 
@@ -25953,15 +26185,15 @@ class SlicedMirror {
     }
   }
 
-  // f(begin in the rank's array, in the whole one, elements) of slice @p number.
+  // f(begin in the rank's array, in the whole one, elements) of what a rank has.
   template <class F>
-  static void each_run(int number, bool trained, F const& f) {
+  static void each_run(Slice const& rank, bool trained, F const& f) {
     GraphView const graph{Program::graph};
     for (int p = 0; p < graph.parameters; ++p) {
       if (!trained || !graph.parameter[p].frozen) {
         std::int64_t const own = Program::layout.offset[p];
-        std::int64_t const whole = Whole::layout.offset[p];
-        detail::each_run(graph.parameter[p], number,
+        std::int64_t const whole = Whole::layout.offset[graph.parameter[p].whole];
+        detail::each_run(graph.parameter[p], rank,
                          [&](std::int64_t from, std::int64_t to, std::int64_t count) {
                            f(own + from, whole + to, count);
                          });
@@ -25969,13 +26201,13 @@ class SlicedMirror {
     }
   }
 
-  static void copy(T const* own, T* whole, int number, bool trained) {
-    each_run(number, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+  static void copy(T const* own, T* whole, Slice const& rank, bool trained) {
+    each_run(rank, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
       std::copy_n(own + from, count, whole + to);
     });
   }
-  static void put(T* own, T const* whole, int number, bool trained) {
-    each_run(number, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+  static void put(T* own, T const* whole, Slice const& rank, bool trained) {
+    each_run(rank, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
       std::copy_n(whole + from, count, own + to);
     });
   }
@@ -25999,12 +26231,12 @@ struct MirrorOf {
   using type = ParameterMirror<Program, Backend>;
 };
 template <class Program, class Backend>
-  requires(Program::Program::sharded_state&& Program::Program::slices == 1)
+  requires(Program::Program::sharded_state&& Program::Program::layer_slices == 1)
 struct MirrorOf<Program, Backend> {
   using type = ShardedMirror<Program, Backend>;
 };
 template <class Program, class Backend>
-  requires(Program::Program::slices > 1)
+  requires(Program::Program::layer_slices > 1)
 struct MirrorOf<Program, Backend> {
   using type = SlicedMirror<Program, Backend>;
 };
@@ -26059,7 +26291,8 @@ class RankBody : public Interface {
       : parts_{options, std::move(plan), connect},
         mirror_{arrays_of(options)},
         states_{states_of(options.optimizer)},
-        averaged_{averaged_parameters(Parts::Program::graph, options.groups, options.average)} {}
+        averaged_{averaged_parameters(WholeParameters<typename Parts::Program>::graph,
+                                      options.groups, options.average)} {}
 
   Parts parts_;
   typename detail::MirrorOf<typename Parts::Program, typename Parts::Backend>::type mirror_;
@@ -27062,9 +27295,10 @@ class DeviceUpdate {
                 parts.memory,
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value, parts.slices.slice().number),
+                               Whole::map.parts(), options.clip_value, parts.slices.slice(),
+                               Whole::layer_slices),
                 alone || parts.mesh().leads(options.rank, Axis::data),
-                clip_sets(Whole::network, options.groups),
+                clip_sets(Whole::network, options.groups, Whole::layer_slices),
                 options.scaling} {
     if constexpr (Whole::sharded_state) {
       update_.keep_to(parts.shares.owned());
@@ -43256,7 +43490,7 @@ concept Strategy = requires {
 };
 
 /// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
-/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes, Slices.
 ///
 ///   rank 0 | parameters | F0 B0 F1 B1 … | update
 ///
@@ -43266,8 +43500,8 @@ struct SingleDevice : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert(detail::are_batching_options<Options...>,
-                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
-                "BucketBytes");
+                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, "
+                "BucketBytes and Slices");
 };
 
 template <class... Options>
@@ -43349,6 +43583,11 @@ template <class S>
   requires requires { S::any_replicas; }
 inline constexpr bool takes_any_replicas<S> = S::any_replicas;
 
+/// In how many slices a strategy computes each pair of Linears that it deals out; 1: in none.
+template <class S>
+inline constexpr int layer_slices_of = S::batching.slices > 0 ? S::batching.slices
+                                                              : S::mesh.extent(Axis::tensor);
+
 /// The microbatches of all replicas, where a strategy that takes any number says how many.
 template <class S>
 inline constexpr int all_microbatches_of = 0;
@@ -43372,8 +43611,8 @@ inline constexpr int all_microbatches_of<S> = S::all_microbatches;
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes, ShardedState, ShardedGradients, ShardedParameters. The primary
-/// template is the error path.
+/// Reproducible, Wire, BucketBytes, ShardedState, ShardedGradients, ShardedParameters, Slices.
+/// The primary template is the error path.
 template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
@@ -43383,7 +43622,8 @@ struct DataParallel : OneDeviceModel<1> {
                 "program is started with");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire, BucketBytes, ShardedState, ShardedGradients and ShardedParameters");
+                "Wire, BucketBytes, ShardedState, ShardedGradients, "
+                "ShardedParameters and Slices");
 };
 
 template <int N, class... Options>
@@ -44471,9 +44711,13 @@ template <class T>
 concept IsMicrobatches = requires {
   T::microbatches;
 };
+template <class T>
+concept IsSlices = requires {
+  T::slices;
+};
 /// Behind the words that cut a model.
 template <class T>
-concept ModelOption = IsCheckpoint<T> || requires {
+concept ModelOption = IsCheckpoint<T> || IsSlices<T> || requires {
   T::leaves;
 } || requires {
   T::first_bucket;
@@ -44603,8 +44847,8 @@ struct ModelArgumentsAreSound {
                 "Split<b>, ... or Auto<Parts> or Placed<table>");
   static_assert(options,
                 "ModelParallel<How, Options...>: options behind Split<a>, Split<b>, ... or "
-                "Auto<Parts> or Placed<table> are Microbatches, Reproducible, Checkpoint and "
-                "BucketBytes");
+                "Auto<Parts> or Placed<table> are Microbatches, Reproducible, Checkpoint, "
+                "BucketBytes and Slices");
   static_assert(!options || !recomputes_placed<Arguments...>,
                 "ModelParallel<Placed<table>, Checkpoint<...>>: a placed network's activations "
                 "are kept; leave Checkpoint out, or cut by Split or Auto");
@@ -44689,7 +44933,7 @@ struct HybridPart {
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
                 "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options but SequenceRows, of one model");
+                "without options but Slices and SequenceRows, of one model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");
@@ -44771,16 +45015,6 @@ struct ReplicasAreTold {
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
 };
 
-/// Replicas of a model whose layers several devices share.
-template <bool IsSliced, bool IsReproducible>
-struct SlicedModelIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      !IsSliced || !IsReproducible,
-      "Hybrid<DataParallel<D, Reproducible<>>, TensorParallel<N>>: a layer's sum over its "
-      "inputs is cut in N, so that the bits depend on N; leave Reproducible out");
-};
-
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
 template <bool KeepsTwo, bool IsReproducible>
 struct TwoModelsAreSound {
@@ -44814,10 +45048,14 @@ inline constexpr int most_slices = 1 << 10;
 
 /// Says how layers are dealt out.
 template <class Option>
-concept DealingOption = IsLayerWish<Option> || std::same_as<Option, SequenceRows>;
+concept DealingOption =
+    IsLayerWish<Option> || IsSlices<Option> || std::same_as<Option, SequenceRows>;
 
 template <class Option>
-concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || DealingOption<Option>;
+concept TensorOption =
+    IsMicrobatches<Option> || IsCheckpoint<Option> || DealingOption<Option> || requires {
+  Option::leaves;
+};
 
 template <int N, class... Options>
 concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
@@ -44826,18 +45064,16 @@ concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
 template <int N, class... Options>
 concept DealsOutParts = DealsOut<N, Options...> &&(DealingOption<Options>&&...);
 
-template <int N, bool AnyReproducible, bool AllFit>
+template <int N, bool AllFit>
 struct TensorParallelIsSound {
   static constexpr bool value = true;
   static_assert(N >= 2 && N <= most_slices,
                 "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
                 "for one write SingleDevice<>");
-  static_assert(!AnyReproducible,
-                "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
-                "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
-  static_assert(AnyReproducible || AllFit,
-                "TensorParallel<N, Options...>: options are Microbatches, Checkpoint, "
-                "SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
+  static_assert(
+      AllFit,
+      "TensorParallel<N, Options...>: options are Microbatches, Reproducible, Checkpoint, "
+      "Slices, SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
 };
 
 }  // namespace detail
@@ -44853,8 +45089,11 @@ struct TensorParallelIsSound {
 /// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
 /// A table of V words by C is dealt out where V C is a million (2^20) or more, or SplitInputs (of
 /// an Embedding) or SplitOutputs (of a Vocabulary) says so: any V, padded to a multiple of N on the
-/// devices, and nowhere else. Initial values, masks and checkpoints are those of one device; sums
-/// of N parts round otherwise.
+/// devices, and nowhere else; none under Reproducible, or where a device has several slices.
+/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise,
+/// unless other strategies have Slices<N>, or this one has Slices<L> as they have. With
+/// Reproducible SingleDevice<Slices<4>>, TensorParallel<2, Slices<4>> and TensorParallel<4> have
+/// the same bits.
 ///
 /// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between; of a
 ///         table likewise, and of a Vocabulary's logits.
@@ -44862,16 +45101,15 @@ struct TensorParallelIsSound {
 ///         forward, the gradient of its input in backward; of an Embedding one of its output in
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
-/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole, SequenceRows. On
-/// Host.
+/// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
+/// SequenceRows. On Host.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
 struct TensorParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::TensorParallelIsSound<N, (requires { Options::leaves; } || ...),
-                                              (detail::TensorOption<Options> && ...)>::value);
+  static_assert(detail::TensorParallelIsSound<N, (detail::TensorOption<Options> && ...)>::value);
 };
 
 template <int N, class... Options>
@@ -44886,7 +45124,9 @@ struct TensorParallel<N, Options...>
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>
   static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
-  static constexpr Batching batching = batching_for<1>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, 1>::checked(batching_for<1>);
 };
 
 namespace detail {
@@ -44976,8 +45216,6 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
-  static_assert(detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1),
-                                           batching_for<1>.reproducible>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -44990,8 +45228,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// Of TensorParallel's options stands here what it says of layers and of rows: the others are the
-/// model's.
+/// Of TensorParallel's options stands here what it says of layers, of slices and of rows: the
+/// others are the model's.
 template <class Outer, int N, class... Options>
   requires detail::Sliceable<Outer> && detail::DealsOutParts<N, Options...>
 struct Hybrid<Outer, TensorParallel<N, Options...>> {
@@ -45003,9 +45241,11 @@ struct Hybrid<Outer, TensorParallel<N, Options...>> {
   static constexpr CheckpointRule checkpoint = Outer::checkpoint;
   static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   template <int Replicas, class... More>
-  static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
-  static constexpr Batching batching = batching_for<1>;
-  static_assert(detail::SlicedModelIsSound<true, batching.reproducible>::value);
+  static constexpr Batching batching_for =
+      Outer::template batching_for<Replicas, Options..., More...>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, copies>::checked(batching_for<1>);
 
   template <class Net>
   using Cut = typename Outer::template Cut<Net>;
@@ -45056,7 +45296,7 @@ struct SequentialModel<How, Microbatches> : PlacedModel<How, Microbatches> {};
 /// How: ModelParallel<Split<a>, Split<b>, …> by consecutive top-level layers, the counts adding up
 /// to the network's; ModelParallel<Auto<M>> likewise, the compiler balancing static costs;
 /// ModelParallel<Placed<table>> any node on any device, so that branches run at the same time.
-/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes.
+/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes, Slices.
 /// Memory: a device has the parameters and the activations of its part only.
 /// Comm: each tensor that crosses, and its gradient, once a microbatch.
 /// The primary template is the error path.
@@ -46643,7 +46883,7 @@ struct PipelineArgumentsAreSound {
                 "leave Microbatches out");
   static_assert(options,
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
-                "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
+                "... or Auto<Parts> are Reproducible, Checkpoint, BucketBytes and Slices");
   static_assert(
       !recomputes_split_backward<Schedule, Arguments...>,
       "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients need "
@@ -47007,9 +47247,51 @@ struct NetworkHasPairs {
   static_assert(Slices == 1 || Shared > 0,
                 "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
                 "whose output goes to another one through Attention, activations or Dropout alone, "
-                "with a number of columns, or of heads, that N divides, and no large table of "
-                "words; take DataParallel, another N, or SplitInputs or SplitOutputs for a smaller "
-                "table (NetworkHasPairs names the network and N)");
+                "with a number of columns, or of heads, that N (or L of Slices<L>) divides, and no "
+                "large table of words; take DataParallel, another N or L, or SplitInputs or "
+                "SplitOutputs for a smaller "
+                "table (NetworkHasPairs names the network and it)");
+};
+
+/// Whether so many devices may have @p count slices together: each has a branch of their tree.
+constexpr bool slices_fit(int count, int devices) {
+  int const own = count / devices;
+  return count % devices == 0 && (devices == 1 || (own & (own - 1)) == 0);
+}
+
+template <int Count, int Devices>
+struct SlicesFit {
+  static constexpr bool value = true;
+  static constexpr bool divide = Count % Devices == 0;
+  static_assert(divide,
+                "Slices<L> with TensorParallel<N>: each device has as many slices, so L must be a "
+                "multiple of N (SlicesFit names both)");
+  static_assert(
+      !divide || slices_fit(Count, Devices),
+      "Slices<L> with TensorParallel<N>: L / N must be a power of two, so that slices are "
+      "added in one order on any number of devices (SlicesFit names both)");
+};
+
+template <class Net, bool IsReproducible, bool KeepsPairs>
+struct CutKeepsPairs {
+  static constexpr bool value = true;
+  static_assert(
+      !IsReproducible || KeepsPairs,
+      "Reproducible with Slices<L> or TensorParallel<N>: a part of the model ends between "
+      "two Linears that are dealt out together where it is whole, so that the bits would "
+      "depend on the cut; cut in front of the first of them, or behind the second");
+};
+
+/// Strategies that have no slices.
+template <bool Sliced, bool IsAsynchronous, bool KeepsTwo>
+struct SlicesStandAlone {
+  static constexpr bool value = true;
+  static_assert(!Sliced || !IsAsynchronous,
+                "Slices<L> in an asynchronous pipeline: its bits are its own anyway; leave Slices "
+                "out");
+  static_assert(!Sliced || IsAsynchronous || !KeepsTwo,
+                "Slices<L> with an averaging rule that keeps two models: leave Slices out, or "
+                "average gradients");
 };
 
 template <bool HasParts>
@@ -47019,6 +47301,15 @@ struct RowsAreAdded {
                 "SequenceRows with ShardedGradients or ShardedParameters: gradients of a device's "
                 "rows are added up whole, where a replica has a part of each bucket alone; take "
                 "ShardedState, or leave SequenceRows out");
+};
+
+template <bool Varies>
+struct RowsHaveOneOrder {
+  static constexpr bool value = true;
+  static_assert(!Varies,
+                "SequenceRows with Reproducible<>, or with several slices a device: gradients of "
+                "what stands between are sums of each device's rows, whose bits depend on how many "
+                "there are; leave one of both out");
 };
 
 template <class Net, int Time, int Slices>
@@ -47037,11 +47328,12 @@ template <bool Sliced, bool HasRows, bool Carries>
 struct SlicesAreSound {
   static constexpr bool value = true;
   static_assert(!Sliced || !HasRows,
-                "RowGradient with TensorParallel: each device would gather the rows of all; leave "
-                "RowGradient out");
-  static_assert(!Sliced || HasRows || !Carries,
-                "Stateful with TensorParallel: the devices that share a layer would each keep the "
-                "states of all samples; leave Stateful out, or take DataParallel");
+                "RowGradient with TensorParallel, or Slices: each device would gather the rows of "
+                "all; leave RowGradient out");
+  static_assert(
+      !Sliced || HasRows || !Carries,
+      "Stateful with TensorParallel, or Slices: the devices that share a layer would each keep the "
+      "states of all samples; leave Stateful out, or take DataParallel");
 };
 
 template <bool Chunked, bool IsReproducible, bool IsSliced, bool ShardsGradients>
@@ -47122,6 +47414,10 @@ struct Program {
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
   static constexpr int slices = mesh.extent(Axis::tensor);  ///< ranks that share each device's part
+  /// In how many a layer is dealt out that is: each rank has as many. 1: none is.
+  static constexpr int layer_slices =
+      detail::slices_fit(detail::layer_slices_of<S>, slices) ? detail::layer_slices_of<S> : slices;
+  static_assert(detail::SlicesFit<detail::layer_slices_of<S>, slices>::value);
   /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
@@ -47164,23 +47460,39 @@ struct Program {
   static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
   /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
   /// to be read.
-  static constexpr bool has_pieces = sharded_state || slices > 1;
+  static constexpr bool has_pieces = sharded_state || layer_slices > 1;
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
-  /// What is said of layers that ranks share.
-  static constexpr SpreadWishes wishes =
-      slices == 1 || network.fault != Fault::none
-          ? SpreadWishes{}
-          : decide_tables(network, slices, detail::wishes_of<S>());
+  /// What is said of layers that ranks share. Tables of words stay whole where bits are not to
+  /// depend on the ranks, or where one has several slices.
+  static constexpr SpreadWishes asked_wishes = [] {
+    SpreadWishes asked = detail::wishes_of<S>();
+    asked.decided = batching.reproducible || layer_slices > slices;
+    return asked;
+  }();
+  static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none
+                                             ? SpreadWishes{}
+                                             : decide_tables(network, layer_slices, asked_wishes);
   static constexpr detail::SharedLayers shared =
-      detail::shared_layers(network, slices, detail::wishes_of<S>(), true);
+      detail::shared_layers(network, layer_slices, asked_wishes, true);
   static_assert(detail::WishesAreSound<shared.fault, shared.wish>::value);
-  static_assert(detail::NetworkHasPairs < Net, slices,
+  static_assert(detail::NetworkHasPairs < Net, layer_slices,
                 shared.fault == WishFault::none ? shared.count : 1 > ::value);
-  static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
-  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible, (slices > 1),
-                                       sharded_gradients>::value);
+  static constexpr Dealing dealing{.slices = layer_slices,
+                                   .own = layer_slices / slices,
+                                   .apart = batching.reproducible,
+                                   .wishes = wishes};
+  /// Whether layers are dealt out where the network is cut as they are where it is not.
+  static constexpr bool keeps_pairs =
+      layer_slices == 1 || map.stages == 1 || network.fault != Fault::none ||
+      tandem::keeps_pairs(network, layer_slices, wishes, partition.part);
+  static_assert(detail::CutKeepsPairs<Net, batching.reproducible, keeps_pairs>::value);
+  static_assert(detail::SlicesAreSound<(layer_slices > 1), has_row_gradients, stateful>::value);
+  static_assert(detail::SlicesStandAlone<(layer_slices > slices), asynchrony.on(),
+                                         averaging.keeps_two()>::value);
+  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible,
+                                       (layer_slices > 1), sharded_gradients>::value);
   static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
   static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
                                              chunks.fault, chunks.node>::value);
@@ -47191,6 +47503,8 @@ struct Program {
                 sequence_rows&& network.fault == Fault::none ? time_to_deal(network, slices)
                                                              : slices,
                 slices > ::value);
+  static_assert(detail::RowsHaveOneOrder<(sequence_rows && (batching.reproducible ||
+                                                            layer_slices > slices))>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
@@ -52355,7 +52669,7 @@ struct StrategyAt<0, First, Others...> {
 ///
 /// All cut the global batch into the same microbatches, so that a checkpoint of one is taken up by
 /// any other: with the same numbers but for the order of sums, and if all are Reproducible, which
-/// means with the same leaves, with the same bits (`exact`).
+/// means with the same leaves, and have the same Slices, with the same bits (`exact`).
 /// Not asynchronous pipelines, whose delay is that of their depth.
 /// The primary template is the error path.
 template <class... Strategies>
@@ -52371,10 +52685,12 @@ struct Elastic<Strategies...> {
   /// Devices of each.
   static constexpr int ranks[sizeof...(Strategies)] = {Strategies::ranks...};
   static_assert(detail::ElasticIsSound<Strategies...>::value);
-  /// Whether going on with another keeps the bits.
-  static constexpr bool exact = (Strategies::batching.reproducible && ...);
   template <int I>
   using At = typename detail::StrategyAt<I, Strategies...>::type;
+  /// Whether going on with another keeps the bits.
+  static constexpr bool exact =
+      (Strategies::batching.reproducible && ...) &&
+      ((detail::layer_slices_of<Strategies> == detail::layer_slices_of<At<0>>)&&...);
 };
 
 template <int N, class... Options, int Least>
@@ -57144,10 +57460,9 @@ struct SequenceRowsRun {
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
-  static_assert(
-      !Sliced || is_host<Backend>(),
-      "Trainer: TensorParallel runs on Host; take Host or OverMpi<Host>, or DataParallel, "
-      "ModelParallel or Pipeline");
+  static_assert(!Sliced || is_host<Backend>(),
+                "Trainer: TensorParallel and Slices run on Host; take Host or OverMpi<Host>, or "
+                "DataParallel, ModelParallel or Pipeline without Slices");
 };
 
 template <bool InChunks, class Backend>
@@ -57309,9 +57624,10 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(!Program::sharded_gradients || !Program::batching.reproducible || options.rows.empty(),
           "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
           "another order than Reproducible<>; leave .rows out, or take ShardedState");
-  expects(Program::slices == 1 || !is_by_tensor(options.optimizer),
+  expects(Program::layer_slices == 1 || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "TensorParallel each device has a slice of some; take AdamW, or another strategy");
+          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
+          "another strategy");
   if constexpr (Program::has_row_gradients) {
     check_row_gradients(Program::network, options);
   }
@@ -60024,7 +60340,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::ShardedGradientsRun < shards_gradients && !shards_parameters,
                 Named > ::value);
   static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
-  static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
+  static constexpr bool slices = detail::layer_slices_of<S> > 1;
   static constexpr bool deals_rows = detail::deals_rows<S>;
   static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
   static_assert(detail::SlicesRun<(slices && !deals_rows), Named>::value);

@@ -8,7 +8,7 @@ struct Net : Network<Tokens<4, 3>, Sequential<Embedding<3, 2>, Linear<4>, ReLU, 
                                               LayerNorm<>, Linear<4>, Linear<2>, Vocabulary<3>>> {};
 
 struct Own {
-  static constexpr auto dealt = spread<spread_size(graph<Net>, 2)>(graph<Net>, 2);
+  static constexpr auto dealt = spread<spread_size(graph<Net>, {2})>(graph<Net>, {2});
   static constexpr GraphSize size = dealt_size(dealt, 2);
   static constexpr auto graph = [] {
     auto own = deal_rows<size>(dealt, 2);

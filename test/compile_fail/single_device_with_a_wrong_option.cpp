@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible
+// expect-error: SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible,
 #include <tandem/strategy/types/data_parallel.hpp>
 
 using namespace tandem;

@@ -7,9 +7,9 @@ using namespace tandem;
 struct Net : Network<Vector<4>, Sequential<Linear<6>, ReLU, Linear<2>>> {};
 
 struct Own {
-  static constexpr GraphSize size = spread_size(graph<Net>, 2);
+  static constexpr GraphSize size = spread_size(graph<Net>, {2});
   static constexpr auto graph = [] {
-    auto own = spread<size>(tandem::graph<Net>, 2);
+    auto own = spread<size>(tandem::graph<Net>, {2});
 #ifdef TANDEM_COMPILE_FAIL
     int const edge = own.node[3].first_edge;
     own.node[3] = own.node[1];  // a Copy behind the Linear that reads one

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Stateful with TensorParallel: the devices that share a layer
+// expect-error: Stateful with TensorParallel, or Slices: the devices that share a layer
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N
+// expect-error: Reproducible<Leaves>: the leaves of one copy of the model
 #include <tandem/tandem.hpp>
 
 using namespace tandem;
 
 #ifdef TANDEM_COMPILE_FAIL
-using S = TensorParallel<2, Reproducible<>>;
+using S = TensorParallel<2, Microbatches<2>, Reproducible<4>>;
 #else
-using S = TensorParallel<2, Microbatches<2>, Checkpoint<Every<1>>>;
+using S = TensorParallel<2, Microbatches<2>, Reproducible<2>, Checkpoint<Every<1>>>;
 #endif
 
-int main() { return S::batching.microbatches == 2 ? 0 : 1; }
+int main() { return S::batching.leaves == 2 ? 0 : 1; }

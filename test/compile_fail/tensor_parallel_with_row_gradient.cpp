@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: RowGradient with TensorParallel: each device would gather the rows
+// expect-error: RowGradient with TensorParallel, or Slices: each device would gather the rows
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: TensorParallel<N, Options...>: options are Microbatches and Checkpoint
+// expect-error: TensorParallel<N, Options...>: options are Microbatches, Reproducible
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

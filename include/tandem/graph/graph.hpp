@@ -22,7 +22,8 @@ namespace tandem {
 
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
-/// where ranks add gradients, where they add values, and a bias that is added behind such a sum;
+/// where ranks add gradients, what half of a rank's slices reads of that, where ranks add values,
+/// and a bias that is added behind such a sum;
 /// and the others where they exchange rows, as Dealt says of each.
 enum class NodeKind : std::uint8_t {
   input,
@@ -33,6 +34,7 @@ enum class NodeKind : std::uint8_t {
   send,
   receive,
   copy,
+  half,
   reduce,
   enter,
   leave,
@@ -106,7 +108,9 @@ struct Node {
   Kept kept{};            ///< of one sample's forward pass, for backward
   Columns columns{};      ///< of a layer that needs no whole rows
   Dealt dealt = Dealt::whole;
-  int slices = 1;           ///< ranks over which it is dealt out
+  int slices = 1;           ///< in how many it is dealt out
+  int slice = 0;            ///< the first of a rank's slices that it has to do with …
+  int span = 1;             ///< … and how many
   ColumnParts parts{};      ///< of one that is: what a whole row of its output is
   CarriedState carried{};   ///< of one sample, from step to step
   bool in_chunks = false;   ///< its op has passes over chunks of time, see takes_chunks()
@@ -136,11 +140,12 @@ struct Node {
   }
 };
 
-/// Of a parameter that is dealt out over ranks: the axis along which, and its parts in whole.
+/// Of a parameter that is dealt out: the axis along which, and its parts in whole.
 struct ParameterSlices {
   int count = 1;
   int axis = 0;
   ColumnParts parts{};
+  int own = 0;  ///< which of a rank's slices, of several one behind the other
 
   friend constexpr bool operator==(ParameterSlices const&, ParameterSlices const&) = default;
 };
@@ -155,6 +160,7 @@ struct GraphParameter {
   Path path{};      ///< of the node that it is named after: its own, or its owner's
   char const* own_name = "";  ///< of one that is shared: what its own layer calls it
   ParameterSlices slices{};   ///< `parameter` is one of these
+  int whole = 0;              ///< of such a graph: its index in that of the whole layers
   bool partial = false;       ///< its gradient is of a rank's rows: to be added up, once a step
 
   /// Index in the network's graph of the parameter whose values it has.

@@ -5,8 +5,8 @@
 /// ClipSets: which parameters' gradients are clipped by one norm.
 ///
 /// The norm of a set is of parameters on all stages. Each rank has a square sum for every parameter
-/// of the network, summed over the ranks, and joins them in the network's order: so that all ranks
-/// have the same bits, as under any other strategy.
+/// of the network, and of one that is dealt out for every slice, summed over the ranks, and joins
+/// them in the network's order: so that all ranks have the same bits, as under any other strategy.
 
 #include <cmath>
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace tandem {
 /// One set of all that TrainerOptions::clip_norm bounds, and one of each group with a clip_norm of
 /// its own.
 struct ClipSets {
-  std::vector<int> set;         ///< of each parameter of the network
+  std::vector<int> set;         ///< of each slice of each parameter of the network
   std::vector<double> factor;   ///< of its square sum: its group's gradient_scale squared
   std::vector<double> largest;  ///< norm of each set; of set 0 the step's state has it
 
@@ -43,8 +43,10 @@ TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups) {
 }
 
 /// Of a whole network.
+/// @param slices  of each parameter: those of one that is whole are 0 but the first
 template <class = void>
-TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups) {
+TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups,
+                               int slices = 1) {
   ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
   for (ParameterGroup const& group : groups) {
     if (group.clip_norm > 0.0) {
@@ -54,8 +56,9 @@ TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> co
   for (int p = 0; p < network.parameters; ++p) {
     int const g = group_of(network, p, groups);
     double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
-    sets.set.push_back(clip_set_of(groups, g));
-    sets.factor.push_back(scale * scale);
+    auto const count = sets.set.size() + static_cast<std::size_t>(slices);
+    sets.set.resize(count, clip_set_of(groups, g));
+    sets.factor.resize(count, scale * scale);
   }
   return sets;
 }
@@ -72,7 +75,7 @@ struct ClipNorms {
 };
 
 /// The scale of each set.
-/// @param squares    of each parameter of the network
+/// @param squares    as sets.set
 /// @param clip_norm  of set 0; 0: it is not clipped
 /// @param unscale    what gradients are to be multiplied by before all else: the scales have it
 template <class = void>

@@ -13,6 +13,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
@@ -42,7 +43,7 @@ struct ParameterGroup {
 struct UpdateRun {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  int origin = 0;  ///< of the first one: its index in the network's graph
+  int origin = 0;  ///< of the first one: which square sum of ClipSets is its
   int stage = 0;
   bool counted = true;  ///< in the norm of the gradient: of a stage's copies only the first is
   Role role = Role::weight;
@@ -151,12 +152,13 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
 /// @param parts  of the model: stages from there on are copies of others
 /// @param offset  of each parameter, in elements
 /// @param clip_value  of parameters whose group says none
-/// @param slice  which of several the rank has: of whole parameters only the first counts
+/// @param rank    which of several that share layers: of whole parameters only the first's count
+/// @param slices  of each parameter that is dealt out
 template <class = void>
 TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
                                                   int parts, double clip_value = 0.0,
-                                                  int slice = 0) {
+                                                  Slice const& rank = {}, int slices = 1) {
   std::vector<UpdateRun> runs;
   int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
@@ -166,12 +168,15 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
         continue;
       }
       Parameter const& parameter = graph.parameter[p].parameter;
-      bool const is_first = slice == 0 || graph.parameter[p].slices.count > 1;
+      ParameterSlices const& dealt = graph.parameter[p].slices;
+      bool const is_slice = dealt.count > 1;
+      int const slice = is_slice ? rank.number * (slices / rank.count) + dealt.own : 0;
       UpdateRun run{.begin = offset[p],
                     .end = offset[p] + parameter.shape.elements(),
-                    .origin = graph.parameter[p].origin,
+                    .origin = graph.parameter[p].origin * slices + slice,
                     .stage = node.stage,
-                    .counted = node.stage < parts && graph.parameter[p].shared < 0 && is_first,
+                    .counted = node.stage < parts && graph.parameter[p].shared < 0 &&
+                               (is_slice || rank.number == 0),
                     .role = parameter.role,
                     .rate = parameter.rate,
                     .clip_value = clip_value};

@@ -67,17 +67,17 @@ struct ChunkGraph<Program, D, true> {
 template <class Program, int D>
 using PassGraph = ChunkGraph<Program, D, (Program::batching.chunks > 1)>;
 
-/// The same of a rank that has its slice of some layers.
+/// The same of a rank that has its slices of some layers.
 template <class Program, int D, bool Spreads>
 struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D, bool DealsRows>
 struct DealtGraph {
   static constexpr auto const& whole = CutGraph<Program, D>::graph;
   static constexpr SharedLayers shared =
-      shared_layers(whole, Program::slices, Program::wishes, false);
+      shared_layers(whole, Program::layer_slices, Program::wishes, false);
   static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
-  static constexpr GraphSize size = spread_size(whole, Program::slices, Program::wishes);
-  static constexpr auto graph = spread<size>(whole, Program::slices, Program::wishes);
+  static constexpr GraphSize size = spread_size(whole, Program::dealing);
+  static constexpr auto graph = spread<size>(whole, Program::dealing);
 };
 template <class Program, int D>
 struct DealtGraph<Program, D, true> {
@@ -88,12 +88,12 @@ struct DealtGraph<Program, D, true> {
 template <class Program, int D>
 struct SpreadGraph<Program, D, true> : DealtGraph<Program, D, Program::sequence_rows> {
   static constexpr SpreadVerdict verdict =
-      check_spreads(DealtGraph<Program, D, Program::sequence_rows>::graph);
+      check_spreads(DealtGraph<Program, D, Program::sequence_rows>::graph, Program::dealing.own);
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };
 
 template <class Program, int D>
-using RankGraph = SpreadGraph<Program, D, (Program::slices > 1)>;
+using RankGraph = SpreadGraph<Program, D, (Program::layer_slices > 1)>;
 
 template <class Program, int D, bool Rewrites>
 struct RewrittenGraph : RankGraph<Program, D> {};
@@ -192,6 +192,6 @@ struct WholeParametersOf<Device, true> {
 /// A device's parameters as the network has them, of which the rank may have slices: a graph and a
 /// layout with the same parameters in the same order.
 template <class Device>
-using WholeParameters = detail::WholeParametersOf<Device, (Device::Program::slices > 1)>;
+using WholeParameters = detail::WholeParametersOf<Device, (Device::Program::layer_slices > 1)>;
 
 }  // namespace tandem

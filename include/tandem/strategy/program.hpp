@@ -12,6 +12,7 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/plan.hpp>
+#include <tandem/graph/spread/rewrite.hpp>
 #include <tandem/graph/spread/rows.hpp>
 #include <tandem/graph/spread/wishes.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
@@ -162,9 +163,51 @@ struct NetworkHasPairs {
   static_assert(Slices == 1 || Shared > 0,
                 "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
                 "whose output goes to another one through Attention, activations or Dropout alone, "
-                "with a number of columns, or of heads, that N divides, and no large table of "
-                "words; take DataParallel, another N, or SplitInputs or SplitOutputs for a smaller "
-                "table (NetworkHasPairs names the network and N)");
+                "with a number of columns, or of heads, that N (or L of Slices<L>) divides, and no "
+                "large table of words; take DataParallel, another N or L, or SplitInputs or "
+                "SplitOutputs for a smaller "
+                "table (NetworkHasPairs names the network and it)");
+};
+
+/// Whether so many devices may have @p count slices together: each has a branch of their tree.
+constexpr bool slices_fit(int count, int devices) {
+  int const own = count / devices;
+  return count % devices == 0 && (devices == 1 || (own & (own - 1)) == 0);
+}
+
+template <int Count, int Devices>
+struct SlicesFit {
+  static constexpr bool value = true;
+  static constexpr bool divide = Count % Devices == 0;
+  static_assert(divide,
+                "Slices<L> with TensorParallel<N>: each device has as many slices, so L must be a "
+                "multiple of N (SlicesFit names both)");
+  static_assert(
+      !divide || slices_fit(Count, Devices),
+      "Slices<L> with TensorParallel<N>: L / N must be a power of two, so that slices are "
+      "added in one order on any number of devices (SlicesFit names both)");
+};
+
+template <class Net, bool IsReproducible, bool KeepsPairs>
+struct CutKeepsPairs {
+  static constexpr bool value = true;
+  static_assert(
+      !IsReproducible || KeepsPairs,
+      "Reproducible with Slices<L> or TensorParallel<N>: a part of the model ends between "
+      "two Linears that are dealt out together where it is whole, so that the bits would "
+      "depend on the cut; cut in front of the first of them, or behind the second");
+};
+
+/// Strategies that have no slices.
+template <bool Sliced, bool IsAsynchronous, bool KeepsTwo>
+struct SlicesStandAlone {
+  static constexpr bool value = true;
+  static_assert(!Sliced || !IsAsynchronous,
+                "Slices<L> in an asynchronous pipeline: its bits are its own anyway; leave Slices "
+                "out");
+  static_assert(!Sliced || IsAsynchronous || !KeepsTwo,
+                "Slices<L> with an averaging rule that keeps two models: leave Slices out, or "
+                "average gradients");
 };
 
 template <bool HasParts>
@@ -174,6 +217,15 @@ struct RowsAreAdded {
                 "SequenceRows with ShardedGradients or ShardedParameters: gradients of a device's "
                 "rows are added up whole, where a replica has a part of each bucket alone; take "
                 "ShardedState, or leave SequenceRows out");
+};
+
+template <bool Varies>
+struct RowsHaveOneOrder {
+  static constexpr bool value = true;
+  static_assert(!Varies,
+                "SequenceRows with Reproducible<>, or with several slices a device: gradients of "
+                "what stands between are sums of each device's rows, whose bits depend on how many "
+                "there are; leave one of both out");
 };
 
 template <class Net, int Time, int Slices>
@@ -192,11 +244,12 @@ template <bool Sliced, bool HasRows, bool Carries>
 struct SlicesAreSound {
   static constexpr bool value = true;
   static_assert(!Sliced || !HasRows,
-                "RowGradient with TensorParallel: each device would gather the rows of all; leave "
-                "RowGradient out");
-  static_assert(!Sliced || HasRows || !Carries,
-                "Stateful with TensorParallel: the devices that share a layer would each keep the "
-                "states of all samples; leave Stateful out, or take DataParallel");
+                "RowGradient with TensorParallel, or Slices: each device would gather the rows of "
+                "all; leave RowGradient out");
+  static_assert(
+      !Sliced || HasRows || !Carries,
+      "Stateful with TensorParallel, or Slices: the devices that share a layer would each keep the "
+      "states of all samples; leave Stateful out, or take DataParallel");
 };
 
 template <bool Chunked, bool IsReproducible, bool IsSliced, bool ShardsGradients>
@@ -277,6 +330,10 @@ struct Program {
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
   static constexpr int slices = mesh.extent(Axis::tensor);  ///< ranks that share each device's part
+  /// In how many a layer is dealt out that is: each rank has as many. 1: none is.
+  static constexpr int layer_slices =
+      detail::slices_fit(detail::layer_slices_of<S>, slices) ? detail::layer_slices_of<S> : slices;
+  static_assert(detail::SlicesFit<detail::layer_slices_of<S>, slices>::value);
   /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
@@ -319,23 +376,39 @@ struct Program {
   static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
   /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
   /// to be read.
-  static constexpr bool has_pieces = sharded_state || slices > 1;
+  static constexpr bool has_pieces = sharded_state || layer_slices > 1;
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
-  /// What is said of layers that ranks share.
-  static constexpr SpreadWishes wishes =
-      slices == 1 || network.fault != Fault::none
-          ? SpreadWishes{}
-          : decide_tables(network, slices, detail::wishes_of<S>());
+  /// What is said of layers that ranks share. Tables of words stay whole where bits are not to
+  /// depend on the ranks, or where one has several slices.
+  static constexpr SpreadWishes asked_wishes = [] {
+    SpreadWishes asked = detail::wishes_of<S>();
+    asked.decided = batching.reproducible || layer_slices > slices;
+    return asked;
+  }();
+  static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none
+                                             ? SpreadWishes{}
+                                             : decide_tables(network, layer_slices, asked_wishes);
   static constexpr detail::SharedLayers shared =
-      detail::shared_layers(network, slices, detail::wishes_of<S>(), true);
+      detail::shared_layers(network, layer_slices, asked_wishes, true);
   static_assert(detail::WishesAreSound<shared.fault, shared.wish>::value);
-  static_assert(detail::NetworkHasPairs < Net, slices,
+  static_assert(detail::NetworkHasPairs < Net, layer_slices,
                 shared.fault == WishFault::none ? shared.count : 1 > ::value);
-  static_assert(detail::SlicesAreSound<(slices > 1), has_row_gradients, stateful>::value);
-  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible, (slices > 1),
-                                       sharded_gradients>::value);
+  static constexpr Dealing dealing{.slices = layer_slices,
+                                   .own = layer_slices / slices,
+                                   .apart = batching.reproducible,
+                                   .wishes = wishes};
+  /// Whether layers are dealt out where the network is cut as they are where it is not.
+  static constexpr bool keeps_pairs =
+      layer_slices == 1 || map.stages == 1 || network.fault != Fault::none ||
+      tandem::keeps_pairs(network, layer_slices, wishes, partition.part);
+  static_assert(detail::CutKeepsPairs<Net, batching.reproducible, keeps_pairs>::value);
+  static_assert(detail::SlicesAreSound<(layer_slices > 1), has_row_gradients, stateful>::value);
+  static_assert(detail::SlicesStandAlone<(layer_slices > slices), asynchrony.on(),
+                                         averaging.keeps_two()>::value);
+  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible,
+                                       (layer_slices > 1), sharded_gradients>::value);
   static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
   static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
                                              chunks.fault, chunks.node>::value);
@@ -346,6 +419,8 @@ struct Program {
                 sequence_rows&& network.fault == Fault::none ? time_to_deal(network, slices)
                                                              : slices,
                 slices > ::value);
+  static_assert(detail::RowsHaveOneOrder<(sequence_rows && (batching.reproducible ||
+                                                            layer_slices > slices))>::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),

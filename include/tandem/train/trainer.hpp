@@ -97,7 +97,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::ShardedGradientsRun < shards_gradients && !shards_parameters,
                 Named > ::value);
   static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
-  static constexpr bool slices = S::mesh.extent(Axis::tensor) > 1;
+  static constexpr bool slices = detail::layer_slices_of<S> > 1;
   static constexpr bool deals_rows = detail::deals_rows<S>;
   static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
   static_assert(detail::SlicesRun<(slices && !deals_rows), Named>::value);

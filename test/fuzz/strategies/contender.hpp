@@ -248,6 +248,7 @@ struct Entry {
   int replicas = 1;
   int devices = 1;
   int slices = 1;  ///< ranks that share each device's part
+  int pieces = 1;  ///< in which each layer that is dealt out is computed
   int copies = 1;
   bool over_processes = false;
   bool is_equation = false;
@@ -291,6 +292,7 @@ Entry<MasterOf<Backend>> entry(std::string name) {
           .replicas = Named::ranks / S::devices,  // or slices, of which each shows all
           .devices = S::devices,
           .slices = P::slices,
+          .pieces = P::layer_slices,
           .copies = P::map.copies,
           .over_processes = !std::is_same_v<Backend, Computes>,
           .is_late = P::asynchrony.on(),

@@ -77,11 +77,13 @@ MUTATIONS = {
         "engine/rank/stage.hpp", "forks, uses.of[n], table.gradient[n], elements,",
         "forks, uses.of[n] - 1, table.gradient[n], elements,"),
     "copy_not_summed": (  # each slice goes on with its part of a gradient
-        "engine/rank/stage.hpp", "node.kind == NodeKind::copy)", "false)"),
+        "engine/rank/stage.hpp", "node.dealt == Dealt::copy)", "false)"),
     "mask_of_first_slice": (
         "kernels/host/dropout.hpp", "columns.whole + columns.at[run]", "columns.whole"),
     "norm_of_each_slice": (  # what is whole on all of them counts for each
-        "optim/parameter_group.hpp", "bool const is_first = slice == 0 ||", "bool const is_first = true ||"),
+        "optim/parameter_group.hpp", "(is_slice || rank.number == 0)", "true"),
+    "first_slice_of_rank": (  # a rank's slices all take themselves for its first
+        "engine/rank/op_table.hpp", "(node.slices / ranks.count) + node.slice", "(node.slices / ranks.count)"),
     "recomputed_without_first": (  # a checkpointed run that begins one node late
         "engine/rank/stage.hpp", "forward_nodes<begin, End>", "forward_nodes<begin + (End - begin > 1 ? 1 : 0), End>"),
     "empty_microbatch_adds": (  # to the gradients of the last step

@@ -125,6 +125,12 @@ def divides_rows(network, slices):
     return all(shape.time % slices == 0 for shape in (network["input"], network.get("second")) if shape)
 
 
+def keeps_pairs(body):
+    """Whether no cut between or within top-level parts can part a pair: each stands in one that is nested."""
+    return all(sum(part["kind"] == "linear" for part in chain) < 2 for chain in chains_of({**body, "parts": [
+        part for part in body["parts"] if "parts" not in part or part["kind"] == "seq"]}))
+
+
 def trains(part):
     """Whether it has parameters that are not frozen."""
     if part["kind"] == "frozen":

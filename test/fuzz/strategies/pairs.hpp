@@ -36,7 +36,7 @@ class PairRun {
         task_{task},
         pair_{pair},
         runs_{runs} {
-    task_.sliced = many_.slices > 1;
+    task_.sliced = many_.pieces != one_.pieces;
   }
 
   /// "" if the two agree; else what differs. All processes of `many` call it.

@@ -224,14 +224,20 @@ def with_slices(seed, program):
     r = random.Random(f"{seed} slices")
     network = program["network"]
     rows = networks.is_of_tokens(network) and any(part.get("rows") for part in sequences.parts_in(network["body"]))
-    choices = [n for n in (2, 2, 3) if networks.shares_pairs(network["body"], n)]
+    body = network["body"]
+    choices = [n for n in (2, 2, 3) if networks.shares_pairs(body, n)]
     if rows or not choices or program["backend"] not in ("double", "float", "onednn") or sequences.is_stateful(network):
         return program
     takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}
     for index, s in enumerate(program["strategies"]):
-        fits = s["form"] in ("model", "pipeline", "placed") and strategies.copies_of(s) == 1 and s["leaves"] is None
-        if fits and index not in takes_norms and r.random() < 0.3:
+        if s["form"] == "late" or s.get("rule", "").startswith("AverageWeights") or index in takes_norms:
+            continue
+        whole = s["leaves"] is None or strategies.keeps_pairs(s, body)
+        if s["form"] in ("model", "pipeline", "placed") and strategies.copies_of(s) == 1 and whole and r.random() < 0.3:
             s["slices"] = r.choice(choices)
+        pieces = [n for n in (2, 4, 4, 6, 8) if networks.shares_pairs(body, n) and strategies.takes_pieces(s, n)]
+        if pieces and whole and not s.get("sharded_gradients") and r.random() < 0.4:
+            s["pieces"] = r.choice(pieces)
     return program
 
 
@@ -246,7 +252,7 @@ def with_shared_words(seed, program):
     wishes = ["SplitInputs<0>"] if first["kind"] == "embedding" and not (samples and last["shares"]) else []
     wishes += [f"SplitOutputs<{CRITERION}>"] if last["kind"] == "vocabulary" and not samples else []
     for s in program["strategies"]:
-        if s.get("slices"):
+        if s.get("slices") and s["leaves"] is None and not s.get("pieces"):  # else tables stay whole
             s["wishes"] = [wish for wish in wishes if r.random() < 0.6]
     return program
 
@@ -264,7 +270,7 @@ def with_chunks(seed, program):
         own = [pair for pair in program["pairs"] if pair["strategy"] == index]
         plain = [pair for pair in own if not pair["rows"]]
         fits = s.get("schedule") in strategies.IN_CHUNKS and s["leaves"] is None and not s.get("slices")
-        fits = fits and not s.get("sharded_gradients")
+        fits = fits and not s.get("sharded_gradients") and not s.get("pieces")
         if fits and choices and plain and strategies.devices_of(s) > 1:
             s.update(chunks=r.choice(choices), checkpoint=None)
             own = plain
@@ -280,7 +286,7 @@ def with_dealt_rows(seed, program):
     """Of a draw of its own, likewise: devices that share layers have their rows of what stands between these."""
     r = random.Random(f"{seed} rows")
     for s in program["strategies"]:
-        shares = s.get("sharded_gradients") or s.get("sharded_parameters")
+        shares = s.get("sharded_gradients") or s.get("sharded_parameters") or s.get("pieces") or s["leaves"] is not None
         if not shares and s.get("slices") and networks.divides_rows(program["network"], s["slices"]) and r.random() < 0.6:
             s["in_rows"] = True
     return program

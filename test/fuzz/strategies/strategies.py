@@ -2,7 +2,7 @@
 """Random strategies that are valid for a network, what each is compared with, and tables for it.
 
 A strategy is a dictionary: "form" (data, tensor, model, placed, pipeline, cross, late), "slices" (devices that share each part), "in_rows" (each
-has its rows of what they do not share), "replicas"
+has its rows of what they do not share), "pieces" (L of Slices<L>), "replicas"
 (a list: DataParallels around it, outermost first), "weights", "microbatches" (of a replica), "leaves" (None: not reproducible; 0: one a
 microbatch), "cut" ("split" and counts, or "auto" and parts), "schedule", "checkpoint", "buckets", "rule", "sharded"
 (whether replicas have parts of the optimizer's states), "sharded_gradients", "sharded_parameters" (and of these), "chunks" (of time), "by_world" (it is the program that says how many replicas there
@@ -49,6 +49,17 @@ def ranks_of(strategy):
 
 def copies_of(strategy):
     return 2 if strategy["form"] == "cross" or strategy.get("schedule") in TWO_COPIES else 1
+
+
+def takes_pieces(strategy, pieces):
+    """Whether its devices may have as many slices of each layer."""
+    devices = strategy.get("slices") or 1
+    return pieces % devices == 0 and (devices == 1 or power_of_two(pieces // devices))
+
+
+def keeps_pairs(strategy, body):
+    """Whether it surely deals out what one device does, as the same bits ask: its cut parts no pair."""
+    return strategy["form"] in ("data", "tensor") or (strategy["form"] != "placed" and networks.keeps_pairs(body))
 
 
 def leaves_in(strategy, microbatches):
@@ -113,6 +124,9 @@ def options_text(strategy, outside):
     if strategy.get("sharded") and outside:
         words.append("ShardedParameters" if strategy.get("sharded_parameters") else
                      "ShardedGradients" if strategy.get("sharded_gradients") else "ShardedState")
+    shared = strategy.get("slices") and strategy["form"] != "tensor"  # the TensorParallel of a Hybrid says it
+    if strategy.get("pieces") and not outside and not shared:
+        words.append(f"Slices<{strategy['pieces']}>")
     return words
 
 
@@ -126,7 +140,9 @@ def named(strategy):
 
 
 def tensor_words(strategy):
-    return [str(strategy["slices"])] + (["SequenceRows"] if strategy.get("in_rows") else []) + strategy.get("wishes", [])
+    pieces = [f"Slices<{strategy['pieces']}>"] if strategy.get("pieces") and strategy["form"] != "tensor" else []
+    rows = ["SequenceRows"] if strategy.get("in_rows") else []
+    return [str(strategy["slices"])] + pieces + rows + strategy.get("wishes", [])
 
 
 def cpp(strategy, table="table"):
@@ -171,6 +187,9 @@ def reference_cpp(strategy, microbatches):
     elif leaves is not None:
         words = [word for word in words if not word.startswith("Microbatches")]
         words += [f"Microbatches<{2 * leaves}>", f"Reproducible<{leaves}>"]
+    pieces = strategy.get("pieces") or strategy.get("slices")
+    if leaves is not None and pieces:  # else one device computes whole layers, and rounds otherwise
+        words.append(f"Slices<{pieces}>")
     return networks.spelled("SingleDevice", words)
 
 
@@ -235,7 +254,7 @@ def random_strategy(r, network, form):
             choices = [n for n in (2, 2, 3, 4) if networks.shares_pairs(network["body"], n)]
             if not choices:
                 return None
-            s.update(slices=r.choice(choices), leaves=None, buckets=None)
+            s.update(slices=r.choice(choices), buckets=None)
             if r.random() < 0.4:
                 s["checkpoint"] = r.choice(("Boundaries", 1, 2))
         elif form == "placed":
@@ -361,8 +380,10 @@ def smaller_strategies(strategy):
         yield {**strategy, "slices": None, "in_rows": None}
     if strategy.get("wishes"):
         yield {**strategy, "wishes": strategy["wishes"][1:]}
+    if strategy.get("pieces"):
+        yield {**strategy, "pieces": None}
     if (strategy.get("slices") or 2) > 2:
-        yield {**strategy, "slices": 2}
+        yield {**strategy, "slices": 2, "pieces": None}
     for m in range(1, strategy["microbatches"]):
         yield {**strategy, "microbatches": m}
     if strategy.get("cut", ("",))[0] == "split":

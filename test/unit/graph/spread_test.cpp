@@ -94,30 +94,30 @@ static_assert(!LayerPlace{""}.sound && !LayerPlace{"4."}.sound && !LayerPlace{".
               !LayerPlace{"4..0"}.sound && !LayerPlace{"four"}.sound && !LayerPlace{-1}.sound &&
               !LayerPlace{"99999"}.sound && !LayerPlace{"4. 0"}.sound);
 
-template <class Net, int N>
-struct Dealing {
-  static constexpr GraphSize size = spread_size(graph<Net>, N);
-  static constexpr auto graph = spread<size>(tandem::graph<Net>, N);
+template <class Net, int N, int Own = 1>
+struct DealtOut {
+  static constexpr GraphSize size = spread_size(graph<Net>, {N, Own});
+  static constexpr auto graph = spread<size>(tandem::graph<Net>, {N, Own});
 };
 
 /// Two, with its words dealt out: eleven over four ranks, three on each.
 struct Worded {
   static constexpr SpreadWishes asked = wishes({{0, Wish::inputs}});
-  static constexpr GraphSize size = spread_size(tandem::graph<Two>, 4, asked);
-  static constexpr auto graph = spread<size>(tandem::graph<Two>, 4, asked);
+  static constexpr GraphSize size = spread_size(tandem::graph<Two>, {.slices = 4, .wishes = asked});
+  static constexpr auto graph = spread<size>(tandem::graph<Two>, {.slices = 4, .wishes = asked});
 };
 
-template <class Net, int N>
-constexpr auto const& dealt = Dealing<Net, N>::graph;
+template <class Net, int N, int Own = 1>
+constexpr auto const& dealt = DealtOut<Net, N, Own>::graph;
 
 static_assert(check_spreads(dealt<Two, 2>).sound() && check_spreads(dealt<Mlp, 2>).sound() &&
               check_spreads(dealt<Mlp, 3>).sound() && check_spreads(dealt<Grouped, 2>).sound() &&
               check_spreads(graph<Two>).sound());
 
 // A pair has a Copy, a Reduce, and a bias behind it.
-static_assert(Dealing<Mlp, 2>::size.nodes == graph<Mlp>.nodes + 3 &&
-              Dealing<Mlp, 2>::size.edges == graph<Mlp>.edges + 3 &&
-              Dealing<Mlp, 2>::size.parameters == graph<Mlp>.parameters);
+static_assert(DealtOut<Mlp, 2>::size.nodes == graph<Mlp>.nodes + 3 &&
+              DealtOut<Mlp, 2>::size.edges == graph<Mlp>.edges + 3 &&
+              DealtOut<Mlp, 2>::size.parameters == graph<Mlp>.parameters);
 
 template <GraphSize Size>
 constexpr int find(Graph<Size> const& graph, std::string_view name, int which = 0) {
@@ -279,6 +279,75 @@ constexpr SpreadFault fault_of(Change const& change) {
   return check_spreads(own).fault;
 }
 
+// A rank with several slices has the nodes of each, and adds them.
+static_assert(check_spreads(dealt<Mlp, 6, 2>, 2).sound() &&
+              check_spreads(dealt<Mlp, 6, 6>, 6).sound() &&
+              check_spreads(dealt<Mlp, 3, 3>, 3).sound() &&
+              check_spreads(dealt<Two, 2, 2>, 2).sound() &&
+              check_spreads(dealt<Grouped, 2, 2>, 2).sound());
+static_assert(DealtOut<Mlp, 6, 2>::size.nodes == DealtOut<Mlp, 2>::size.nodes + 4 + 2 + 1 &&
+              DealtOut<Mlp, 6, 2>::size.parameters == graph<Mlp>.parameters + 3);
+
+template <class Change>
+constexpr SpreadVerdict verdict_of_two(Change const& change) {
+  auto own = dealt<Mlp, 4, 2>;
+  change(own);
+  return check_spreads(own, 2);
+}
+// Of the last two Linears of Mlp: a Copy and its halves, columns, rows, their sum, the Reduce.
+constexpr int two_from = 4;
+static_assert(dealt<Mlp, 4, 2>.node[two_from].dealt == Dealt::copy &&
+              dealt<Mlp, 4, 2>.node[two_from + 7].dealt == Dealt::join);
+constexpr int first_source(int n) { return dealt<Mlp, 4, 2>.node[n].first_edge; }
+static_assert(verdict_of_two([](auto& /*g*/) {}).sound());
+// Half of a Copy twice, or read in place of the whole or by another slice; slices crossed; a sum of
+// one slice alone, twice, or in another order; a weight of another slice.
+static_assert(verdict_of_two([](auto& g) { g.node[two_from + 2].slice = 0; }) ==
+              SpreadVerdict{SpreadFault::slice, two_from + 2});
+static_assert(verdict_of_two([](auto& g) {
+                g.source[first_source(two_from + 4)] = two_from + 1;
+              }) == SpreadVerdict{SpreadFault::slice, two_from + 4});
+static_assert(verdict_of_two([](auto& g) { g.source[first_source(two_from + 3)] = two_from; }) ==
+              SpreadVerdict{SpreadFault::slice, two_from + 3});
+static_assert(verdict_of_two([](auto& g) {
+                g.source[first_source(two_from + 6)] = two_from + 3;
+              }) == SpreadVerdict{SpreadFault::slice, two_from + 6});
+static_assert(verdict_of_two([](auto& g) {
+                g.source[first_source(two_from + 8)] = two_from + 5;
+              }) == SpreadVerdict{SpreadFault::twice, two_from + 8});
+static_assert(verdict_of_two([](auto& g) {
+                g.source[first_source(two_from + 7) + 1] = two_from + 5;
+              }) == SpreadVerdict{SpreadFault::twice, two_from + 7});
+static_assert(verdict_of_two([](auto& g) {
+                g.source[first_source(two_from + 7)] = two_from + 6;
+                g.source[first_source(two_from + 7) + 1] = two_from + 5;
+              }) == SpreadVerdict{SpreadFault::slice, two_from + 7});
+static_assert(verdict_of_two([](auto& g) {
+                g.parameter[g.node[two_from + 4].first_parameter].slices.own = 0;
+              }) == SpreadVerdict{SpreadFault::parameter, two_from + 4});
+static_assert(check_spreads(dealt<Mlp, 4, 2>, 1).fault == SpreadFault::slice);
+
+TEST_CASE("slices are added in the order in which ranks add theirs") {
+  auto const& own = dealt<Mlp, 6, 6>;  // ((0 1)(2 3))(4 5)
+  int const copy = find(own, "Copy");
+  int const spans[] = {6, 4, 2, 1, 1, 2, 1, 1, 2, 1, 1};
+  for (int i = 0; i < 11; ++i) {
+    CHECK(own.node[copy + i].span == spans[i]);
+    CHECK(own.node[copy + i].is_collective() == (i == 0));
+  }
+  int const reads[] = {3, 4, 6, 7, 9, 10};
+  for (int slice = 0; slice < 6; ++slice) {
+    Node const& linear = own.node[find(own, "Linear", slice)];
+    CHECK(own.source[linear.first_edge] == copy + reads[slice]);
+    CHECK(own.parameter[linear.first_parameter].slices.own == slice);
+    CHECK(own.parameter[linear.first_parameter].whole == 0);
+  }
+  int const sums[] = {2, 2, 4, 2, 6};
+  for (int i = 0; i < 5; ++i) {
+    CHECK(own.node[find(own, "Add", i)].span == sums[i]);
+  }
+}
+
 // A sum read by two, a bias on each rank, a slice of another axis, a whole weight where a slice is
 // wanted, an output that is part of a sum.
 static_assert(fault_of([](auto& g) {
@@ -341,7 +410,7 @@ static_assert(time_to_deal(graph<Mlp>, 2) == 0);
 // Leaves, and a Collect.
 static_assert(all_found(in_rows<Two, 2>) == 10);
 static_assert(all_found(in_rows<Apart, 5>) == 6);  // a Copy, a Leave and a Collect of each
-static_assert(RowDealing<Two, 2>::size.nodes == Dealing<Two, 2>::size.nodes + 2);
+static_assert(RowDealing<Two, 2>::size.nodes == DealtOut<Two, 2>::size.nodes + 2);
 
 TEST_CASE("between the pairs a rank has its rows") {
   auto const& own = in_rows<Two, 2>;

@@ -54,6 +54,12 @@ using Listed =
             SingleDevice<Microbatches<4>, Reproducible<4>>>;
 static_assert(Listed::count == 3 && Listed::exact && Listed::ranks[0] == 4);
 
+// Sums of as many slices.
+using Shared =
+    Elastic<TensorParallel<2, Slices<4>, Reproducible<>>, SingleDevice<Slices<4>, Reproducible<>>>;
+static_assert(Shared::exact);
+static_assert(!Elastic<TensorParallel<2, Reproducible<>>, SingleDevice<Reproducible<>>>::exact);
+
 using Unequal =
     Elastic<DataParallel<3, Weighted<4, 4, 3>>, SingleDevice<Microbatches<3>, Weighted<4, 4, 3>>>;
 static_assert(Unequal::count == 2 && !Unequal::exact);

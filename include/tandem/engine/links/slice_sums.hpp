@@ -135,11 +135,16 @@ class SliceSums {
   std::vector<float> unread_;
 };
 
-/// SliceSums where each rank has whole layers.
+/// SliceSums where a rank has all slices, or whole layers.
 struct NoSliceSums {
   template <class... Arguments>
   explicit NoSliceSums(Arguments const&... /*arguments*/) {}
   [[nodiscard]] static constexpr Slice slice() { return {}; }
+  template <class Device, class T>
+  static constexpr void begin(Device const& /*device*/, T const* /*data*/, std::int64_t /*count*/,
+                              Label /*label*/) {}
+  template <class Device>
+  static constexpr void await(Device const& /*device*/) {}
 };
 
 }  // namespace tandem

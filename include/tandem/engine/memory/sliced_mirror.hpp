@@ -25,14 +25,15 @@ namespace tandem {
 namespace detail {
 
 /// f(first element in the slice's array, in the whole one, elements) of each run of parameter @p p
-/// that rank @p number has.
+/// that a rank has, as @p ranks says which one it is.
 template <class F>
-void each_run(GraphParameter const& p, int number, F const& f) {
+void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
   Shape const& own = p.parameter.shape;
   if (p.slices.count == 1) {
     f(std::int64_t{0}, std::int64_t{0}, own.elements());
     return;
   }
+  int const number = ranks.number * (p.slices.count / ranks.count) + p.slices.own;
   std::int64_t const row = own.elements() / own[0];
   if (p.slices.axis == 0) {
     p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int rows) {
@@ -75,7 +76,7 @@ class SlicedMirror {
     } else {
       slice_.download(device, memory);
     }
-    show(pieces.slices.slice().number);
+    show(pieces.slices.slice());
   }
 
   /// The other ranks' slices, too; all of them call it. Blocks until they are there.
@@ -86,29 +87,31 @@ class SlicedMirror {
     } else {
       slice_.download(device, memory);
     }
-    show(pieces.slices.slice().number);
-    int const count = pieces.slices.slice().count;
-    std::vector<T> all;
-    each_array([&](T const* own, T* whole, bool trained, char const* name) {
-      std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
-      auto const size = static_cast<std::size_t>(each);
-      all.resize(size * static_cast<std::size_t>(count));
-      pieces.slices.gather(device, {own, size}, all, {name});
-      device.finish();
-      for (int number = 0; number < count; ++number) {
-        copy(all.data() + number * each, whole, number, trained);
-      }
-    });
+    show(pieces.slices.slice());
+    if constexpr (Program::Program::slices > 1) {
+      int const count = pieces.slices.slice().count;
+      std::vector<T> all;
+      each_array([&](T const* own, T* whole, bool trained, char const* name) {
+        std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
+        auto const size = static_cast<std::size_t>(each);
+        all.resize(size * static_cast<std::size_t>(count));
+        pieces.slices.gather(device, {own, size}, all, {name});
+        device.finish();
+        for (int number = 0; number < count; ++number) {
+          copy(all.data() + number * each, whole, {number, count}, trained);
+        }
+      });
+    }
   }
 
   /// Takes this rank's slices of what was written.
   template <class Pieces>
   TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
-    int const number = pieces.slices.slice().number;
+    Slice const rank = pieces.slices.slice();
     if (!copies_.empty()) {
-      put(slice_.parameters(), parameters(), number, false);
+      put(slice_.parameters(), parameters(), rank, false);
       for (int s = 0; s < states_; ++s) {
-        put(slice_.state(s), state(s), number, true);
+        put(slice_.state(s), state(s), rank, true);
       }
     }
     if constexpr (shares) {
@@ -136,11 +139,11 @@ class SlicedMirror {
 
  private:
   // Shows what slice_ has.
-  TANDEM_COLD void show(int number) {
+  TANDEM_COLD void show(Slice const& rank) {
     copies_.resize(
         static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
     each_array([&](T const* own, T* whole, bool trained, char const*) {
-      copy(own, whole, number, trained);
+      copy(own, whole, rank, trained);
     });
   }
 
@@ -154,15 +157,15 @@ class SlicedMirror {
     }
   }
 
-  // f(begin in the rank's array, in the whole one, elements) of slice @p number.
+  // f(begin in the rank's array, in the whole one, elements) of what a rank has.
   template <class F>
-  static void each_run(int number, bool trained, F const& f) {
+  static void each_run(Slice const& rank, bool trained, F const& f) {
     GraphView const graph{Program::graph};
     for (int p = 0; p < graph.parameters; ++p) {
       if (!trained || !graph.parameter[p].frozen) {
         std::int64_t const own = Program::layout.offset[p];
-        std::int64_t const whole = Whole::layout.offset[p];
-        detail::each_run(graph.parameter[p], number,
+        std::int64_t const whole = Whole::layout.offset[graph.parameter[p].whole];
+        detail::each_run(graph.parameter[p], rank,
                          [&](std::int64_t from, std::int64_t to, std::int64_t count) {
                            f(own + from, whole + to, count);
                          });
@@ -170,13 +173,13 @@ class SlicedMirror {
     }
   }
 
-  static void copy(T const* own, T* whole, int number, bool trained) {
-    each_run(number, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
+  static void copy(T const* own, T* whole, Slice const& rank, bool trained) {
+    each_run(rank, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
       std::copy_n(own + from, count, whole + to);
     });
   }
-  static void put(T* own, T const* whole, int number, bool trained) {
-    each_run(number, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
+  static void put(T* own, T const* whole, Slice const& rank, bool trained) {
+    each_run(rank, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
       std::copy_n(whole + from, count, own + to);
     });
   }

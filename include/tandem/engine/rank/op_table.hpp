@@ -196,9 +196,13 @@ class OpTable {
            .absorbed_bias = absorbed_bias(node),
            .dropout = dropped(node).rate,
            .dropout_index = dropped(node).origin,
-           .slice = node.slices > 1 ? slice : Slice{}});
+           .slice = slice_of(node, slice)});
     }
     return list;
+  }
+  // Of all slices, where the rank is one of @p ranks that each have as many.
+  static Slice slice_of(Node const& node, Slice const& ranks) {
+    return {ranks.number * (node.slices / ranks.count) + node.slice, node.slices};
   }
   static int source(Node const& node) { return Program::graph.source[node.first_edge]; }
   static int absorbed_bias(Node const& node) {

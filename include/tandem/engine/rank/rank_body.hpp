@@ -32,12 +32,12 @@ struct MirrorOf {
   using type = ParameterMirror<Program, Backend>;
 };
 template <class Program, class Backend>
-  requires(Program::Program::sharded_state&& Program::Program::slices == 1)
+  requires(Program::Program::sharded_state&& Program::Program::layer_slices == 1)
 struct MirrorOf<Program, Backend> {
   using type = ShardedMirror<Program, Backend>;
 };
 template <class Program, class Backend>
-  requires(Program::Program::slices > 1)
+  requires(Program::Program::layer_slices > 1)
 struct MirrorOf<Program, Backend> {
   using type = SlicedMirror<Program, Backend>;
 };
@@ -92,7 +92,8 @@ class RankBody : public Interface {
       : parts_{options, std::move(plan), connect},
         mirror_{arrays_of(options)},
         states_{states_of(options.optimizer)},
-        averaged_{averaged_parameters(Parts::Program::graph, options.groups, options.average)} {}
+        averaged_{averaged_parameters(WholeParameters<typename Parts::Program>::graph,
+                                      options.groups, options.average)} {}
 
   Parts parts_;
   typename detail::MirrorOf<typename Parts::Program, typename Parts::Backend>::type mirror_;

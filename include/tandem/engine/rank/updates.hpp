@@ -41,9 +41,10 @@ class DeviceUpdate {
                 parts.memory,
                 options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value, parts.slices.slice().number),
+                               Whole::map.parts(), options.clip_value, parts.slices.slice(),
+                               Whole::layer_slices),
                 alone || parts.mesh().leads(options.rank, Axis::data),
-                clip_sets(Whole::network, options.groups),
+                clip_sets(Whole::network, options.groups, Whole::layer_slices),
                 options.scaling} {
     if constexpr (Whole::sharded_state) {
       update_.keep_to(parts.shares.owned());

@@ -9,9 +9,11 @@
 /// It reads the graph as it is, by spread_rule(), and knows nothing of how it was made; so that a
 /// collective that is missing, doubled, or on the wrong side of its reader does not compile.
 
+#include <cstddef>
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/spread/rewrite.hpp>
 
 namespace tandem {
 
@@ -23,6 +25,7 @@ enum class SpreadFault : std::uint8_t {
   result,     ///< what the network gives is not whole
   shape,      ///< a node's rows, or their parts, are not those of its input or of its slice
   parameter,  ///< a parameter is whole where it is to be a slice, or the other way round; or its
+  slice,      ///< a slice of a rank's is missing, doubled, or summed in another order
               ///< gradient is of a rank's rows, and nobody adds it up
   kind        ///< a node says that it is a collective, and is none, or the other way round
 };
@@ -51,15 +54,16 @@ constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
     bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
     sound = sound && graph.parameter[p].partial == of_rows;
     if (node.dealt == Dealt::columns) {
-      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts} &&
+      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts, node.slice} &&
               own.shape[0] == row_columns(node.out);
     } else if (node.dealt == Dealt::rows) {
       Node const& before = graph.node[graph.source[node.first_edge]];
-      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts} &&
+      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts, node.slice} &&
               own.shape[1] == row_columns(node.in);
     } else if (node.dealt == Dealt::embedding || node.dealt == Dealt::vocabulary) {
       int const words = slices.parts.columns();
-      sound = sound && slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words)} &&
+      sound = sound &&
+              slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words), node.slice} &&
               own.shape[0] == padded_slice(words, node.slices);
     } else {
       sound = sound && slices.count == 1;
@@ -125,20 +129,79 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
   bool const makes = whole || (node.parts.divides(node.slices) &&
                                node.parts.columns() == node.slices * row_columns(node.out));
-  return reads && takes && makes && node.edges == 1;
+  return reads && takes && makes && node.edges == (node.dealt == Dealt::join ? 2 : 1);
 }
+
+/// Whether node @p n has to do with the slices that its inputs have, of @p own of a rank.
+template <GraphSize Size>
+constexpr bool has_own_span(Graph<Size> const& graph, int n, int own) {
+  Node const& node = graph.node[n];
+  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.deals_rows()) {
+    return node.slice == 0 && node.span == 1;
+  }
+  Node const& before = graph.node[graph.source[node.first_edge]];
+  switch (node.dealt) {
+    case Dealt::copy:
+      return node.slice == 0 && node.span == own;
+    case Dealt::half: {
+      int const left = left_of(before.span);
+      return node.slice == before.slice
+                 ? node.span == left && left < before.span
+                 : node.slice == before.slice + left && node.span == before.span - left;
+    }
+    case Dealt::join: {
+      Node const& behind = graph.node[graph.source[node.first_edge + 1]];
+      return before.span == left_of(node.span) && behind.span == node.span - before.span &&
+             before.slice == node.slice && behind.slice == node.slice + before.span;
+    }
+    case Dealt::reduce:
+      return before.slice == 0 && before.span == own && node.slice == 0 && node.span == own;
+    default:
+      return node.span == 1 && before.span == 1 && node.slice == before.slice;
+  }
+}
+
+/// Of each Copy of several slices: whether each of its halves is there, once.
+template <GraphSize Size>
+class HalvesSeen {
+ public:
+  constexpr bool add(Graph<Size> const& graph, int n) {
+    Node const& node = graph.node[n];
+    if (node.dealt != Dealt::half) {
+      return true;
+    }
+    int const whole = graph.source[node.first_edge];
+    bool& seen = seen_[whole][node.slice == graph.node[whole].slice ? 0 : 1];
+    bool const is_first = !seen;
+    seen = true;
+    return is_first;
+  }
+  [[nodiscard]] constexpr bool all(Graph<Size> const& graph, int n) const {
+    Node const& node = graph.node[n];
+    bool const is_copy = node.dealt == Dealt::copy || node.dealt == Dealt::half;
+    return !is_copy || node.span == 1 || (seen_[n][0] && seen_[n][1]);
+  }
+
+ private:
+  bool seen_[static_cast<std::size_t>(Size.nodes)][2] = {};
+};
 
 }  // namespace detail
 
 /// The first fault of @p graph, or none. Cost: linear in its edges.
+/// @param own  slices of a rank
 template <GraphSize Size>
-constexpr SpreadVerdict check_spreads(Graph<Size> const& graph) {
+constexpr SpreadVerdict check_spreads(Graph<Size> const& graph, int own = 1) {
+  detail::HalvesSeen<Size> halves;
   int readers[static_cast<std::size_t>(Size.nodes)] = {};
   for (int n = 0; n < Size.nodes; ++n) {
     Node const& node = graph.node[n];
     SpreadPair const wanted = spread_rule(node.dealt).in;
     NodeKind const collective = detail::collective_of(node.dealt);
-    if (node.is_collective() ? node.kind != collective : collective != NodeKind::layer) {
+    bool const joins = node.kind == NodeKind::add || node.dealt != Dealt::join;
+    bool const halves_one = (node.kind == NodeKind::half) == (node.dealt == Dealt::half);
+    if (!joins || !halves_one ||
+        (node.is_collective() ? node.kind != collective : collective != NodeKind::layer)) {
       return {SpreadFault::kind, n};
     }
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -156,6 +219,14 @@ constexpr SpreadVerdict check_spreads(Graph<Size> const& graph) {
     }
     if (!detail::has_own_slices(graph, n)) {
       return {SpreadFault::parameter, n};
+    }
+    if (!detail::has_own_span(graph, n, own) || !halves.add(graph, n)) {
+      return {SpreadFault::slice, n};
+    }
+  }
+  for (int n = 0; n < Size.nodes; ++n) {
+    if (!halves.all(graph, n)) {
+      return {SpreadFault::slice, n};
     }
   }
   bool const whole =
@@ -188,6 +259,9 @@ struct SpreadsAreSound {
       "TensorParallel: a parameter is whole where a rank has a slice, or a slice where it "
       "is whole, or a bias would be added on each rank, or a gradient of a rank's rows by "
       "nobody (SpreadsAreSound names its node)");
+  static_assert(Why != SpreadFault::slice,
+                "Slices<L>: a slice is missing or doubled, or summed in another order than on as "
+                "many devices (SpreadsAreSound names the node)");
   static_assert(Why != SpreadFault::kind,
                 "TensorParallel: a node is said to be dealt out as its kind cannot be "
                 "(SpreadsAreSound names the node)");

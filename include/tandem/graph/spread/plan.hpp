@@ -50,8 +50,9 @@ namespace detail {
 template <GraphSize Size>
 class SpreadPlanner {
  public:
-  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes)
-      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes} {
+  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+                          std::int16_t const* part = nullptr)
+      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes}, part_{part} {
     for (int n = 0; n < Size.nodes; ++n) {
       bool const is_layer = graph_.node[n].kind == NodeKind::layer;  // no end of a transfer
       wish_[n] = is_layer ? wishes_.of(graph_.node[n].path) : Wish::none;
@@ -158,6 +159,7 @@ class SpreadPlanner {
     bool const one = readers_.count[n] == 1 && n != graph_.result && !graph_.node[n].named;
     int const next = readers_.last[n];
     bool const here = one && graph_.node[next].stage == graph_.node[n].stage &&
+                      (part_ == nullptr || part_[next] == part_[n]) &&
                       graph_.node[next].edges == 1 && graph_.node[next].kind == NodeKind::layer;
     return here ? next : -1;
   }
@@ -222,6 +224,7 @@ class SpreadPlanner {
   Readers<Size> readers_;
   int slices_;
   SpreadWishes wishes_;
+  std::int16_t const* part_;
   Wish wish_[static_cast<std::size_t>(Size.nodes)] = {};
   bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
   SpreadPlan<Size.nodes> plan_{};
@@ -230,11 +233,26 @@ class SpreadPlanner {
 }  // namespace detail
 
 /// How @p graph is dealt out over @p slices ranks.
+/// @param part    of each node: those of a pair are in one; null: of all nodes the same
 /// @param wishes  of a part of a network those that decide_tables() has made of the network's
 template <GraphSize Size>
 constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices,
-                                             SpreadWishes const& wishes = SpreadWishes{}) {
-  return detail::SpreadPlanner<Size>{graph, slices, wishes}.find();
+                                             SpreadWishes const& wishes = SpreadWishes{},
+                                             std::int16_t const* part = nullptr) {
+  return detail::SpreadPlanner<Size>{graph, slices, wishes, part}.find();
+}
+
+/// Whether the same is dealt out where a graph is cut into these parts.
+template <GraphSize Size>
+constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+                           std::int16_t const* part) {
+  SpreadPlan<Size.nodes> const whole = plan_spread(graph, slices, wishes);
+  SpreadPlan<Size.nodes> const cut = plan_spread(graph, slices, wishes, part);
+  bool same = true;
+  for (int n = 0; n < Size.nodes; ++n) {
+    same = same && whole.dealt[n] == cut.dealt[n];
+  }
+  return same;
 }
 
 /// The wishes of @p network, with the tables that are dealt out: a part of it may not have all

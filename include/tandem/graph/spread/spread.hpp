@@ -8,7 +8,9 @@
 ///   whole      equal on all ranks
 ///   columns    a rank has its slice of each row
 ///   rows       a rank has its part of the rows of all samples
-///   partial    the sum over the ranks is the tensor
+///   partial    the sum over the slices is the tensor
+///
+/// A rank has one slice of each layer that is dealt out, or several one behind the other.
 
 #include <cstdint>
 
@@ -27,13 +29,14 @@ struct SpreadPair {
 /// What a node is of a network that is dealt out over ranks.
 enum class Dealt : std::uint8_t {
   whole,       ///< all ranks compute all of it
-  columns,     ///< a Linear of which a rank has its slice of the outputs
-  inside,      ///< a layer behind such a Linear, on a rank's columns
-  rows,        ///< a Linear of which a rank has its slice of the inputs; its bias is a node of its
-               ///< own
+  columns,     ///< a Linear's slice of the outputs
+  inside,      ///< a layer behind such a Linear, on the slice's columns
+  rows,        ///< a Linear's slice of the inputs; its bias is a node of its own
   embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
   vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
   copy,        ///< the gradients of the ranks are added: an all-reduce in backward
+  half,        ///< what one half of the slices reads of a copy, or of such a half
+  join,        ///< the values of two neighbouring halves are added, on the rank
   reduce,      ///< the values of the ranks are added: an all-reduce in forward
   between,     ///< a layer of whole rows, on a rank's rows (SequenceRows)
   enter,       ///< all-gathers rows for columns; their gradients are added: a reduce-scatter
@@ -59,9 +62,11 @@ struct SpreadRule {
 /// | ---------- | ------------------ | ------------------ |
 /// | whole      | whole, whole       | whole, whole       |
 /// | copy       | whole, whole       | whole, partial     |
+/// | half       | whole, partial     | whole, partial     |
 /// | columns    | whole, partial     | columns, columns   |
 /// | inside     | columns, columns   | columns, columns   |
 /// | rows       | columns, columns   | partial, whole     |
+/// | join       | partial, whole     | partial, whole     |
 /// | embedding  | whole, whole       | partial, whole     |
 /// | vocabulary | whole, partial     | whole, whole       |
 /// | reduce     | partial, whole     | whole, whole       |
@@ -79,6 +84,8 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
   switch (dealt) {
     case Dealt::copy:
       return {whole, copied};
+    case Dealt::half:
+      return {copied, copied};
     case Dealt::columns:
       return {copied, columns};
     case Dealt::inside:
@@ -89,6 +96,8 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {whole, partial};
     case Dealt::vocabulary:
       return {copied, whole};
+    case Dealt::join:
+      return {partial, partial};
     case Dealt::reduce:
       return {partial, whole};
     case Dealt::between:

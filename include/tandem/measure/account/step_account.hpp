@@ -267,14 +267,14 @@ struct AccountsWholeLayers {
   static constexpr bool value = true;
   static_assert(Slices == 1,
                 "step_account<Net, TensorParallel<N>>: it counts the kernels of a GPU, and "
-                "TensorParallel runs on Host; take another strategy");
+                "TensorParallel and Slices run on Host; take another strategy");
 };
 
 /// Of the first replica.
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
-  static_assert(AccountsWholeLayers<Whole::slices>::value);
+  static_assert(AccountsWholeLayers<Whole::layer_slices>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
           "step_account({.device = ...}): give a device of the replica, counted from 0");

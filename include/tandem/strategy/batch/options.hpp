@@ -53,6 +53,16 @@ struct Reproducible {
   static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
 };
 
+/// Each pair of Linears is computed in Count slices, as under TensorParallel<Count> (see there), on
+/// as many devices as share it; their sums are joined by a tree that the index of a slice fixes.
+/// With Reproducible the bits do not depend on that number then. A device with several slices
+/// computes one after another.
+template <int Count>
+struct Slices {
+  static constexpr int slices = Count >= 1 && Count <= 1024 ? Count : 1;
+  static_assert(Count >= 1 && Count <= 1024, "Slices<Count>: give a number from 1 to 1024");
+};
+
 /// Sizes of the gradient buckets: the first small, so that reduction begins early.
 template <std::int64_t First, std::int64_t Rest>
 struct BucketBytes {
@@ -142,6 +152,7 @@ struct Batching {
   bool sharded_state = false;       ///< a replica has its part of the optimizer's states alone
   bool sharded_gradients = false;   ///< and of the gradients
   bool sharded_parameters = false;  ///< and of the parameters
+  int slices = 0;  ///< of each pair of Linears; 0: one on each device that shares it
   std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
   std::int64_t bucket_bytes = std::int64_t{25} << 20;
 
@@ -185,7 +196,8 @@ concept BatchingOption = requires {
 || requires { Option::leaves; }
 || requires { Option::first_bucket; }
 || requires { Option::wire; }
-|| requires { Option::shards_state; };
+|| requires { Option::shards_state; }
+|| requires { Option::slices; };
 
 namespace detail {
 
@@ -211,6 +223,8 @@ constexpr void apply_batching_option(Batching& batching) {
     batching.sharded_state = true;
     batching.sharded_gradients = requires { Option::shards_gradients; };
     batching.sharded_parameters = requires { Option::shards_parameters; };
+  } else if constexpr (requires { Option::slices; }) {
+    batching.slices = Option::slices;
   } else {
     batching.first_bucket_bytes = Option::first_bucket;
     batching.bucket_bytes = Option::bucket;

@@ -34,7 +34,7 @@ struct StrategyAt<0, First, Others...> {
 ///
 /// All cut the global batch into the same microbatches, so that a checkpoint of one is taken up by
 /// any other: with the same numbers but for the order of sums, and if all are Reproducible, which
-/// means with the same leaves, with the same bits (`exact`).
+/// means with the same leaves, and have the same Slices, with the same bits (`exact`).
 /// Not asynchronous pipelines, whose delay is that of their depth.
 /// The primary template is the error path.
 template <class... Strategies>
@@ -50,10 +50,12 @@ struct Elastic<Strategies...> {
   /// Devices of each.
   static constexpr int ranks[sizeof...(Strategies)] = {Strategies::ranks...};
   static_assert(detail::ElasticIsSound<Strategies...>::value);
-  /// Whether going on with another keeps the bits.
-  static constexpr bool exact = (Strategies::batching.reproducible && ...);
   template <int I>
   using At = typename detail::StrategyAt<I, Strategies...>::type;
+  /// Whether going on with another keeps the bits.
+  static constexpr bool exact =
+      (Strategies::batching.reproducible && ...) &&
+      ((detail::layer_slices_of<Strategies> == detail::layer_slices_of<At<0>>)&&...);
 };
 
 template <int N, class... Options, int Least>

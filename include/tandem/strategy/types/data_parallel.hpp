@@ -28,7 +28,7 @@ concept Strategy = requires {
 };
 
 /// Everything on one device. Options: Microbatches, Weighted (as many weights as shards, for the
-/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes.
+/// same microbatches as a weighted DataParallel), Reproducible, BucketBytes, Slices.
 ///
 ///   rank 0 | parameters | F0 B0 F1 B1 … | update
 ///
@@ -38,8 +38,8 @@ struct SingleDevice : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
   static_assert(detail::are_batching_options<Options...>,
-                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible and "
-                "BucketBytes");
+                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, "
+                "BucketBytes and Slices");
 };
 
 template <class... Options>
@@ -121,6 +121,11 @@ template <class S>
   requires requires { S::any_replicas; }
 inline constexpr bool takes_any_replicas<S> = S::any_replicas;
 
+/// In how many slices a strategy computes each pair of Linears that it deals out; 1: in none.
+template <class S>
+inline constexpr int layer_slices_of = S::batching.slices > 0 ? S::batching.slices
+                                                              : S::mesh.extent(Axis::tensor);
+
 /// The microbatches of all replicas, where a strategy that takes any number says how many.
 template <class S>
 inline constexpr int all_microbatches_of = 0;
@@ -144,8 +149,8 @@ inline constexpr int all_microbatches_of<S> = S::all_microbatches;
 /// The global batch is split, never multiplied. Comm: one all-reduce a step of all gradients and
 /// statistics, in buckets in the order in which backward makes them, while it goes on.
 /// Options: Microbatches<k>, Weighted<w0, …> (N weights; largest remainder first, then lower rank),
-/// Reproducible, Wire, BucketBytes, ShardedState, ShardedGradients, ShardedParameters. The primary
-/// template is the error path.
+/// Reproducible, Wire, BucketBytes, ShardedState, ShardedGradients, ShardedParameters, Slices.
+/// The primary template is the error path.
 template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
@@ -155,7 +160,8 @@ struct DataParallel : OneDeviceModel<1> {
                 "program is started with");
   static_assert(detail::are_batching_options<Options...>,
                 "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire, BucketBytes, ShardedState, ShardedGradients and ShardedParameters");
+                "Wire, BucketBytes, ShardedState, ShardedGradients, "
+                "ShardedParameters and Slices");
 };
 
 template <int N, class... Options>

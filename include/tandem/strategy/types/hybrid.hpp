@@ -86,8 +86,6 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
-  static_assert(detail::SlicedModelIsSound<(mesh.extent(Axis::tensor) > 1),
-                                           batching_for<1>.reproducible>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -100,8 +98,8 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// Of TensorParallel's options stands here what it says of layers and of rows: the others are the
-/// model's.
+/// Of TensorParallel's options stands here what it says of layers, of slices and of rows: the
+/// others are the model's.
 template <class Outer, int N, class... Options>
   requires detail::Sliceable<Outer> && detail::DealsOutParts<N, Options...>
 struct Hybrid<Outer, TensorParallel<N, Options...>> {
@@ -113,9 +111,11 @@ struct Hybrid<Outer, TensorParallel<N, Options...>> {
   static constexpr CheckpointRule checkpoint = Outer::checkpoint;
   static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   template <int Replicas, class... More>
-  static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
-  static constexpr Batching batching = batching_for<1>;
-  static_assert(detail::SlicedModelIsSound<true, batching.reproducible>::value);
+  static constexpr Batching batching_for =
+      Outer::template batching_for<Replicas, Options..., More...>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, copies>::checked(batching_for<1>);
 
   template <class Net>
   using Cut = typename Outer::template Cut<Net>;

@@ -72,7 +72,7 @@ struct HybridPart {
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
                 "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options but SequenceRows, of one model");
+                "without options but Slices and SequenceRows, of one model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");
@@ -152,16 +152,6 @@ struct ReplicasAreTold {
                 "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
                 "DataParallel<> are all that the program is started with; leave the other out");
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
-};
-
-/// Replicas of a model whose layers several devices share.
-template <bool IsSliced, bool IsReproducible>
-struct SlicedModelIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      !IsSliced || !IsReproducible,
-      "Hybrid<DataParallel<D, Reproducible<>>, TensorParallel<N>>: a layer's sum over its "
-      "inputs is cut in N, so that the bits depend on N; leave Reproducible out");
 };
 
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.

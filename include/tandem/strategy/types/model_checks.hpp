@@ -64,8 +64,8 @@ struct ModelArgumentsAreSound {
                 "Split<b>, ... or Auto<Parts> or Placed<table>");
   static_assert(options,
                 "ModelParallel<How, Options...>: options behind Split<a>, Split<b>, ... or "
-                "Auto<Parts> or Placed<table> are Microbatches, Reproducible, Checkpoint and "
-                "BucketBytes");
+                "Auto<Parts> or Placed<table> are Microbatches, Reproducible, Checkpoint, "
+                "BucketBytes and Slices");
   static_assert(!options || !recomputes_placed<Arguments...>,
                 "ModelParallel<Placed<table>, Checkpoint<...>>: a placed network's activations "
                 "are kept; leave Checkpoint out, or cut by Split or Auto");

@@ -139,9 +139,13 @@ template <class T>
 concept IsMicrobatches = requires {
   T::microbatches;
 };
+template <class T>
+concept IsSlices = requires {
+  T::slices;
+};
 /// Behind the words that cut a model.
 template <class T>
-concept ModelOption = IsCheckpoint<T> || requires {
+concept ModelOption = IsCheckpoint<T> || IsSlices<T> || requires {
   T::leaves;
 } || requires {
   T::first_bucket;

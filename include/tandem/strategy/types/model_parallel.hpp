@@ -40,7 +40,7 @@ struct SequentialModel<How, Microbatches> : PlacedModel<How, Microbatches> {};
 /// How: ModelParallel<Split<a>, Split<b>, …> by consecutive top-level layers, the counts adding up
 /// to the network's; ModelParallel<Auto<M>> likewise, the compiler balancing static costs;
 /// ModelParallel<Placed<table>> any node on any device, so that branches run at the same time.
-/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes.
+/// Options behind it: Microbatches, Reproducible, Checkpoint, BucketBytes, Slices.
 /// Memory: a device has the parameters and the activations of its part only.
 /// Comm: each tensor that crosses, and its gradient, once a microbatch.
 /// The primary template is the error path.

@@ -113,7 +113,7 @@ struct PipelineArgumentsAreSound {
                 "leave Microbatches out");
   static_assert(options,
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
-                "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
+                "... or Auto<Parts> are Reproducible, Checkpoint, BucketBytes and Slices");
   static_assert(
       !recomputes_split_backward<Schedule, Arguments...>,
       "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients need "

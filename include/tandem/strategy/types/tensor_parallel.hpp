@@ -12,6 +12,7 @@
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
 #include <tandem/strategy/types/layer_wishes.hpp>
+#include <tandem/strategy/types/model_checks.hpp>
 #include <tandem/strategy/types/model_options.hpp>
 
 namespace tandem {
@@ -28,10 +29,14 @@ inline constexpr int most_slices = 1 << 10;
 
 /// Says how layers are dealt out.
 template <class Option>
-concept DealingOption = IsLayerWish<Option> || std::same_as<Option, SequenceRows>;
+concept DealingOption =
+    IsLayerWish<Option> || IsSlices<Option> || std::same_as<Option, SequenceRows>;
 
 template <class Option>
-concept TensorOption = IsMicrobatches<Option> || IsCheckpoint<Option> || DealingOption<Option>;
+concept TensorOption =
+    IsMicrobatches<Option> || IsCheckpoint<Option> || DealingOption<Option> || requires {
+  Option::leaves;
+};
 
 template <int N, class... Options>
 concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
@@ -40,18 +45,16 @@ concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
 template <int N, class... Options>
 concept DealsOutParts = DealsOut<N, Options...> &&(DealingOption<Options>&&...);
 
-template <int N, bool AnyReproducible, bool AllFit>
+template <int N, bool AllFit>
 struct TensorParallelIsSound {
   static constexpr bool value = true;
   static_assert(N >= 2 && N <= most_slices,
                 "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
                 "for one write SingleDevice<>");
-  static_assert(!AnyReproducible,
-                "TensorParallel<N, Reproducible<>>: a layer's sum over its inputs is cut in N, so "
-                "that the bits depend on N; leave Reproducible out (two runs have the same bits)");
-  static_assert(AnyReproducible || AllFit,
-                "TensorParallel<N, Options...>: options are Microbatches, Checkpoint, "
-                "SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
+  static_assert(
+      AllFit,
+      "TensorParallel<N, Options...>: options are Microbatches, Reproducible, Checkpoint, "
+      "Slices, SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
 };
 
 }  // namespace detail
@@ -67,8 +70,11 @@ struct TensorParallelIsSound {
 /// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
 /// A table of V words by C is dealt out where V C is a million (2^20) or more, or SplitInputs (of
 /// an Embedding) or SplitOutputs (of a Vocabulary) says so: any V, padded to a multiple of N on the
-/// devices, and nowhere else. Initial values, masks and checkpoints are those of one device; sums
-/// of N parts round otherwise.
+/// devices, and nowhere else; none under Reproducible, or where a device has several slices.
+/// Initial values, masks and checkpoints are those of one device; sums of N parts round otherwise,
+/// unless other strategies have Slices<N>, or this one has Slices<L> as they have. With
+/// Reproducible SingleDevice<Slices<4>>, TensorParallel<2, Slices<4>> and TensorParallel<4> have
+/// the same bits.
 ///
 /// Memory: of a pair 1/N of parameters, gradients, states, and of the activations between; of a
 ///         table likewise, and of a Vocabulary's logits.
@@ -76,16 +82,15 @@ struct TensorParallelIsSound {
 ///         forward, the gradient of its input in backward; of an Embedding one of its output in
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
-/// Options: Microbatches, Checkpoint, SplitOutputs, SplitInputs, KeepWhole, SequenceRows. On
-/// Host.
+/// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
+/// SequenceRows. On Host.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
 struct TensorParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::TensorParallelIsSound<N, (requires { Options::leaves; } || ...),
-                                              (detail::TensorOption<Options> && ...)>::value);
+  static_assert(detail::TensorParallelIsSound<N, (detail::TensorOption<Options> && ...)>::value);
 };
 
 template <int N, class... Options>
@@ -100,7 +105,9 @@ struct TensorParallel<N, Options...>
   /// In so many replicas, with options of the strategy around it.
   template <int Replicas, class... More>
   static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
-  static constexpr Batching batching = batching_for<1>;
+  static constexpr Batching batching =
+      detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
+                               batching_for<1>.microbatches, 1>::checked(batching_for<1>);
 };
 
 namespace detail {

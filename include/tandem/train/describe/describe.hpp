@@ -96,10 +96,10 @@ std::string describe(DescribeOptions const& options = {}) {
   if constexpr (S::devices > 1) {
     text += detail::relayed_values(P::Routed::graph, P::Routed::partition.part);
   }
-  if constexpr (P::slices > 1) {
+  if constexpr (P::layer_slices > 1) {
     [&]<int... D>(std::integer_sequence<int, D...>) {
       ((text +=
-        detail::spread_table(detail::RankGraph<P, D>::graph, P::slices,
+        detail::spread_table(detail::RankGraph<P, D>::graph, P::slices, P::layer_slices,
                              static_cast<std::int64_t>(sizeof(typename Precision::Scalar)))),
        ...);
     }

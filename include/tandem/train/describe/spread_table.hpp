@@ -27,12 +27,14 @@ std::string kib_or_dash(std::int64_t bytes) {
 
 /// A row for each node of a rank's graph: how the value that it gives and the gradient of it are
 /// dealt out, and what a sample's passes add up over the devices there, or bring together.
-/// @param graph  before a backend rewrites it
+/// @param graph   before a backend rewrites it
+/// @param slices  of all devices together
 template <class = void>
-std::string spread_table(GraphView graph, int slices, std::int64_t element_bytes) {
+std::string spread_table(GraphView graph, int devices, int slices, std::int64_t element_bytes) {
   SpreadVolume const all = spread_volume(graph);
-  std::string text = "\nspreads over " + std::to_string(slices) +
-                     " devices, and KiB that they add up (all-reduce) or, where losses are made" +
+  std::string text = "\nspreads over " + std::to_string(devices) + " devices" +
+                     (slices > devices ? " in " + std::to_string(slices) + " slices" : "") +
+                     ", and KiB that they add up (all-reduce) or, where losses are made" +
                      (all.row_gathers > 0 ? " or rows exchanged" : "") +
                      ", bring together (all-gather) for one sample\n";
   auto const add = [&](std::string const& path, std::string const& kind, std::string const& shape,

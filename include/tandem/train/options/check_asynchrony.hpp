@@ -80,10 +80,9 @@ struct SequenceRowsRun {
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
-  static_assert(
-      !Sliced || is_host<Backend>(),
-      "Trainer: TensorParallel runs on Host; take Host or OverMpi<Host>, or DataParallel, "
-      "ModelParallel or Pipeline");
+  static_assert(!Sliced || is_host<Backend>(),
+                "Trainer: TensorParallel and Slices run on Host; take Host or OverMpi<Host>, or "
+                "DataParallel, ModelParallel or Pipeline without Slices");
 };
 
 template <bool InChunks, class Backend>

@@ -83,9 +83,10 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
   expects(!Program::sharded_gradients || !Program::batching.reproducible || options.rows.empty(),
           "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
           "another order than Reproducible<>; leave .rows out, or take ShardedState");
-  expects(Program::slices == 1 || !is_by_tensor(options.optimizer),
+  expects(Program::layer_slices == 1 || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "TensorParallel each device has a slice of some; take AdamW, or another strategy");
+          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
+          "another strategy");
   if constexpr (Program::has_row_gradients) {
     check_row_gradients(Program::network, options);
   }
