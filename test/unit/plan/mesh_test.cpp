@@ -4,16 +4,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tandem/models/gpt.hpp>
 #include <tandem/plan/cost/gpt_graph.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/scale/mesh_report.hpp>
 #include <tandem/plan/search/workers.hpp>
+#include <tandem/strategy/fits.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 namespace mesh_test {
 
@@ -164,6 +168,37 @@ TEST_CASE("memory is that of fits<> where the library has the strategy") {
   double const formula = mesh_memory(task, {.microbatch = 8}).total();
   CHECK(exact / formula > 0.9);
   CHECK(exact / formula < 1.1);
+}
+
+struct Adamlike {
+  static constexpr int states() { return 2; }
+};
+
+// Of replicas in fp32, a bucket for each block.
+TEST_CASE("memory of what replicas shard is that of fits<>, too") {
+  GptSizes const gpt{.vocabulary = 1000, .context = 64, .width = 256, .heads = 8, .layers = 6};
+  using Net = models::Gpt<1000, 64, 256, 8, 6>;
+  MeshTask const task{
+      .sizes = sizes_of(gpt), .machine = dgx_a100(), .precision = MathPrecision::fp32, .batch = 4};
+  auto const check = [&](Sharding shard, DeviceMemory const& typed) {
+    CAPTURE(sharding_name(shard));
+    MeshMemory const own = mesh_memory(task, {.data = 4, .microbatch = 1, .shard = shard});
+    auto const close_to = [](double formula, std::int64_t bytes) {
+      return std::fabs(formula / static_cast<double>(bytes) - 1) < 0.1;
+    };
+    CHECK(close_to(own.weights, typed.parameters));
+    CHECK(close_to(own.gradients, typed.gradients));
+    CHECK(close_to(own.state, typed.optimizer_state));
+  };
+  auto const typed = [](auto strategy) {
+    return device_memory<Net, decltype(strategy), Adamlike, Fp32>(4, 0);
+  };
+  check(Sharding::none, typed(DataParallel<4>{}));
+  check(Sharding::state, typed(DataParallel<4, ShardedState>{}));
+  check(Sharding::gradients,
+        typed(DataParallel<4, ShardedGradients, BucketBytes<3'000'000, 3'000'000>>{}));
+  check(Sharding::parameters,
+        typed(DataParallel<4, ShardedParameters, BucketBytes<3'000'000, 3'000'000>>{}));
 }
 
 TEST_CASE("a step's parts go as their axes") {
