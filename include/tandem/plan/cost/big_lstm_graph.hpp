@@ -69,6 +69,7 @@ class BigLstmGraph : public detail::SequenceNodes<> {
     RowsTouched const rows{.of_sample = t, .of_step = sizes_.sampled};
     layer("Vocabulary", {last}, timed_shape(t, 3), logits * p, Kept::of(true, false, logits),
           {{"weight", {2, {v, p}}, rows}, {"bias", vector_shape(v), rows}});
+    back().layer = LayerKind::other;  // its softmax is of a sample
     back().criterion = true;
     back().limit = v;
   }

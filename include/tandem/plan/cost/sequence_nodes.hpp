@@ -71,11 +71,13 @@ class SequenceNodes {
             Kept const& kept, std::vector<Weight> const& weights) {
     Node node{.kind = NodeKind::layer, .out = out, .macs = macs, .kept = kept};
     node.name = name;
-    node.layer = name == "Linear"      ? LayerKind::linear
-                 : name == "LayerNorm" ? LayerKind::row_norm
-                 : name == "GeluTanh"  ? LayerKind::gelu_tanh
-                 : name == "Dropout"   ? LayerKind::dropout
-                                       : LayerKind::other;
+    node.layer = name == "Linear"       ? LayerKind::linear
+                 : name == "LayerNorm"  ? LayerKind::row_norm
+                 : name == "GeluTanh"   ? LayerKind::gelu_tanh
+                 : name == "Dropout"    ? LayerKind::dropout
+                 : name == "Embedding"  ? LayerKind::embedding
+                 : name == "Vocabulary" ? LayerKind::vocabulary
+                                        : LayerKind::other;
     node.first_parameter = static_cast<int>(parameter_.size());
     node.parameters = static_cast<int>(weights.size());
     for (Weight const& weight : weights) {
