@@ -17,7 +17,13 @@
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/plan/simulate/chain.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
 #include <tandem/schedule/orders/gpipe.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/orders/one_f_one_b.hpp>
+#include <tandem/schedule/table/chunked.hpp>
+#include <tandem/schedule/table/lower.hpp>
 
 namespace two_way {
 
@@ -106,8 +112,7 @@ inline Gain big_lstm_microbatches(tandem::GraphView network, Tried tried = Tried
 }
 
 /// The minibatch whole, in so many chunks of time, of which a recurrent layer takes as much less
-/// and all else what as many rows do. Stages do their chunks as GPipe does microbatches, in the
-/// backward pass the last first, which takes the same time.
+/// and all else what as many rows do.
 inline Gain big_lstm_chunks(tandem::GraphView network, int chunks) {
   tandem::expects(words % chunks == 0, "big_lstm_chunks(network, chunks): chunks must divide 20");
   tandem::CostGraph const whole = big_lstm_costs(network, sequences);
@@ -121,9 +126,14 @@ inline Gain big_lstm_chunks(tandem::GraphView network, int chunks) {
     piece.node[n].output_bytes = whole.node[n].output_bytes / chunks;
     one += whole.node[n].time();
   }
-  tandem::WorkerStrategy const waves{.schedule = "gpipe", .devices = 2, .microbatches = chunks};
-  tandem::WorkerStep const step = tandem::worker_step(waves, piece, two_v100(), 3);
-  return {.how = std::to_string(chunks) + " chunks of time", .one = one, .two = step.seconds};
+  tandem::RuntimeMap const map = tandem::make_map(tandem::OneFOneB::name, 2);
+  tandem::ActionRows const table = tandem::lower(
+      tandem::chunked(tandem::make_schedule(tandem::OneFOneB::name, 2, 1), chunks), map);
+  tandem::SimulatedStep const step =
+      tandem::simulate_on(two_v100(), table, map, tandem::chain_costs(map, piece));
+  return {.how = "Pipeline<OneFOneB, 1, Chunks<" + std::to_string(chunks) + ">, …>",
+          .one = one,
+          .two = step.last_pass};
 }
 
 }  // namespace two_way

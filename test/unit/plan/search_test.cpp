@@ -10,6 +10,11 @@
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/search/report.hpp>
+#include <tandem/plan/simulate/chain.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/chunked.hpp>
+#include <tandem/schedule/table/lower.hpp>
 #include <tandem/strategy/program.hpp>
 #include <tandem/strategy/types/asynchronous_pipeline.hpp>
 #include <tandem/strategy/types/hybrid.hpp>
@@ -46,6 +51,21 @@ TEST_CASE("a worker's step is that of the closed forms") {
     CHECK(seconds("one_f_one_b") == doctest::Approx((m + 3) * 3 * b));
     CHECK(seconds("zero_bubble_h1") == doctest::Approx(m * 3 * b + 3 * b));  // (p-1)(F+I-W), I = W
     CHECK(seconds("sequential") == doctest::Approx(m * 12 * b));
+  }
+}
+
+// What mesh_step() has of it in closed form.
+TEST_CASE("1F1B in chunks of time fills with a chunk") {
+  for (int const m : {1, 4, 8}) {
+    for (int const k : {1, 2, 5}) {
+      CAPTURE(m);
+      CAPTURE(k);
+      RuntimeMap const map = make_map("one_f_one_b", 4);
+      ActionRows const table = lower(chunked(make_schedule("one_f_one_b", 4, m), k), map);
+      SimulatedStep const step = simulate_on(
+          free_links(), table, map, chain_costs(map, chain({1, 1, 1, 1}, 1)), {.depth = k});
+      CHECK(step.last_pass == doctest::Approx((m * k + 3) * 3));  // a stage's chunk takes 3
+    }
   }
 }
 
