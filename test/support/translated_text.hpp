@@ -111,12 +111,16 @@ inline void check_same(std::vector<Hypothesis> const& found, std::vector<Hypothe
 /// Makes the weights so large that hypotheses differ by much, on every device.
 template <class Model>
 void enlarge(Model& model, int replicas) {
+  std::vector<decltype(model.parameters(0, 0))> all;  // each may read all devices anew
   for (int replica = 0; replica < replicas; ++replica) {
     for (int copy = 0; copy < Model::ProgramType::map.copies; ++copy) {
-      for (auto const& p : model.parameters(replica, copy)) {
-        for (auto& value : p.value) {
-          value *= 8;
-        }
+      all.push_back(model.parameters(replica, copy));
+    }
+  }
+  for (auto const& list : all) {
+    for (auto const& p : list) {
+      for (auto& value : p.value) {
+        value *= 8;
       }
     }
   }
