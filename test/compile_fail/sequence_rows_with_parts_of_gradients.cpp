@@ -8,11 +8,11 @@ struct Net
     : Network<Tokens<4, 3>, Sequential<Embedding<3, 2>, Linear<2>, Linear<2>, Vocabulary<3>>> {};
 
 #ifdef TANDEM_COMPILE_FAIL
-using Replicas = DataParallel<2, ShardedGradients>;
+using Around = DataParallel<2, ShardedGradients>;
 #else
-using Replicas = DataParallel<2, ShardedState>;
+using Around = DataParallel<2, ShardedState>;
 #endif
 
 int main() {
-  return Program<Net, Hybrid<Replicas, TensorParallel<2, SequenceRows>>, 4>::slices == 2 ? 0 : 1;
+  return Program<Net, Hybrid<Around, TensorParallel<2, SequenceRows>>, 4>::slices == 2 ? 0 : 1;
 }

@@ -60,8 +60,7 @@ MUTATIONS = {
     "smoothing_over_a_slice": (  # of the words, which several devices share
         "ops/host/vocabulary_slice.hpp", "own_, all_words_, logits", "own_, own_.count, logits"),
     "copy_sum_not_awaited": (
-        "engine/rank/stage.hpp", "      host.await_slices();\n    } else if constexpr (Program::gives",
-        "    } else if constexpr (Program::gives"),
+        "engine/rank/slice_exchange.hpp", "        host.await_slices();\n      } else {", "      } else {"),
     "gradients_of_rows_apart": (  # of norms on a rank's rows
         "engine/rank/rank_parts.hpp", "    partials.add(device, memory, slices);\n", ""),
     "mask_of_first_rows": (  # each rank drops as the first does
@@ -77,7 +76,8 @@ MUTATIONS = {
         "engine/rank/stage.hpp", "forks, uses.of[n], table.gradient[n], elements,",
         "forks, uses.of[n] - 1, table.gradient[n], elements,"),
     "copy_not_summed": (  # each slice goes on with its part of a gradient
-        "engine/rank/stage.hpp", "node.dealt == Dealt::copy)", "false)"),
+        "engine/rank/slice_exchange.hpp", "begin_slices(table.gradient[n], pass.elements(graph.node[n].out), n,",
+        "begin_slices(table.gradient[n], 0, n,"),
     "mask_of_first_slice": (
         "kernels/host/dropout.hpp", "columns.whole + columns.at[run]", "columns.whole"),
     "norm_of_each_slice": (  # what is whole on all of them counts for each
