@@ -33,7 +33,7 @@ TEST_CASE("under strategies of several devices") {
   check<Pipeline<OneFOneB, 2, Split<4>, Split<6>>>(9, {{.width = 3}});
 }
 
-// What the source's words are is added up once, not with every word that is written.
+// Of each word the devices bring their logits together; what is written is looked up on both.
 TEST_CASE("where devices share the words of both, and those that are written") {
   using Written = SplitOutputs<graph<Net>.output().path.part[0]>;
   check<TensorParallel<2, SplitInputs<0>, Written>>(9, {{.width = 3}});
