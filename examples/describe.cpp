@@ -3,11 +3,11 @@
 //            [--strategy single|data2|model2|tensor] [--batch N]
 //            [--backend cuda] [--precision tf32|bf16|fp32] [--machine dgx-h100]
 // --top: a row a top-level part. --strategy, --batch: each device's memory for steps of N samples,
-// 128 if it is not said; tensor, of two devices, for gpt2 and its sizes only: how each layer is
-// dealt out, too. --backend cuda: the kernels of a step instead, with their bytes and the machine's
-// roofline. Needs no device: everything comes from the constexpr graph. For networks of your own:
-// td::describe<Net, Strategy>() and td::describe_cuda<Net, Strategy>() of <tandem/describe.hpp>,
-// which are all of this but the arguments.
+// 128 if it is not said; tensor, of two devices, for gpt2 only: how each layer is dealt out, too.
+// --backend cuda: the kernels of a step instead, with their bytes and the machine's roofline, of
+// one GPU or of one of tensor's. Needs no device: everything comes from the constexpr graph. For
+// networks of your own: td::describe<Net, Strategy>() and td::describe_cuda<Net, Strategy>() of
+// <tandem/describe.hpp>, which are all of this but the arguments.
 
 #include <tandem/describe.hpp>
 #include <tandem/plan.hpp>
@@ -30,18 +30,16 @@ struct Arguments {
   td::DescribeOptions options{};
 };
 
-using One = td::SingleDevice<>;
-
-template <class Net>
+template <class Net, class S>
 std::string kernels(char const* title, Arguments const& arguments) {
   td::Machine const& machine = *td::find_machine(arguments.machine);
   td::AccountOptions const options{.batch =
                                        arguments.options.batch > 0 ? arguments.options.batch : 128};
   return arguments.precision == "bf16"
-             ? td::describe_cuda<Net, One, td::Bf16>(options, machine, title)
+             ? td::describe_cuda<Net, S, td::Bf16>(options, machine, title)
          : arguments.precision == "fp32"
-             ? td::describe_cuda<Net, One, td::Fp32>(options, machine, title)
-             : td::describe_cuda<Net>(options, machine, title);
+             ? td::describe_cuda<Net, S, td::Fp32>(options, machine, title)
+             : td::describe_cuda<Net, S>(options, machine, title);
 }
 
 template <class Net>
@@ -58,31 +56,31 @@ int refuse(std::string const& word);
 template <class Net>
 int print(char const* title, Arguments arguments) {
   arguments.options.title = title;
-  if (arguments.backend == "cuda") {
-    std::string const text = kernels<Net>(title, arguments);
-    std::fputs(text.c_str(), stdout);
-    return 0;
-  }
+  bool const cuda = arguments.backend == "cuda";
   std::string text;
   if constexpr (std::is_same_v<Net, td::models::Gpt2<>>) {
+    using Two = td::TensorParallel<2>;
     if (arguments.strategy == "tensor") {
-      text = td::describe<Net, td::TensorParallel<2>>(arguments.options);
+      text = cuda ? kernels<Net, Two>(title, arguments) : td::describe<Net, Two>(arguments.options);
     }
   } else if (arguments.strategy == "tensor") {
     return refuse(arguments.strategy);
   }
-  text = text.empty() ? table<Net>(arguments) : text;
+  if (text.empty()) {
+    text = cuda ? kernels<Net, td::SingleDevice<>>(title, arguments) : table<Net>(arguments);
+  }
   std::fputs(text.c_str(), stdout);
   return 0;
 }
 
 int refuse(std::string const& word) {
-  std::fprintf(stderr,
-               "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, "
-               "gpt2_large or gpt2_xl, and then --top, --strategy single, data2, model2 or, of "
-               "gpt2, tensor, --batch and a number, --backend cuda with --precision tf32, bf16 or "
-               "fp32 and --machine and a name but no --strategy, or nothing, not '%s'\n",
-               td::detail::printable(word).c_str());
+  std::fprintf(
+      stderr,
+      "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, "
+      "gpt2_large or gpt2_xl, and then --top, --strategy single, data2, model2 or, of "
+      "gpt2, tensor, --batch and a number, --backend cuda with --precision tf32, bf16 or "
+      "fp32 and --machine and a name but no other --strategy than tensor, or nothing, not '%s'\n",
+      td::detail::printable(word).c_str());
   return 2;
 }
 
@@ -111,7 +109,8 @@ int main(int argc, char** argv) try {
                                                                                          : word);
     }
   }
-  if (arguments.backend == "cuda" && !arguments.strategy.empty()) {
+  bool const of_one = arguments.strategy.empty() || arguments.strategy == "tensor";
+  if (arguments.backend == "cuda" && !of_one) {
     return refuse("--strategy");
   }
   std::string const& net = arguments.net;

@@ -19,6 +19,7 @@
 
 #include <tandem/comm/cuda_virtual/transport.cuh>
 #include <tandem/engine/memory/cuda/mirror.hpp>
+#include <tandem/engine/memory/cuda/sharded_mirror.hpp>
 #include <tandem/engine/step/cuda/check_queues.hpp>
 #include <tandem/engine/step/cuda/feed.cuh>
 #include <tandem/engine/step/cuda/runner.hpp>
@@ -44,6 +45,7 @@
 #include <tandem/ops/cuda/pool.cuh>
 #include <tandem/ops/cuda/recurrent.cuh>
 #include <tandem/ops/cuda/resample.cuh>
+#include <tandem/ops/cuda/row_bias.cuh>
 #include <tandem/ops/cuda/sampled_vocabulary.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
 #include <tandem/ops/cuda/sync_batch_norm.cuh>

@@ -14204,6 +14204,7 @@ struct Rewrites {
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
   /// A convolution's bias in front of a batch norm is added to the running mean instead.
   bool absorb_bias = false;
+  bool whole_tables = false;  ///< where ranks share layers, each has whole tables of words
 };
 
 }  // namespace tandem
@@ -14858,6 +14859,14 @@ inline constexpr bool adds_in_order = requires(Communicator& group, std::span<El
   all_reduce_ordered(group, in, out, Sum{}, scratch, stream, label);
 };
 
+template <class Communicator, class Element, class Stream>
+inline constexpr bool scatters_in_order = requires(Communicator& group, std::span<Element const> in,
+                                                   std::span<Element> out,
+                                                   std::span<std::byte> scratch, Stream& stream,
+                                                   Label label) {
+  reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
+};
+
 /// Queues the collective @p f on the communication stream; @p mark stands behind it.
 template <class Device, class F>
 void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
@@ -14904,12 +14913,16 @@ class SumInOrder {
     }
   }
   template <class E, class Stream>
-  void scatter(Communicator& /*group*/, std::span<E> /*data*/, std::span<E> /*part*/,
-               Stream& /*stream*/, Label /*label*/) const {
-    static_assert(Program::state_shares == 1,
+  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
+               Label label) const {
+    static_assert(scatters_in_order<Communicator, E, Stream>,
                   "ShardedState with Reproducible<>: this communicator does not say that its "
                   "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
                   "ordered = true` if it does, or leave one of the two out");
+    if constexpr (scatters_in_order<Communicator, E, Stream>) {
+      reduce_scatter_ordered(group, std::span<E const>{data}, part, Sum{},
+                             {scratch_.data(), scratch_.bytes()}, stream, label);
+    }
   }
   [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 
@@ -15099,6 +15112,7 @@ namespace tandem {
 struct NoParameterShares {
   template <class Device, class Groups, class Tracer>
   NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
   template <class Device, class Memory>
   void gather(Device& /*device*/, Memory const& /*memory*/) {}
   template <class Device, class Memory>
@@ -16151,7 +16165,7 @@ class GradientReduction {
   // of them need more.
   [[nodiscard]] ElementRange summed(int bucket) {
     if constexpr (Program::state_shares > 1) {
-      if (!sums_whole_ && !is_shared(bucket)) {
+      if (!sums_whole_ && !Program::shares_bucket(bucket)) {
         return bucket_share(layout, bucket, group(bucket).rank(), Program::state_shares);
       }
     }
@@ -16161,19 +16175,6 @@ class GradientReduction {
   // Of the replicas of a bucket.
   [[nodiscard]] Communicator& group(int bucket) {
     return communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-  }
-
-  // Whether a parameter of it is shared by layers, whose gradients TiedSums adds.
-  static constexpr bool is_shared(int bucket) {
-    for (int p = 0; p < Program::graph.parameters && Whole::ties.count > 0; ++p) {
-      for (int tie = 0; tie < Whole::ties.count; ++tie) {
-        if (Program::graph.parameter[p].owner() == Whole::ties.owner[tie] &&
-            bucket_range(layout, bucket).has(layout.offset[p])) {
-          return true;
-        }
-      }
-    }
-    return false;
   }
 
   void begin(Device& device, Memory const& memory, int bucket) {
@@ -17187,13 +17188,19 @@ class SliceSums {
   /// The rank's.
   [[nodiscard]] Slice slice() { return {group_.rank(), group_.size()}; }
 
-  /// Where the rank writes what all of them make: @p place, the caller's, or no such place.
-  float* scores(float* place, std::int64_t count) {
-    if (group_.rank() == 0) {
-      return place;
+  /// The step of @p batch as the rank does it. All ranks make what the caller wants to have, and
+  /// the first gives it to the caller. Scores of a sample are @p limit numbers.
+  template <class Batch>
+  Batch given(Batch batch, std::int64_t limit) {
+    if (group_.rank() > 0) {
+      batch.outputs = nullptr;
+      batch.coverage = nullptr;
+      if (batch.scores != nullptr) {
+        unread_.resize(static_cast<std::size_t>(batch.size * limit));
+        batch.scores = unread_.data();
+      }
     }
-    unread_.resize(static_cast<std::size_t>(count));
-    return unread_.data();
+    return batch;
   }
 
   /// @p data becomes its sum over the slices; all of them call it. Until await() nothing that is
@@ -17290,6 +17297,10 @@ struct NoSliceSums {
   template <class... Arguments>
   explicit NoSliceSums(Arguments const&... /*arguments*/) {}
   [[nodiscard]] static constexpr Slice slice() { return {}; }
+  template <class Batch>
+  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
+    return batch;
+  }
   template <class Device, class T>
   static constexpr void begin(Device const& /*device*/, T const* /*data*/, std::int64_t /*count*/,
                               Label /*label*/) {}
@@ -21977,6 +21988,12 @@ class StepSums {
     return lanes_;
   }
 
+  /// In place of spread(), where another rank has the same and gives it away.
+  std::span<double> nothing(Device& /*device*/) {
+    std::fill(lanes_.begin(), lanes_.end(), 0.0);
+    return lanes_;
+  }
+
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 
   /// Fills in *result, but for its norm; non_finite as finish_sums() does.
@@ -23270,9 +23287,10 @@ struct StepSlot {
         microbatches{parts.microbatches(options)},
         groups_clip{clips_apart(options.groups)} {}
 
-  /// Begins a step on the rank's samples of @p batch.
-  void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
+  /// Begins a step on the rank's samples of @p all.
+  void begin(Parts& parts, StepState const& state, Batch const& all, bool training,
              auto const& wait) {
+    Batch const batch = parts.slices.given(all, network.output().limit);
     bool const has_source = batch.position <= 0 || !reads_two<Whole>();
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
@@ -23310,7 +23328,7 @@ struct StepSlot {
   [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
     float* coverage = nullptr;
     if constexpr (requires { feed.coverage(own); }) {
-      coverage = parts.slices.slice().number == 0 ? feed.coverage(own) : nullptr;
+      coverage = feed.coverage(own);
     }
     return {.device = parts.device,
             .batch = own.size,
@@ -23341,12 +23359,6 @@ struct StepSlot {
     if constexpr (is_criterion) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
       all.scores = feed.scores(own);
-      if constexpr (Whole::slices > 1) {
-        if (all.scores != nullptr) {
-          all.scores =
-              parts.slices.scores(all.scores, own.size * std::int64_t{network.output().limit});
-        }
-      }
     }
     return all;
   }
@@ -23520,7 +23532,7 @@ struct MicrobatchPasses {
         parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(m));
         parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(m));
       }
-      if (slot.key.outputs && parts.slices.slice().number == 0) {
+      if (slot.key.outputs) {
         slot.feed.store(parts.device, table.output, own);
       }
     }
@@ -23668,6 +23680,7 @@ class ParameterMirror {
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
   using Memory = ParameterMemory<Program, Backend>;
+  static constexpr bool is_memory = true;
 
   explicit ParameterMirror(int /*states*/) {}
 
@@ -25674,14 +25687,16 @@ struct WishesAreSound {
                 "TensorParallel<N, SplitOutputs<...>, SplitInputs<...>, KeepWhole<...>>: no layer "
                 "stands where one of these says; write its path as describe prints it, "
                 "\"4.body.0\" or 4 (WishesAreSound names which of the layers, from 0)");
-  static_assert(Why != WishFault::outputs,
-                "TensorParallel<N, SplitOutputs<...>>: the outputs of this layer cannot be dealt "
-                "out: they can of a Vocabulary over all words, and of a Linear of which another "
-                "one on the same device reads, through layers that need no whole rows, as many "
-                "columns, or heads, as N divides (WishesAreSound names which of the layers)");
+  static_assert(
+      Why != WishFault::outputs,
+      "TensorParallel<N, SplitOutputs<...>>: the outputs of this layer cannot be dealt "
+      "out: they can of a Vocabulary over all words, not on Cuda, and of a Linear of which another "
+      "one on the same device reads, through layers that need no whole rows, as many "
+      "columns, or heads, as N divides (WishesAreSound names which of the layers)");
   static_assert(Why != WishFault::inputs,
                 "TensorParallel<N, SplitInputs<...>>: the inputs of this layer cannot be dealt "
-                "out: they can of an Embedding, and of a Linear that reads, on the same device and "
+                "out: they can of an Embedding, not on Cuda, and of a Linear that reads, on the "
+                "same device and "
                 "through layers that need no whole rows, what another one gives, as many columns, "
                 "or heads, as N divides (WishesAreSound names which of the layers)");
   static_assert(Why != WishFault::tied,
@@ -25802,6 +25817,18 @@ struct DeviceProgram {
                          batching.bucket_bytes, state_shares);
   /// Of an array of states.
   static constexpr std::int64_t state_elements = layout.trained / state_shares;
+  /// Whether layers share a parameter of a bucket: TiedSums adds its gradients.
+  static constexpr bool shares_bucket(int bucket) {
+    for (int p = 0; p < graph.parameters && Program::ties.count > 0; ++p) {
+      for (int tie = 0; tie < Program::ties.count; ++tie) {
+        if (graph.parameter[p].owner() == Program::ties.owner[tie] &&
+            bucket_range(layout, bucket).has(layout.offset[p])) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
   static constexpr bool sharded_gradients = Program::sharded_gradients;
   /// Where a rank keeps its part of the gradients alone, they are made in one of two slots of this
   /// size, each bucket in the one that the bucket before has not.
@@ -25945,10 +25972,10 @@ auto named_parameters(Mirror& mirror, int states) {
 
 namespace tandem {
 
-/// On devices whose memory is the host's: parameters are the memory itself, unless a rank has its
-/// part of these alone, too; all else are copies, whole after gather(), until the next step
-/// releases them. Before it they have this rank's part, and what is written to the others goes
-/// nowhere.
+/// The primary template is for devices whose memory is the host's: parameters are the memory
+/// itself, unless a rank has its part of these alone, too; all else are copies, whole after
+/// gather(), until the next step releases them. Before it they have this rank's part, and what is
+/// written to the others goes nowhere.
 template <class Program, class Backend>
 class ShardedMirror {
  public:
@@ -26078,14 +26105,14 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
 
 }  // namespace detail
 
-/// On devices whose memory is the host's. What it shows are copies: after gather() all of each
-/// parameter, gradient and state, before it this rank's slices, the rest as it was; until the next
-/// step or upload() releases them.
+/// What it shows are copies: after gather() all of each parameter, gradient and state, before it
+/// this rank's slices, the rest as it was; until the next step or upload() releases them.
 ///
 /// Where replicas have shares of a slice's gradients and states, it is made whole first.
 ///
-/// Memory: while it shows something, that of a rank that has no slices; and a slice's gradients and
-///         states, where replicas have shares of them.
+/// Memory: while it shows something, that of a rank that has no slices, in the host's memory; and a
+///         slice's gradients and states, where replicas have shares of them. While it gathers, the
+///         slices of one array, also on a device that has memory of its own.
 template <class Program, class Backend>
 class SlicedMirror {
  public:
@@ -26121,10 +26148,8 @@ class SlicedMirror {
       std::vector<T> all;
       each_array([&](T const* own, T* whole, bool trained, char const* name) {
         std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
-        auto const size = static_cast<std::size_t>(each);
-        all.resize(size * static_cast<std::size_t>(count));
-        pieces.slices.gather(device, {own, size}, all, {name});
-        device.finish();
+        all.resize(static_cast<std::size_t>(each * count));
+        gather_array(device, pieces.slices, own, all, {name});
         for (int number = 0; number < count; ++number) {
           copy(all.data() + number * each, whole, {number, count}, trained);
         }
@@ -26144,7 +26169,7 @@ class SlicedMirror {
     }
     if constexpr (shares) {
       slice_.upload(device, memory, pieces);
-    } else {
+    } else if (!copies_.empty()) {
       slice_.upload(device, memory);
     }
     release();
@@ -26182,6 +26207,26 @@ class SlicedMirror {
     f(slice_.gradients(), gradients(), true, "gradients");
     for (int s = 0; s < states_; ++s) {
       f(slice_.state(s), state(s), true, "states");
+    }
+  }
+
+  // All ranks' arrays that are as long as @p own, in the order of their slices.
+  template <class Slices>
+  static void gather_array(Device& device, Slices& slices, T const* own, std::vector<T>& all,
+                           Label label) {
+    Slice const slice = slices.slice();
+    std::size_t const size = all.size() / static_cast<std::size_t>(slice.count);
+    if constexpr (ParameterMirror<Program, Backend>::is_memory) {
+      slices.gather(device, {own, size}, all, label);
+      device.finish();
+    } else {
+      typename Backend::Buffer const there{device, all.size() * sizeof(T)};
+      T* const part = there.template as<T>() + size * static_cast<std::size_t>(slice.number);
+      Verbs<Backend>::from_host(device, reinterpret_cast<std::byte const*>(own),
+                                reinterpret_cast<std::byte*>(part), size * sizeof(T));
+      slices.gather(device, {part, size}, {there.template as<T>(), all.size()}, label);
+      Verbs<Backend>::to_host(device, there.data(), reinterpret_cast<std::byte*>(all.data()),
+                              there.bytes());
     }
   }
 
@@ -27090,25 +27135,24 @@ class Update {
   ///                    parameters only one's does
   /// @param clips       of the whole network
   /// @param scaling     of the loss; where it is on, every step has sum_squares()
+  /// @param owned       what apply() updates; none: all
+  /// @pre where some are owned the optimizer is not by tensor
   template <class Memory>
   TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
                      std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
-                     LossScaling const& scaling = LossScaling::off())
+                     LossScaling const& scaling = LossScaling::off(),
+                     std::vector<OwnedRange> const& owned = {})
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
-        runs_{is_by_tensor(optimizer_) ? parameters_ : merged(parameters_)},
+        runs_{is_by_tensor(optimizer_) ? parameters_
+              : owned.empty()          ? merged(parameters_)
+                                       : merged(runs_within(parameters_, owned))},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
         scales_(clips_.largest.size(), 1.0),
         scaling_{scaling} {
     scaled_.now.scale = static_cast<float>(scaling.initial);
-  }
-
-  /// From now on apply() updates these parameters only.
-  /// @pre the optimizer is not by tensor
-  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
-    runs_ = merged(runs_within(parameters_, owned));
   }
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
@@ -27299,11 +27343,8 @@ class DeviceUpdate {
                                Whole::layer_slices),
                 alone || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups, Whole::layer_slices),
-                options.scaling} {
-    if constexpr (Whole::sharded_state) {
-      update_.keep_to(parts.shares.owned());
-    }
-  }
+                options.scaling,
+                parts.shares.owned()} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
@@ -27388,6 +27429,9 @@ class Updates : public detail::DeviceUpdate<Parts> {
     update_.apply(parts.device, parts.memory, slot.feed.state());
     average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
     parts.shares.gather(parts.device, parts.memory);
+    if constexpr (Base::Whole::sharded_state) {
+      update_.refresh(parts.device);  // of the parameters that other ranks have updated
+    }
     pack_stages(parts);
   }
   /// An exchange of the row, which has none.
@@ -27802,13 +27846,9 @@ class Rank final
 
   // Those of the first slice: the others' are the same.
   void begin_losses() {
-    std::span<double> const lanes = parts_.sums.spread(parts_.device);
-    if constexpr (Whole::slices > 1) {
-      if (parts_.slices.slice().number > 0) {
-        std::fill(lanes.begin(), lanes.end(), 0.0);
-      }
-    }
-    parts_.gradients.reduce_sums(parts_.device, lanes);
+    bool const is_first = parts_.slices.slice().number == 0;
+    parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
+                                                         : parts_.sums.nothing(parts_.device));
   }
 
   // Whether the row goes on.
@@ -32250,6 +32290,102 @@ LayerCheck check_join(LayerCheckOptions const& options = {}) {
 /// @file
 /// ReLU and Dropout on Host, portable kernels.
 
+// ---- tandem/kernels/functors/dropout_mask.hpp
+
+/// @file
+/// The mask of a dropout, never stored: it is drawn again, from the place of each element.
+///
+/// The mask depends on the seed, the step, the layer, the sample's index in the global batch and
+/// the element only, so that it is the same on every rank and backend, under every strategy and in
+/// every microbatch.
+
+namespace tandem {
+
+/// Where a dropout mask is drawn. `first_sample` is the global index of the batch's first sample.
+struct DropoutPlace {
+  std::uint64_t seed = 0;
+  std::uint32_t step = 0;
+  std::uint32_t layer = 0;
+  std::uint32_t first_sample = 0;
+};
+
+/// The counter of philox() for elements 4 q … 4 q + 3 of a sample: step · 2³² + layer, and sample ·
+/// 2³² + q, so that the next four elements have the next one.
+struct DropoutCounter {
+  std::uint64_t low;
+  std::uint64_t high;
+};
+
+TANDEM_HOST_DEVICE constexpr DropoutCounter dropout_counter(DropoutPlace const& place,
+                                                            std::int64_t sample, std::int64_t q) {
+  std::uint64_t const row = static_cast<std::uint64_t>(sample) + place.first_sample;
+  return {(static_cast<std::uint64_t>(place.step) << 32) | place.layer,
+          (row << 32) | static_cast<std::uint64_t>(q)};
+}
+
+/// The four words for elements 4 q … 4 q + 3 of a sample, in order. An image's elements are counted
+/// in the order (C, H, W), however a backend stores them. The key is (seed, RandomUse::dropout).
+TANDEM_HOST_DEVICE constexpr Random4 dropout_words(DropoutPlace const& place, std::int64_t sample,
+                                                   std::int64_t q) {
+  DropoutCounter const counter = dropout_counter(place, sample, q);
+  return philox(place.seed, RandomUse::dropout, counter.low, counter.high);
+}
+
+/// Which rows stand in x and y: so many from one of a batch on, whose samples have rows each.
+struct DropoutRows {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t of_sample = 1;
+};
+
+/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
+/// and which rows of a sample.
+struct DropoutColumns {
+  static constexpr int most = 3;
+  int own = 0;    ///< columns that are there
+  int whole = 0;  ///< of a whole row, which elements are counted by
+  int runs = 0;
+  int at[most] = {};  ///< of a run: where it stands in a whole row
+  int count[most] = {};
+  std::int64_t first_row = 0;
+
+  /// All columns of rows from @p first on.
+  static constexpr DropoutColumns of_rows(int columns, std::int64_t first) {
+    return {.own = columns, .whole = columns, .runs = 1, .count = {columns}, .first_row = first};
+  }
+  /// Where the row's own column @p c stands in a whole row.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int place(int c) const {
+    int run = 0;
+    while (run + 1 < runs && c >= count[run]) {
+      c -= count[run++];
+    }
+    return at[run] + c;
+  }
+  /// Whether each run begins, and ends, at a multiple of @p n, in a row of its own and in a whole
+  /// one.
+  [[nodiscard]] constexpr bool in_steps_of(int n) const {
+    bool all = whole % n == 0;
+    for (int run = 0; run < runs; ++run) {
+      all = all && at[run] % n == 0 && count[run] % n == 0;
+    }
+    return all;
+  }
+};
+
+/// x · scale where an element with this random word is kept, else 0.
+template <class T>
+TANDEM_HOST_DEVICE constexpr T dropped(std::uint32_t word, float rate, T scale, T x) {
+  return uniform(word) >= rate ? x * scale : T{0};
+}
+
+/// What the kept elements are multiplied by: 1 / (1 - rate).
+template <class T>
+TANDEM_HOST_DEVICE constexpr T dropout_scale(float rate) {
+  return T{1} / (T{1} - static_cast<T>(rate));
+}
+
+}  // namespace tandem
+
 // ---- tandem/kernels/host/activation.hpp
 
 /// @file
@@ -32390,61 +32526,6 @@ inline void random_words(std::uint64_t seed, RandomUse use, std::uint64_t low, s
 }
 
 }  // namespace tandem::host::channels_last
-
-// ---- tandem/kernels/functors/dropout_mask.hpp
-
-/// @file
-/// The mask of a dropout, never stored: it is drawn again, from the place of each element.
-///
-/// The mask depends on the seed, the step, the layer, the sample's index in the global batch and
-/// the element only, so that it is the same on every rank and backend, under every strategy and in
-/// every microbatch.
-
-namespace tandem {
-
-/// Where a dropout mask is drawn. `first_sample` is the global index of the batch's first sample.
-struct DropoutPlace {
-  std::uint64_t seed = 0;
-  std::uint32_t step = 0;
-  std::uint32_t layer = 0;
-  std::uint32_t first_sample = 0;
-};
-
-/// The counter of philox() for elements 4 q … 4 q + 3 of a sample: step · 2³² + layer, and sample ·
-/// 2³² + q, so that the next four elements have the next one.
-struct DropoutCounter {
-  std::uint64_t low;
-  std::uint64_t high;
-};
-
-TANDEM_HOST_DEVICE constexpr DropoutCounter dropout_counter(DropoutPlace const& place,
-                                                            std::int64_t sample, std::int64_t q) {
-  std::uint64_t const row = static_cast<std::uint64_t>(sample) + place.first_sample;
-  return {(static_cast<std::uint64_t>(place.step) << 32) | place.layer,
-          (row << 32) | static_cast<std::uint64_t>(q)};
-}
-
-/// The four words for elements 4 q … 4 q + 3 of a sample, in order. An image's elements are counted
-/// in the order (C, H, W), however a backend stores them. The key is (seed, RandomUse::dropout).
-TANDEM_HOST_DEVICE constexpr Random4 dropout_words(DropoutPlace const& place, std::int64_t sample,
-                                                   std::int64_t q) {
-  DropoutCounter const counter = dropout_counter(place, sample, q);
-  return philox(place.seed, RandomUse::dropout, counter.low, counter.high);
-}
-
-/// x · scale where an element with this random word is kept, else 0.
-template <class T>
-TANDEM_HOST_DEVICE constexpr T dropped(std::uint32_t word, float rate, T scale, T x) {
-  return uniform(word) >= rate ? x * scale : T{0};
-}
-
-/// What the kept elements are multiplied by: 1 / (1 - rate).
-template <class T>
-TANDEM_HOST_DEVICE constexpr T dropout_scale(float rate) {
-  return T{1} / (T{1} - static_cast<T>(rate));
-}
-
-}  // namespace tandem
 
 namespace tandem::host::channels_last {
 
@@ -32600,30 +32681,6 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
-/// Which rows stand in x and y: so many from one of a batch on, whose samples have rows each.
-struct DropoutRows {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  std::int64_t of_sample = 1;
-};
-
-/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
-/// and which rows of a sample.
-struct DropoutColumns {
-  static constexpr int most = 3;
-  int own = 0;    ///< columns that are there
-  int whole = 0;  ///< of a whole row, which elements are counted by
-  int runs = 0;
-  int at[most] = {};  ///< of a run: where it stands in a whole row
-  int count[most] = {};
-  std::int64_t first_row = 0;
-
-  /// All columns of rows from @p first on.
-  static DropoutColumns of_rows(int columns, std::int64_t first) {
-    return {.own = columns, .whole = columns, .runs = 1, .count = {columns}, .first_row = first};
-  }
-};
-
 /// dropout_forward() of some rows of a batch, and of a slice of the columns of each, with the mask
 /// that the whole batch has; likewise of gradients.
 ///
@@ -32658,6 +32715,35 @@ TANDEM_NOINLINE void drop_columns(Team& team, DropoutRows const& rows,
 
 }  // namespace tandem::host
 
+// ---- tandem/ops/dropout_columns.hpp
+
+/// @file
+/// dropout_columns: what of whole rows a Dropout has where several ranks share it.
+
+namespace tandem {
+
+/// What of whole rows a rank drops that has a slice of them, or of their number; of no runs where
+/// it has all.
+template <class = void>  // compiled where it is called, not by every include
+DropoutColumns dropout_columns(OpSetup const& setup) {
+  DropoutColumns columns;
+  if (setup.node.dealt == Dealt::between) {
+    int const row = detail::row_size(setup.node.out);
+    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
+  } else if (setup.slice.count > 1) {
+    columns.own = detail::row_size(setup.node.out);
+    columns.whole = setup.node.parts.columns();
+    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
+                              [&](int /*own*/, int whole, int count) {
+                                columns.at[columns.runs] = whole;
+                                columns.count[columns.runs++] = count;
+                              });
+  }
+  return columns;
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace host {
@@ -32679,25 +32765,6 @@ class ReluOp {
  private:
   Shape shape_;
 };
-
-/// What of whole rows a rank drops that has a slice of them, or of their number; of no runs where
-/// it has all.
-inline DropoutColumns dropout_columns(OpSetup const& setup) {
-  DropoutColumns columns;
-  if (setup.node.dealt == Dealt::between) {
-    int const row = tandem::detail::row_size(setup.node.out);
-    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
-  } else if (setup.slice.count > 1) {
-    columns.own = tandem::detail::row_size(setup.node.out);
-    columns.whole = setup.node.parts.columns();
-    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
-                              [&](int /*own*/, int whole, int count) {
-                                columns.at[columns.runs] = whole;
-                                columns.count[columns.runs++] = count;
-                              });
-  }
-  return columns;
-}
 
 /// Which rows of the batch a pass has.
 inline DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
@@ -33117,6 +33184,34 @@ TANDEM_NOINLINE void attention_step(Team& team, AttentionShape const& shape, int
 
 }  // namespace tandem::host
 
+// ---- tandem/ops/attention_shape.hpp
+
+/// @file
+/// attention_shape: what an Attention's kernels are told of it, by each backend's op.
+
+namespace tandem {
+
+namespace detail {
+
+/// What the kernels know of a layer L, or of the rank's slice of its heads.
+template <class L>
+constexpr AttentionShape attention_shape(OpSetup const& setup) {
+  Shape const& in = setup.node.in;
+  int const slices = setup.slice.count;
+  int const heads = L::heads / slices;
+  int const key_heads = L::key_heads / slices;
+  return {.heads = heads,
+          .key_heads = key_heads,
+          .width = in[1] / (heads + 2 * key_heads),
+          .longest = in[0],
+          .causal = L::causal,
+          .first_head = setup.slice.number * heads};
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace host {
@@ -33230,25 +33325,6 @@ class AttentionOp {
 };
 
 }  // namespace host
-
-namespace detail {
-
-/// What the kernels know of a layer L, or of the rank's slice of its heads.
-template <class L>
-constexpr AttentionShape attention_shape(OpSetup const& setup) {
-  Shape const& in = setup.node.in;
-  int const slices = setup.slice.count;
-  int const heads = L::heads / slices;
-  int const key_heads = L::key_heads / slices;
-  return {.heads = heads,
-          .key_heads = key_heads,
-          .width = in[1] / (heads + 2 * key_heads),
-          .longest = in[0],
-          .causal = L::causal,
-          .first_head = setup.slice.number * heads};
-}
-
-}  // namespace detail
 
 template <int Heads, class... Options, class Precision>
 struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>
@@ -42514,7 +42590,10 @@ struct BasicCuda {
                                      .channels_last = true,
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
-                                     .absorb_bias = true};
+                                     .absorb_bias = true,
+                                     .whole_tables = true};
+  static constexpr bool shares_layers = true;  ///< as TensorParallel does
+  static constexpr bool deals_states = true;   ///< as ShardedState does
   static constexpr char const* name = "cuda";
 };
 
@@ -45102,7 +45181,8 @@ struct TensorParallelIsSound {
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
 /// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
-/// SequenceRows. On Host.
+/// SequenceRows. On Host; on Cuda without Reproducible, Slices and SequenceRows, and with whole
+/// tables: KeepWhole says so to fits<>, too.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -47468,7 +47548,7 @@ struct Program {
   /// depend on the ranks, or where one has several slices.
   static constexpr SpreadWishes asked_wishes = [] {
     SpreadWishes asked = detail::wishes_of<S>();
-    asked.decided = batching.reproducible || layer_slices > slices;
+    asked.decided = batching.reproducible || layer_slices > slices || R.whole_tables;
     return asked;
   }();
   static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none
@@ -57406,6 +57486,27 @@ constexpr bool is_host() {
   }
 }
 
+/// Whether a backend's ops take OpSetup::slice, and sum over slices what a graph says; others than
+/// Host say so themselves.
+template <class Backend>
+constexpr bool shares_layers() {
+  if constexpr (requires { Backend::shares_layers; }) {
+    return bool{Backend::shares_layers};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
+template <class Backend>
+constexpr bool deals_states() {
+  if constexpr (requires { Backend::deals_states; }) {
+    return bool{Backend::deals_states};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 template <bool Asynchronous, class Backend>
 struct AsynchronyRuns {
   static constexpr bool value = true;
@@ -57417,9 +57518,9 @@ struct AsynchronyRuns {
 template <bool Sharded, class Backend>
 struct ShardedStateRuns {
   static constexpr bool value = true;
-  static_assert(!Sharded || is_host<Backend>(),
-                "Trainer: ShardedState runs on Host; take Host or OverMpi<Host>, or leave "
-                "ShardedState out");
+  static_assert(!Sharded || deals_states<Backend>(),
+                "Trainer: ShardedState runs on Host and Cuda, and on a backend that says `static "
+                "constexpr bool deals_states = true`; take one of these, or leave it out");
 };
 
 template <bool Sharded, class Backend>
@@ -57457,12 +57558,22 @@ struct SequenceRowsRun {
                 "SequenceRows out");
 };
 
+template <bool InPieces, class Backend>
+struct PiecesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !InPieces || is_host<Backend>(),
+      "Trainer: Slices, and TensorParallel with Reproducible<>, run on Host; take Host or "
+      "OverMpi<Host>, or leave these options out");
+};
+
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
-  static_assert(!Sliced || is_host<Backend>(),
-                "Trainer: TensorParallel and Slices run on Host; take Host or OverMpi<Host>, or "
-                "DataParallel, ModelParallel or Pipeline without Slices");
+  static_assert(
+      !Sliced || shares_layers<Backend>(),
+      "Trainer: TensorParallel runs on Host and Cuda, and on a backend that says `static constexpr "
+      "bool shares_layers = true`; take one of these, or another strategy");
 };
 
 template <bool InChunks, class Backend>
@@ -57476,8 +57587,8 @@ struct ChunksRun {
 /// computes nothing.
 struct RefusedBackend {};
 
-template <bool OfHost, class Backend>
-using AskedBackend = std::conditional_t<!OfHost || is_host<Backend>(), Backend, RefusedBackend>;
+template <bool Runs, class Backend>
+using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
 
 }  // namespace detail
 
@@ -60343,11 +60454,19 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static constexpr bool slices = detail::layer_slices_of<S> > 1;
   static constexpr bool deals_rows = detail::deals_rows<S>;
   static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
-  static_assert(detail::SlicesRun<(slices && !deals_rows), Named>::value);
+  static constexpr bool in_pieces =
+      slices &&
+      (detail::layer_slices_of<S> > S::mesh.extent(Axis::tensor) || S::batching.reproducible);
+  static_assert(detail::PiecesRun<(in_pieces && !deals_rows), Named>::value);
+  static_assert(detail::SlicesRun<(slices && !deals_rows && !in_pieces), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  using Asked =
-      detail::AskedBackend<detail::asynchrony_of<S>().on() || shards || slices || in_chunks, Named>;
+  static constexpr bool of_host =
+      detail::asynchrony_of<S>().on() || shards_gradients || deals_rows || in_pieces || in_chunks;
+  using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
+                                         (!shards || detail::deals_states<Named>()) &&
+                                         (!slices || detail::shares_layers<Named>()),
+                                     Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 

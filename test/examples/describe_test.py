@@ -66,6 +66,13 @@ class Describe(program.ProgramTest):
         self.assertEqual(sum(int(row.split()[-5]) for row in kernels), int(total[1]))
         self.assertIn("precision tf32, bf16 or fp32", self.sentence("resnet20", "--backend", "cuda", "--precision", "x"))
 
+    def test_kernels_of_layers_that_gpus_share(self):
+        rows = self.output("gpt2", "--strategy", "tensor", "--backend", "cuda", "--precision", "bf16", "--batch", "8").splitlines()
+        self.assertEqual(rows[1], "GPT-2 in bf16: a step of 8 samples on one GPU, whose layers 2 share; us by the roofline of dgx-h100")
+        sums = [row.split() for row in rows if "Reduce, forward" in row or "Copy, input gradient" in row]
+        self.assertEqual(len(sums), 48)  # four a block, each of (8, 1024, 768)
+        self.assertEqual({tuple(row[-5:-2]) for row in sums}, {("1", "12.583", "12.583")})
+
     def test_anything_else_is_one_sentence(self):
         for arguments, word in [
                 ((), ""), (("",), ""), (("--top",), "--top"), (("googlenet", ""), ""),
@@ -80,7 +87,8 @@ class Describe(program.ProgramTest):
                     self.sentence(*arguments),
                     "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, gpt2_large or "
                     "gpt2_xl, and then --top, --strategy single, data2, model2 or, of gpt2, tensor, --batch and a number, --backend cuda "
-                    f"with --precision tf32, bf16 or fp32 and --machine and a name but no --strategy, or nothing, not '{word}'")
+                    "with --precision tf32, bf16 or fp32 and --machine and a name but no other --strategy than tensor, or "
+                    f"nothing, not '{word}'")
 
 
 if __name__ == "__main__":

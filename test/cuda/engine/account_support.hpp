@@ -75,7 +75,10 @@ inline void check_account(StepAccount const& account, std::vector<std::string> c
   CHECK(account.unknown.empty());
   Sums counted;
   for (AccountRow const& row : account.row) {
-    bool const message = row.communicates() && row.launch.kernel != "ncclAllReduce";
+    bool const collective = row.launch.kernel == "ncclAllReduce" ||
+                            row.launch.kernel == "ncclReduceScatter" ||
+                            row.launch.kernel == "ncclAllGather";
+    bool const message = row.communicates() && !collective;
     Sum& sum = counted[message ? "NCCL messages" : std::string{row.launch.kernel}];
     sum.times += row.launch.times;
     sum.bytes += row.launch.read + row.launch.written;

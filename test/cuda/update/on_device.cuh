@@ -154,6 +154,8 @@ class OnDevice {
                  .parameter_count = size,
                  .chunks = chunks.data(),
                  .chunk_count = chunks.size(),
+                 .own_chunks = chunks.data(),
+                 .own_count = chunks.size(),
                  .settings = settings.data(),
                  .run_count = static_cast<int>(settings.size()),
                  .functors = functors.data(),

@@ -108,6 +108,8 @@ Left<P, T> steps(Optimizer const& optimizer, Case const& n, bool by_rows, double
                          .parameter_count = n.size(),
                          .chunks = chunks.data(),
                          .chunk_count = chunks.size(),
+                         .own_chunks = chunks.data(),
+                         .own_count = chunks.size(),
                          .settings = settings.data(),
                          .run_count = 2,
                          .functors = functors.data(),

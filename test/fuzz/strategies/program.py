@@ -203,7 +203,7 @@ def with_sharded_state(seed, program):
     takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}  # of whole parameters
     for index, s in enumerate(program["strategies"]):
         if s["replicas"] and strategies.copies_of(s) == 1 and r.random() < 0.5:
-            if program["backend"] != "emulated" and not rows and index not in takes_norms:
+            if not rows and index not in takes_norms:
                 s.update(sharded=True, by_world=False)
     return program
 
@@ -213,7 +213,7 @@ def with_sharded_gradients(seed, program):
     r = random.Random(f"{seed} sharded gradients")
     reads_rounded = program["backend"] not in ("double", "float")  # or weights in layouts of its own
     for s in program["strategies"]:
-        if s.get("sharded") and s["leaves"] is None and r.random() < 0.6:
+        if s.get("sharded") and s["leaves"] is None and program["backend"] != "emulated" and r.random() < 0.6:
             s["sharded_gradients"] = True
             s["sharded_parameters"] = not reads_rounded and r.random() < 0.5
     return program
@@ -245,7 +245,7 @@ def with_shared_words(seed, program):
     """Of a draw of its own, likewise: devices that share layers share tables of words, too."""
     r = random.Random(f"{seed} words")
     network = program["network"]
-    if not networks.is_of_tokens(network):
+    if not networks.is_of_tokens(network) or program["backend"] == "emulated":
         return program
     first, last = network["body"]["parts"][0], network["body"]["parts"][-1]
     samples = last.get("sampled", 0)

@@ -88,6 +88,25 @@ TEST_CASE("norm_ranges: each run's chunks, in two tables one behind the other") 
   CHECK(norm_ranges({}, 4).empty());
 }
 
+TEST_CASE("part_chunks: what a rank owns of runs, with the index of each one's run, and its lag") {
+  std::vector<UpdateRun> const runs = {{.begin = 0, .end = 10},
+                                       {.begin = 16, .end = 24, .role = Role::statistic},
+                                       {.begin = 24, .end = 30},
+                                       {.begin = 30, .end = 34, .frozen = true}};
+  auto const parts = runs_within(runs, {{{4, 20}, 4}, {{26, 28}, 14}, {{30, 32}, 16}});
+  CHECK(part_chunks(runs, parts, 4) ==
+        std::vector<UpdateChunk>{{.begin = 4, .count = 4, .run = 0},
+                                 {.begin = 8, .count = 2, .run = 0},
+                                 {.begin = 16, .count = 4, .run = 1},
+                                 {.begin = 26, .count = 2, .run = 2}});
+  CHECK(part_chunks(runs, {}, 4).empty());
+  auto const settings = run_settings(runs, Sgd{}, parts);
+  CHECK(settings[0].lag == 4);
+  CHECK(settings[1].lag == 4);
+  CHECK(settings[2].lag == 14);
+  CHECK(run_settings(runs, Sgd{})[2].lag == 0);
+}
+
 TEST_CASE("run_settings: a run's own weight decay, or else the optimizer's") {
   std::vector<UpdateRun> const runs = {
       {.begin = 0, .end = 1, .learning_rate_scale = 0.5F, .weight_decay = 0.0F},

@@ -34,6 +34,14 @@ inline constexpr bool adds_in_order = requires(Communicator& group, std::span<El
   all_reduce_ordered(group, in, out, Sum{}, scratch, stream, label);
 };
 
+template <class Communicator, class Element, class Stream>
+inline constexpr bool scatters_in_order = requires(Communicator& group, std::span<Element const> in,
+                                                   std::span<Element> out,
+                                                   std::span<std::byte> scratch, Stream& stream,
+                                                   Label label) {
+  reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
+};
+
 /// Queues the collective @p f on the communication stream; @p mark stands behind it.
 template <class Device, class F>
 void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
@@ -80,12 +88,16 @@ class SumInOrder {
     }
   }
   template <class E, class Stream>
-  void scatter(Communicator& /*group*/, std::span<E> /*data*/, std::span<E> /*part*/,
-               Stream& /*stream*/, Label /*label*/) const {
-    static_assert(Program::state_shares == 1,
+  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
+               Label label) const {
+    static_assert(scatters_in_order<Communicator, E, Stream>,
                   "ShardedState with Reproducible<>: this communicator does not say that its "
                   "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
                   "ordered = true` if it does, or leave one of the two out");
+    if constexpr (scatters_in_order<Communicator, E, Stream>) {
+      reduce_scatter_ordered(group, std::span<E const>{data}, part, Sum{},
+                             {scratch_.data(), scratch_.bytes()}, stream, label);
+    }
   }
   [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 

@@ -204,7 +204,7 @@ class GradientReduction {
   // of them need more.
   [[nodiscard]] ElementRange summed(int bucket) {
     if constexpr (Program::state_shares > 1) {
-      if (!sums_whole_ && !is_shared(bucket)) {
+      if (!sums_whole_ && !Program::shares_bucket(bucket)) {
         return bucket_share(layout, bucket, group(bucket).rank(), Program::state_shares);
       }
     }
@@ -214,19 +214,6 @@ class GradientReduction {
   // Of the replicas of a bucket.
   [[nodiscard]] Communicator& group(int bucket) {
     return communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-  }
-
-  // Whether a parameter of it is shared by layers, whose gradients TiedSums adds.
-  static constexpr bool is_shared(int bucket) {
-    for (int p = 0; p < Program::graph.parameters && Whole::ties.count > 0; ++p) {
-      for (int tie = 0; tie < Whole::ties.count; ++tie) {
-        if (Program::graph.parameter[p].owner() == Whole::ties.owner[tie] &&
-            bucket_range(layout, bucket).has(layout.offset[p])) {
-          return true;
-        }
-      }
-    }
-    return false;
   }
 
   void begin(Device& device, Memory const& memory, int bucket) {

@@ -23,6 +23,7 @@ namespace tandem {
 struct NoParameterShares {
   template <class Device, class Groups, class Tracer>
   NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
   template <class Device, class Memory>
   void gather(Device& /*device*/, Memory const& /*memory*/) {}
   template <class Device, class Memory>

@@ -37,13 +37,19 @@ class SliceSums {
   /// The rank's.
   [[nodiscard]] Slice slice() { return {group_.rank(), group_.size()}; }
 
-  /// Where the rank writes what all of them make: @p place, the caller's, or no such place.
-  float* scores(float* place, std::int64_t count) {
-    if (group_.rank() == 0) {
-      return place;
+  /// The step of @p batch as the rank does it. All ranks make what the caller wants to have, and
+  /// the first gives it to the caller. Scores of a sample are @p limit numbers.
+  template <class Batch>
+  Batch given(Batch batch, std::int64_t limit) {
+    if (group_.rank() > 0) {
+      batch.outputs = nullptr;
+      batch.coverage = nullptr;
+      if (batch.scores != nullptr) {
+        unread_.resize(static_cast<std::size_t>(batch.size * limit));
+        batch.scores = unread_.data();
+      }
     }
-    unread_.resize(static_cast<std::size_t>(count));
-    return unread_.data();
+    return batch;
   }
 
   /// @p data becomes its sum over the slices; all of them call it. Until await() nothing that is
@@ -140,6 +146,10 @@ struct NoSliceSums {
   template <class... Arguments>
   explicit NoSliceSums(Arguments const&... /*arguments*/) {}
   [[nodiscard]] static constexpr Slice slice() { return {}; }
+  template <class Batch>
+  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
+    return batch;
+  }
   template <class Device, class T>
   static constexpr void begin(Device const& /*device*/, T const* /*data*/, std::int64_t /*count*/,
                               Label /*label*/) {}

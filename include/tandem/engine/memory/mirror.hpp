@@ -16,6 +16,7 @@ class ParameterMirror {
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
   using Memory = ParameterMemory<Program, Backend>;
+  static constexpr bool is_memory = true;
 
   explicit ParameterMirror(int /*states*/) {}
 

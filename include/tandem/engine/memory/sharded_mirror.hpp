@@ -16,10 +16,10 @@
 
 namespace tandem {
 
-/// On devices whose memory is the host's: parameters are the memory itself, unless a rank has its
-/// part of these alone, too; all else are copies, whole after gather(), until the next step
-/// releases them. Before it they have this rank's part, and what is written to the others goes
-/// nowhere.
+/// The primary template is for devices whose memory is the host's: parameters are the memory
+/// itself, unless a rank has its part of these alone, too; all else are copies, whole after
+/// gather(), until the next step releases them. Before it they have this rank's part, and what is
+/// written to the others goes nowhere.
 template <class Program, class Backend>
 class ShardedMirror {
  public:

@@ -12,12 +12,14 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/comm/operation.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/memory/sharded_mirror.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph_view.hpp>
+#include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/device_program.hpp>
 
 namespace tandem {
@@ -50,14 +52,14 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
 
 }  // namespace detail
 
-/// On devices whose memory is the host's. What it shows are copies: after gather() all of each
-/// parameter, gradient and state, before it this rank's slices, the rest as it was; until the next
-/// step or upload() releases them.
+/// What it shows are copies: after gather() all of each parameter, gradient and state, before it
+/// this rank's slices, the rest as it was; until the next step or upload() releases them.
 ///
 /// Where replicas have shares of a slice's gradients and states, it is made whole first.
 ///
-/// Memory: while it shows something, that of a rank that has no slices; and a slice's gradients and
-///         states, where replicas have shares of them.
+/// Memory: while it shows something, that of a rank that has no slices, in the host's memory; and a
+///         slice's gradients and states, where replicas have shares of them. While it gathers, the
+///         slices of one array, also on a device that has memory of its own.
 template <class Program, class Backend>
 class SlicedMirror {
  public:
@@ -93,10 +95,8 @@ class SlicedMirror {
       std::vector<T> all;
       each_array([&](T const* own, T* whole, bool trained, char const* name) {
         std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
-        auto const size = static_cast<std::size_t>(each);
-        all.resize(size * static_cast<std::size_t>(count));
-        pieces.slices.gather(device, {own, size}, all, {name});
-        device.finish();
+        all.resize(static_cast<std::size_t>(each * count));
+        gather_array(device, pieces.slices, own, all, {name});
         for (int number = 0; number < count; ++number) {
           copy(all.data() + number * each, whole, {number, count}, trained);
         }
@@ -116,7 +116,7 @@ class SlicedMirror {
     }
     if constexpr (shares) {
       slice_.upload(device, memory, pieces);
-    } else {
+    } else if (!copies_.empty()) {
       slice_.upload(device, memory);
     }
     release();
@@ -154,6 +154,26 @@ class SlicedMirror {
     f(slice_.gradients(), gradients(), true, "gradients");
     for (int s = 0; s < states_; ++s) {
       f(slice_.state(s), state(s), true, "states");
+    }
+  }
+
+  // All ranks' arrays that are as long as @p own, in the order of their slices.
+  template <class Slices>
+  static void gather_array(Device& device, Slices& slices, T const* own, std::vector<T>& all,
+                           Label label) {
+    Slice const slice = slices.slice();
+    std::size_t const size = all.size() / static_cast<std::size_t>(slice.count);
+    if constexpr (ParameterMirror<Program, Backend>::is_memory) {
+      slices.gather(device, {own, size}, all, label);
+      device.finish();
+    } else {
+      typename Backend::Buffer const there{device, all.size() * sizeof(T)};
+      T* const part = there.template as<T>() + size * static_cast<std::size_t>(slice.number);
+      Verbs<Backend>::from_host(device, reinterpret_cast<std::byte const*>(own),
+                                reinterpret_cast<std::byte*>(part), size * sizeof(T));
+      slices.gather(device, {part, size}, {there.template as<T>(), all.size()}, label);
+      Verbs<Backend>::to_host(device, there.data(), reinterpret_cast<std::byte*>(all.data()),
+                              there.bytes());
     }
   }
 

@@ -68,7 +68,7 @@ struct MicrobatchPasses {
         parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(m));
         parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(m));
       }
-      if (slot.key.outputs && parts.slices.slice().number == 0) {
+      if (slot.key.outputs) {
         slot.feed.store(parts.device, table.output, own);
       }
     }

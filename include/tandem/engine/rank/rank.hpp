@@ -7,7 +7,6 @@
 /// nothing, looks up nothing and calls nothing virtually. Libraries do as they like: each run of a
 /// oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -315,13 +314,9 @@ class Rank final
 
   // Those of the first slice: the others' are the same.
   void begin_losses() {
-    std::span<double> const lanes = parts_.sums.spread(parts_.device);
-    if constexpr (Whole::slices > 1) {
-      if (parts_.slices.slice().number > 0) {
-        std::fill(lanes.begin(), lanes.end(), 0.0);
-      }
-    }
-    parts_.gradients.reduce_sums(parts_.device, lanes);
+    bool const is_first = parts_.slices.slice().number == 0;
+    parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
+                                                         : parts_.sums.nothing(parts_.device));
   }
 
   // Whether the row goes on.

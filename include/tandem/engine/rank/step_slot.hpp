@@ -33,9 +33,10 @@ struct StepSlot {
         microbatches{parts.microbatches(options)},
         groups_clip{clips_apart(options.groups)} {}
 
-  /// Begins a step on the rank's samples of @p batch.
-  void begin(Parts& parts, StepState const& state, Batch const& batch, bool training,
+  /// Begins a step on the rank's samples of @p all.
+  void begin(Parts& parts, StepState const& state, Batch const& all, bool training,
              auto const& wait) {
+    Batch const batch = parts.slices.given(all, network.output().limit);
     bool const has_source = batch.position <= 0 || !reads_two<Whole>();
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
@@ -73,7 +74,7 @@ struct StepSlot {
   [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
     float* coverage = nullptr;
     if constexpr (requires { feed.coverage(own); }) {
-      coverage = parts.slices.slice().number == 0 ? feed.coverage(own) : nullptr;
+      coverage = feed.coverage(own);
     }
     return {.device = parts.device,
             .batch = own.size,
@@ -104,12 +105,6 @@ struct StepSlot {
     if constexpr (is_criterion) {
       all.targets = key.targets ? feed.targets(own) : nullptr;
       all.scores = feed.scores(own);
-      if constexpr (Whole::slices > 1) {
-        if (all.scores != nullptr) {
-          all.scores =
-              parts.slices.scores(all.scores, own.size * std::int64_t{network.output().limit});
-        }
-      }
     }
     return all;
   }

@@ -45,11 +45,8 @@ class DeviceUpdate {
                                Whole::layer_slices),
                 alone || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(Whole::network, options.groups, Whole::layer_slices),
-                options.scaling} {
-    if constexpr (Whole::sharded_state) {
-      update_.keep_to(parts.shares.owned());
-    }
-  }
+                options.scaling,
+                parts.shares.owned()} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
@@ -134,6 +131,9 @@ class Updates : public detail::DeviceUpdate<Parts> {
     update_.apply(parts.device, parts.memory, slot.feed.state());
     average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
     parts.shares.gather(parts.device, parts.memory);
+    if constexpr (Base::Whole::sharded_state) {
+      update_.refresh(parts.device);  // of the parameters that other ranks have updated
+    }
     pack_stages(parts);
   }
   /// An exchange of the row, which has none.

@@ -51,25 +51,24 @@ class Update {
   ///                    parameters only one's does
   /// @param clips       of the whole network
   /// @param scaling     of the loss; where it is on, every step has sum_squares()
+  /// @param owned       what apply() updates; none: all
+  /// @pre where some are owned the optimizer is not by tensor
   template <class Memory>
   TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
                      std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
-                     LossScaling const& scaling = LossScaling::off())
+                     LossScaling const& scaling = LossScaling::off(),
+                     std::vector<OwnedRange> const& owned = {})
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
-        runs_{is_by_tensor(optimizer_) ? parameters_ : merged(parameters_)},
+        runs_{is_by_tensor(optimizer_) ? parameters_
+              : owned.empty()          ? merged(parameters_)
+                                       : merged(runs_within(parameters_, owned))},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
         scales_(clips_.largest.size(), 1.0),
         scaling_{scaling} {
     scaled_.now.scale = static_cast<float>(scaling.initial);
-  }
-
-  /// From now on apply() updates these parameters only.
-  /// @pre the optimizer is not by tensor
-  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
-    runs_ = merged(runs_within(parameters_, owned));
   }
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to

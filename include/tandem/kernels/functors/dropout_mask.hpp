@@ -45,6 +45,47 @@ TANDEM_HOST_DEVICE constexpr Random4 dropout_words(DropoutPlace const& place, st
   return philox(place.seed, RandomUse::dropout, counter.low, counter.high);
 }
 
+/// Which rows stand in x and y: so many from one of a batch on, whose samples have rows each.
+struct DropoutRows {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t of_sample = 1;
+};
+
+/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
+/// and which rows of a sample.
+struct DropoutColumns {
+  static constexpr int most = 3;
+  int own = 0;    ///< columns that are there
+  int whole = 0;  ///< of a whole row, which elements are counted by
+  int runs = 0;
+  int at[most] = {};  ///< of a run: where it stands in a whole row
+  int count[most] = {};
+  std::int64_t first_row = 0;
+
+  /// All columns of rows from @p first on.
+  static constexpr DropoutColumns of_rows(int columns, std::int64_t first) {
+    return {.own = columns, .whole = columns, .runs = 1, .count = {columns}, .first_row = first};
+  }
+  /// Where the row's own column @p c stands in a whole row.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int place(int c) const {
+    int run = 0;
+    while (run + 1 < runs && c >= count[run]) {
+      c -= count[run++];
+    }
+    return at[run] + c;
+  }
+  /// Whether each run begins, and ends, at a multiple of @p n, in a row of its own and in a whole
+  /// one.
+  [[nodiscard]] constexpr bool in_steps_of(int n) const {
+    bool all = whole % n == 0;
+    for (int run = 0; run < runs; ++run) {
+      all = all && at[run] % n == 0 && count[run] % n == 0;
+    }
+    return all;
+  }
+};
+
 /// x · scale where an element with this random word is kept, else 0.
 template <class T>
 TANDEM_HOST_DEVICE constexpr T dropped(std::uint32_t word, float rate, T scale, T x) {

@@ -55,30 +55,6 @@ TANDEM_NOINLINE void dropout_gradient(Team& team, int batch, std::int64_t elemen
   dropout_forward(team, batch, elements, place, rate, dy, dx);
 }
 
-/// Which rows stand in x and y: so many from one of a batch on, whose samples have rows each.
-struct DropoutRows {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  std::int64_t of_sample = 1;
-};
-
-/// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
-/// and which rows of a sample.
-struct DropoutColumns {
-  static constexpr int most = 3;
-  int own = 0;    ///< columns that are there
-  int whole = 0;  ///< of a whole row, which elements are counted by
-  int runs = 0;
-  int at[most] = {};  ///< of a run: where it stands in a whole row
-  int count[most] = {};
-  std::int64_t first_row = 0;
-
-  /// All columns of rows from @p first on.
-  static DropoutColumns of_rows(int columns, std::int64_t first) {
-    return {.own = columns, .whole = columns, .runs = 1, .count = {columns}, .first_row = first};
-  }
-};
-
 /// dropout_forward() of some rows of a batch, and of a slice of the columns of each, with the mask
 /// that the whole batch has; likewise of gradients.
 ///

@@ -34,6 +34,7 @@ struct StepAccount {
   int samples = 0;                     ///< of this GPU's replica
   int device = 0;                      ///< of the replica
   int devices = 1;                     ///< that it has
+  int slices = 1;                      ///< GPUs that share the layers of this one, itself included
 
   [[nodiscard]] cuda::Launch total() const {
     cuda::Launch sum{.kernel = "total", .times = 0};

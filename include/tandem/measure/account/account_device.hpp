@@ -32,7 +32,8 @@ struct AccountPrecision {
 struct AccountBucket {
   std::int64_t elements;
   int stage;
-  int twin;  ///< the bucket of the other copy of the same part on this device, or -1
+  int twin;     ///< the bucket of the other copy of the same part on this device, or -1
+  bool shared;  ///< layers share a parameter of it
 };
 
 /// A parameter that layers share.
@@ -60,6 +61,8 @@ struct AccountDevice {
   int copies;    ///< likewise
   int replicas;  ///< over which other devices add this one's gradients
   bool keeps_two;
+  bool alone;       ///< no other rank has parts of the model
+  int shares;       ///< equal parts of each bucket, of which it has one's states; 1: all
   int largest = 1;  ///< samples of a microbatch at most
 
   /// Where one device has two copies of a part, their gradients are added here first.
@@ -94,10 +97,13 @@ AccountDevice account_device() {
                     .parts = Whole::map.parts(),
                     .copies = Whole::map.copies,
                     .replicas = Device::gradient_replicas(1),
-                    .keeps_two = Whole::averaging.keeps_two()};
+                    .keeps_two = Whole::averaging.keeps_two(),
+                    .alone = Whole::devices * Whole::slices == 1,
+                    .shares = Device::state_shares};
   for (int b = 0; b < layout.buckets; ++b) {
     own.buckets.push_back({bucket_range(layout, b).count(), layout.bucket_stage[b],
-                           Device::has_twins ? Device::twin_buckets.of[b] : -1});
+                           Device::has_twins ? Device::twin_buckets.of[b] : -1,
+                           Device::shares_bucket(b)});
   }
   if (own.has_twins()) {
     own.replicas = Whole::batching.replicas;
@@ -111,7 +117,7 @@ AccountDevice account_device() {
     own.traits = {[] {
       if constexpr (graph.node[I].kind == NodeKind::layer) {
         return cuda::launch_traits<Leaf<typename Device::Network, graph.node[I].leaf>>(
-            graph.node[I].in);
+            graph.node[I].in, graph.node[I].slices);
       } else {
         return cuda::LaunchTraits{};
       }

@@ -19,13 +19,16 @@ namespace tandem::detail {
 template <class = void>  // compiled where it is called, not by every include
 class GradientAccounts {
  public:
-  GradientAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision)
+  /// @param clips  by a norm of all gradients
+  GradientAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision,
+                   bool clips)
       : to_{to},
         device_{device},
         batching_{device.plan.batching},
         overlaps_{device.copies == 1 || (device.plan.reduces_early && !device.has_twins())},
         leaves_{batching_.leaves_of_copy(device.copies)},
-        element_{precision.master} {}
+        element_{precision.master},
+        clips_{clips} {}
 
   /// A bucket is whole for a leaf, unless that is -1.
   void ready(int bucket, int leaf) {
@@ -61,10 +64,21 @@ class GradientAccounts {
       return;
     }
     if (rounds() && device_.replicas > 1) {
-      to_.add("gradients", "", bulk("map_kernel:AsItIs", count), rounded(count), bytes(count));
+      std::int64_t const part = scatters(bucket) ? count / device_.shares : count;
+      to_.add("gradients", "", bulk("map_kernel:AsItIs", part), rounded(part), bytes(part));
     }
     if (twins) {
       copy("gradients", count);
+    }
+  }
+
+  /// Each replica has updated its part of the parameters, and gets the others'.
+  void gather() {
+    for (AccountBucket const& bucket : device_.buckets) {
+      if (device_.shares > 1 && bucket.elements > 0) {
+        to_.add("update", "", "ncclAllGather", bytes(bucket.elements / device_.shares),
+                bytes(bucket.elements));
+      }
     }
   }
 
@@ -84,6 +98,10 @@ class GradientAccounts {
   }
   [[nodiscard]] bool is_second(int bucket) const {
     return device_.has_twins() && at(bucket).stage >= device_.parts;
+  }
+  // Whether this device has the sum of its part alone.
+  [[nodiscard]] bool scatters(int bucket) const {
+    return device_.shares > 1 && !clips_ && !at(bucket).shared;
   }
   [[nodiscard]] bool rounds() const { return batching_.wire != WireFormat::exact; }
   [[nodiscard]] double bytes(std::int64_t count) const {
@@ -113,10 +131,13 @@ class GradientAccounts {
       to_.add("gradients", "", bulk("map_kernel:AsItIs", count), size, rounded(count));
       size = rounded(count);
     }
+    double const own = size / device_.replicas;
     if (batching_.reproducible) {  // each adds a share, in an order fixed by rank
-      double const own = size / device_.replicas;
-      to_.add("gradients", "", "ncclGroup", 2 * (size - own), 2 * (size - own), 2);
+      int const times = scatters(bucket) ? 1 : 2;
+      to_.add("gradients", "", "ncclGroup", times * (size - own), times * (size - own), times);
       to_.add("gradients", "", "map_kernel:TreeBody", size, own);
+    } else if (scatters(bucket)) {
+      to_.add("gradients", "", "ncclReduceScatter", size, own);
     } else {
       to_.add("gradients", "", "ncclAllReduce", size, size);
     }
@@ -149,6 +170,7 @@ class GradientAccounts {
   bool overlaps_;
   int leaves_;  // of a copy of the model
   int element_;
+  bool clips_;
   bool shared_ = false;
 };
 

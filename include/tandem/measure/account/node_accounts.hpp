@@ -48,6 +48,8 @@ class NodeAccounts {
     for (int n = first; n < last; ++n) {
       if (graph_.node[n].computes()) {
         add(n, sizes(n, batch, false, false), cuda::KernelPass::forward, name);
+      } else if (graph_.node[n].kind == NodeKind::reduce) {
+        add_slices(n, batch, name);
       }
     }
   }
@@ -187,6 +189,9 @@ class NodeAccounts {
         to_.row.push_back(
             {node.origin, place(node), "fork", {"map_kernel:SumBody", 1, forks * s.y, s.y, 0}});
       }
+      if (node.kind == NodeKind::copy) {
+        add_slices(n, own.size, "input gradient");
+      }
       if (device_.gives_input_gradient[n]) {
         add(n, s, cuda::KernelPass::input_gradient, "input gradient");
       }
@@ -201,6 +206,13 @@ class NodeAccounts {
         host.closed(device_.closes[n]);
       }
     }
+  }
+
+  // The ranks that have its slices add what a collective node has.
+  void add_slices(int n, int batch, std::string_view name) {
+    Node const& node = graph_.node[n];
+    double const bytes = activation(n, batch);
+    to_.row.push_back({node.origin, place(node), name, {"ncclAllReduce", 1, bytes, bytes, 0}});
   }
 
   void add(int n, cuda::LaunchSizes const& s, cuda::KernelPass pass, std::string_view name) {

@@ -45,7 +45,7 @@ class RowAccount {
         own_sums_{16.0 * device.plan.batching.microbatches},
         nodes_{to, device, precision},
         messages_{to, device, precision},
-        gradients_{to, device, precision},
+        gradients_{to, device, precision, options.clips},
         rows_{to, device, precision} {
     microbatches_.split(options.batch);
     to_.samples = static_cast<int>(microbatches_.end() - microbatches_.begin());
@@ -226,7 +226,7 @@ class RowAccount {
   // Of all stages, or, of two models, of one.
   void update(int id) {
     if (!std::exchange(finished_, true)) {
-      if (options_.clips && to_.devices == 1) {
+      if (options_.clips && device_.alone) {
         add_squares();
       }
       to_.add("update", "", "finish_step_kernel", 0, 0);
@@ -239,8 +239,15 @@ class RowAccount {
         elements += graph_.node[own.node].stage == id ? own.parameter.shape.elements() : 0;
       }
     }
-    add_update("apply_update_kernel", elements);
+    add_update("apply_update_kernel", elements / device_.shares);
     rows_.each_update([&](std::int64_t numbers) { add_update("update_rows_kernel", numbers); });
+    gradients_.gather();
+    if (device_.shares > 1 && precision_.mixed()) {
+      auto const all = static_cast<double>(device_.elements);
+      bool const is_bulk = all * precision_.scalar >= (1 << 20);
+      to_.add("update", "", is_bulk ? "cub::DeviceTransform::Transform" : "map_kernel:AsItIs",
+              all * precision_.master, all * precision_.scalar);
+    }
     for (LocalStage const& own : device_.stages) {
       if (!device_.keeps_two || own.id == id) {
         nodes_.pack(own.first, own.last);
@@ -262,23 +269,34 @@ class RowAccount {
   bool finished_ = false;
 };
 
-template <int Slices>
-struct AccountsWholeLayers {
+template <bool InPieces>
+struct AccountsOneSlice {
   static constexpr bool value = true;
-  static_assert(Slices == 1,
-                "step_account<Net, TensorParallel<N>>: it counts the kernels of a GPU, and "
-                "TensorParallel and Slices run on Host; take another strategy");
+  static_assert(!InPieces,
+                "step_account<Net, TensorParallel<N, Slices<L>>>: it counts the kernels of a GPU, "
+                "and Slices, SequenceRows, and Reproducible<> with TensorParallel run on Host; "
+                "leave these options out");
 };
 
-/// Of the first replica.
+template <bool DealsGradients>
+struct AccountsWholeGradients {
+  static constexpr bool value = true;
+  static_assert(!DealsGradients,
+                "step_account<Net, DataParallel<N, ShardedGradients>>: it counts the kernels of a "
+                "GPU, and ShardedGradients and ShardedParameters run on Host; take ShardedState");
+};
+
+/// Of the first replica, and the first of the ranks that share its layers.
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
-  static_assert(AccountsWholeLayers<Whole::layer_slices>::value);
+  static_assert(AccountsOneSlice < (Whole::layer_slices > Whole::slices) || Whole::sequence_rows ||
+                (Whole::slices > 1 && Whole::batching.reproducible) > ::value);
+  static_assert(AccountsWholeGradients<Whole::sharded_gradients>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
           "step_account({.device = ...}): give a device of the replica, counted from 0");
-  StepAccount account{.device = options.device, .devices = Whole::devices};
+  StepAccount account{.device = options.device, .devices = Whole::devices, .slices = Whole::slices};
   [&]<int... D>(std::integer_sequence<int, D...>) {
     auto const follow = [&](AccountDevice device) {
       device.largest = largest_microbatch(options.batch, Whole::batching);
@@ -296,7 +314,8 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
 
 /// The kernels of one training step of @p Net on a GPU of @p S, with its usual loss and accuracy,
 /// in BasicCuda<CuDnn, Precision> through NCCL: of device .device of the first replica, each pass
-/// and message in the order of its row, and what Checkpoint computes again.
+/// and message in the order of its row, and what Checkpoint computes again; with TensorParallel of
+/// the first rank that shares the device's part, whose sums are passes of "Reduce" and "Copy".
 ///
 /// As launch_table.hpp says. What NCCL's calls read and write is counted, not how it carries it;
 /// what runs once and not in each step is not. StepAccount::unknown names what else is left out.

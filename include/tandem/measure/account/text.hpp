@@ -90,9 +90,12 @@ template <class = void>  // compiled where it is called, not by every include
   }
   std::stable_sort(kernels.begin(), kernels.end(),
                    [](auto const& a, auto const& b) { return a.seconds > b.seconds; });
-  std::string const gpu = account.devices == 1 ? "one GPU"
-                                               : "GPU " + std::to_string(account.device) + " of " +
-                                                     std::to_string(account.devices);
+  std::string gpu = account.devices == 1 ? "one GPU"
+                                         : "GPU " + std::to_string(account.device) + " of " +
+                                               std::to_string(account.devices);
+  if (account.slices > 1) {
+    gpu += ", whose layers " + std::to_string(account.slices) + " share";
+  }
   std::string text = "\n" + title + ": a step of " + std::to_string(account.samples) +
                      " samples on " + gpu + "; us by the roofline of " + machine.name + "\n" +
                      detail::account_heads("layer, pass");

@@ -6,10 +6,13 @@
 
 #include <tandem/kernels/cuda/dropout.cuh>
 #include <tandem/kernels/cuda/relu.cuh>
+#include <tandem/kernels/functors/dropout_mask.hpp>
 #include <tandem/layers/activation.hpp>
+#include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
+#include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem {
 
@@ -46,22 +49,30 @@ class DropoutOp {
       : shape_{setup.node.out},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
+        columns_{dropout_columns(setup)},
         summed_{setup.node.summed_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     if (!summed_) {
-      dropout_forward(p.device.compute, p.batch, channels(p), pixels(), source(p),
-                      p.training ? rate_ : 0.0F, o.x[0], o.y);
+      drop(p, p.training ? rate_ : 0.0F, o.x[0], o.y);
     }
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    dropout_gradient(p.device.compute, p.batch, channels(p), pixels(), source(p), rate_, o.dy,
-                     o.dx[0]);
+    drop(p, rate_, o.dy, o.dx[0]);
   }
 
  private:
+  void drop(Pass<RankDevice> const& p, float rate, T const* from, T* to) const {
+    Stream const& stream = p.device.compute;
+    if (columns_.runs > 0) {
+      drop_columns(stream, p.batch, static_cast<int>(shape_.rows(1, p.time)), columns_, source(p),
+                   rate, from, to);
+    } else {
+      dropout_forward(stream, p.batch, channels(p), pixels(), source(p), rate, from, to);
+    }
+  }
   [[nodiscard]] DropoutSource source(Pass<RankDevice> const& p) const {
     return {&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample)};
   }
@@ -75,6 +86,7 @@ class DropoutOp {
   Shape shape_;
   std::uint32_t layer_;
   float rate_;
+  DropoutColumns columns_;
   bool summed_;  // y is x, which the norm behind the sum drops from
 };
 

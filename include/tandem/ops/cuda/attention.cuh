@@ -13,6 +13,7 @@
 #include <tandem/kernels/cuda/attention_step.cuh>
 #include <tandem/kernels/functors/attention.hpp>
 #include <tandem/layers/attention.hpp>
+#include <tandem/ops/attention_shape.hpp>
 #include <tandem/ops/cuda/linear.cuh>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
@@ -38,7 +39,8 @@ class AttentionOp {
         step_{shape},
         kernels_{device.library<CublasLt>(), shape, setup.batch, matmul_math<Precision>,
                  scores_limit} {
-    std::int64_t const words = std::int64_t{shape.heads} * shape.longest * (shape.longest + 63);
+    std::int64_t const words =
+        std::int64_t{shape.heads} * setup.slice.count * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
             "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
             "heads times the square of the time must be below 2^34");
@@ -95,12 +97,6 @@ class AttentionOp {
   Attention<T> kernels_;
 };
 
-/// Of an Attention layer that reads a value of shape @p in.
-template <class L>
-constexpr AttentionShape attention_shape(Shape in) {
-  return {L::heads, L::key_heads, L::width(in), in[0], L::causal};
-}
-
 }  // namespace cuda
 
 template <int Heads, class... Options, class Kernels, class Precision>
@@ -108,8 +104,8 @@ struct Op<Attention<Heads, Options...>, BasicCuda<Kernels, Precision>>
     : cuda::AttentionOp<Precision> {
   using L = Attention<Heads, Options...>;
   Op(OpSetup const& setup, cuda::RankDevice& device)
-      : cuda::AttentionOp<Precision>{setup, device, cuda::attention_shape<L>(setup.node.in),
-                                     L::dropout} {}
+      : cuda::AttentionOp<Precision>{setup, device, detail::attention_shape<L>(setup), L::dropout} {
+  }
 };
 
 }  // namespace tandem

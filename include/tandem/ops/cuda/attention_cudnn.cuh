@@ -17,6 +17,7 @@
 #include <tandem/kernels/cudnn/data_type.hpp>
 #include <tandem/kernels/cudnn/library.hpp>
 #include <tandem/layers/attention.hpp>
+#include <tandem/ops/attention_shape.hpp>
 #include <tandem/ops/cuda/attention.cuh>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
@@ -186,7 +187,7 @@ struct Op<Attention<Heads, Options...>, BasicCuda<CuDnn, Precision>>
     : cuda::CuDnnAttentionOp<Precision> {
   using L = Attention<Heads, Options...>;
   Op(OpSetup const& setup, cuda::RankDevice& device)
-      : cuda::CuDnnAttentionOp<Precision>{setup, device, cuda::attention_shape<L>(setup.node.in)} {}
+      : cuda::CuDnnAttentionOp<Precision>{setup, device, detail::attention_shape<L>(setup)} {}
 };
 
 }  // namespace tandem

@@ -33,6 +33,8 @@ struct UpdateMemory {
 
   UpdateChunk const* chunks = nullptr;  ///< a copy of update_chunks(runs, update_chunk)
   std::int64_t chunk_count = 0;
+  UpdateChunk const* own_chunks = nullptr;  ///< those that are updated here; may be `chunks`
+  std::int64_t own_count = 0;
   RunSettings const* settings = nullptr;  ///< a copy of run_settings(runs, optimizer)
   int run_count = 0;
   std::byte* functors = nullptr;  ///< functor_bytes(run_count), aligned to 16 bytes
@@ -91,8 +93,12 @@ struct PrepareRun {
         .gradient_scale = scales[own.clip_set] * static_cast<double>(own.gradient_scale),
         .step = state->step + 1 - (scaling != nullptr ? scaling->now.skipped : 0),
         .clip_value = own.clip_value};
-    return {make_update<P>(optimizer, update, all),
-            AverageUpdate<P, states>{all, static_cast<P>(own.rate)}, own.statistic};
+    ParameterRun<P, states> of_run = all;
+    for (P*& state_of_run : of_run.state) {
+      state_of_run = state_of_run != nullptr ? state_of_run - own.lag : nullptr;
+    }
+    return {make_update<P>(optimizer, update, of_run),
+            AverageUpdate<P, states>{of_run, static_cast<P>(own.rate)}, own.statistic};
   }
 };
 
@@ -162,7 +168,7 @@ struct BoundTo<BasicCuda<Kernels, Precision>, O> final
                          memory.norm_squares, memory.norms);
       make.norms = memory.norms;
     }
-    cuda::make_and_apply(stream, memory.chunks + first, count, make, memory.rounded,
+    cuda::make_and_apply(stream, memory.own_chunks + first, count, make, memory.rounded,
                          memory.stopped);
   }
 

@@ -154,9 +154,10 @@ template <int Heads, class... Options, class Kernels, class Precision>
 struct Op<RotaryPositions<Heads, Options...>, BasicCuda<Kernels, Precision>>
     : cuda::RotaryPositionsOp<Precision> {
   Op(OpSetup const& setup, cuda::RankDevice&)
-      : cuda::RotaryPositionsOp<Precision>{setup, RotaryPositions<Heads, Options...>::options.all(),
-                                           RotaryPositions<Heads, Options...>::options.turned(),
-                                           RotaryPositions<Heads, Options...>::options.base} {}
+      : cuda::RotaryPositionsOp<Precision>{
+            setup, RotaryPositions<Heads, Options...>::options.all() / setup.slice.count,
+            RotaryPositions<Heads, Options...>::options.turned() / setup.slice.count,
+            RotaryPositions<Heads, Options...>::options.base} {}
 };
 
 }  // namespace tandem

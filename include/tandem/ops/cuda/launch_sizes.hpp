@@ -35,12 +35,13 @@ struct LaunchTraits {
 };
 
 /// What a layer's type says that its node does not.
+/// @param slices  ranks that share it
 template <class L>
-LaunchTraits launch_traits(Shape in) {
+LaunchTraits launch_traits(Shape in, int slices = 1) {
   LaunchTraits traits;
   if constexpr (requires { L::heads, L::key_heads, L::dropout; }) {
-    traits.heads = L::heads;
-    traits.key_heads = L::key_heads;
+    traits.heads = L::heads / slices;
+    traits.key_heads = L::key_heads / slices;
     traits.dropout = L::dropout;
   }
   if constexpr (requires { L::options.chunk_rows; }) {
@@ -56,7 +57,7 @@ LaunchTraits launch_traits(Shape in) {
     traits.groups = L::groups(in);
   }
   if constexpr (requires { L::options.turned(), L::options.all(); }) {
-    traits.head_size = in[1] / L::options.all();
+    traits.head_size = in[1] / (L::options.all() / slices);
   }
   if constexpr (requires { L::parameters(in); }) {
     if (auto const parameters = L::parameters(in); parameters.count > 0) {

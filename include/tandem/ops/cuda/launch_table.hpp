@@ -56,6 +56,8 @@ constexpr double batch_norm_sums_read(S const& s) {
 constexpr double joint_sums(S const& s) { return 8 * (2 * s.weights + 1); }
 constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
 constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
+constexpr bool has_slice(S const& s) { return s.node.dealt == Dealt::inside; }
+constexpr bool has_all(S const& s) { return !has_slice(s); }
 
 // A GELU in the epilogue of a product: see LinearOp.
 constexpr bool gelu_apart(S const& s) {
@@ -193,8 +195,10 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Sigmoid", input_gradient, always, "map_kernel:ActivationGradient", x_and_y, x},
     {"Tanh", forward, always, "map_kernel:ActivationValue", x, y},
     {"Tanh", input_gradient, always, "map_kernel:ActivationGradient", x_and_y, x},
-    {"Dropout", forward, not_summed, "dropout_kernel", x, y},
-    {"Dropout", input_gradient, always, "dropout_kernel", y, x},
+    {"Dropout", forward, [](S const& s) { return not_summed(s) && has_all(s); }, "dropout_kernel", x, y},
+    {"Dropout", input_gradient, has_all, "dropout_kernel", y, x},
+    {"Dropout", forward, has_slice, "drop_columns_kernel", x, y},
+    {"Dropout", input_gradient, has_slice, "drop_columns_kernel", y, x},
 
     {"MaxPool2d", forward, always, "max_pool_kernel", x, [](S const& s) { return s.y + cells(s); }},
     {"MaxPool2d", input_gradient, always, "max_pool_gradient_kernel", [](S const& s) { return s.y + cells(s); }, x},
@@ -219,6 +223,9 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Linear", input_gradient, gelu_gradient_apart, "map_kernel:ActivationGradient", [](S const& s) { return 2 * s.x; }, x},
     {"Linear", weight_gradient, always, "cublasLtMatmul", [](S const& s) { return s.x + s.y + (s.accumulates ? s.kept(s.weights) : 0); }, [](S const& s) { return s.kept(s.weights + s.biases); }, products},
     {"Linear", weight_gradient, [](S const& s) { return has_bias(s) && adds(s); }, "map_kernel:Plus", [](S const& s) { return s.kept(2 * s.biases); }, [](S const& s) { return s.kept(s.biases); }},
+
+    {"Bias", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights); }, y},
+    {"Bias", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", [](S const& s) { return s.y + y_partial(s); }, [](S const& s) { return y_partial(s) + s.kept(s.weights); }},
 
     {"LayerNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.sums >= 0 ? 2 : 1) + 8.0 * tokens(s); }},
     {"LayerNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.joined ? s.x : 0) + 8.0 * tokens(s); }, x},

@@ -100,13 +100,13 @@ class UpdateKernels {
 
   /// @param state  in device memory
   void apply(Stream const& stream, StepState const* state) const {
-    apply(stream, state, 0, memory_.chunk_count);
+    apply(stream, state, 0, memory_.own_count);
     for (RowUpdate<P> const& own : rows_) {
       apply_rows(stream, state, own);
     }
   }
 
-  /// Updates the parameters, states and rounded copies of @p count chunks from @p first on, as
+  /// Updates the parameters, states and rounded copies of @p count own chunks from @p first on, as
   /// the flag says.
   void apply(Stream const& stream, StepState const* state, std::int64_t first,
              std::int64_t count) const {
@@ -116,7 +116,7 @@ class UpdateKernels {
             static_cast<BoundUpdate<P, T> const&>(*optimizer.type)
                 .update(stream, memory_, state, first, count);
           } else {
-            apply_update(stream, memory_.chunks + first, count,
+            apply_update(stream, memory_.own_chunks + first, count,
                          static_cast<typename Prepare<decltype(optimizer)>::Run const*>(
                              prepare(optimizer, nullptr).runs),
                          memory_.rounded, memory_.stopped);

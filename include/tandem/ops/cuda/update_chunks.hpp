@@ -28,12 +28,33 @@ struct RunSettings {
   std::int32_t clip_set = 0;
   float gradient_scale = 1.0F;
   double clip_value = 0.0;  ///< 0: none
+  std::int64_t lag = 0;     ///< how far before its parameters, in their array, its states stand
 };
 
+namespace detail {
+
+/// f(index of its run, part) of each of @p parts, which runs_within() has made of @p runs.
+template <class F>
+void each_part(std::vector<UpdateRun> const& runs, std::vector<UpdateRun> const& parts,
+               F const& f) {
+  std::size_t r = 0;
+  for (UpdateRun const& part : parts) {
+    while (runs[r].end <= part.begin) {
+      ++r;
+    }
+    f(r, part);
+  }
+}
+
+}  // namespace detail
+
 /// The settings of each run, by the run's index.
+/// @param parts  what runs_within() has made of them, where the states of these alone are there:
+///               one of each run at most; none: all are
 template <class = void>  // compiled where it is called, not by every include
 std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
-                                      Optimizer const& optimizer) {
+                                      Optimizer const& optimizer,
+                                      std::vector<UpdateRun> const& parts = {}) {
   float const decay = std::visit([](auto const& o) { return o.weight_decay; }, optimizer);
   std::vector<RunSettings> settings;
   for (UpdateRun const& run : runs) {
@@ -45,6 +66,8 @@ std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
                         .gradient_scale = run.gradient_scale,
                         .clip_value = run.clip_value});
   }
+  detail::each_part(runs, parts,
+                    [&](std::size_t run, UpdateRun const& part) { settings[run].lag = part.lag; });
   return settings;
 }
 
@@ -58,22 +81,44 @@ std::int64_t chunks_of(UpdateRun const& run, std::int64_t chunk) {
 
 }  // namespace detail
 
+namespace detail {
+
+template <class = void>
+void add_chunks(UpdateRun const& part, std::size_t run, std::int64_t chunk,
+                std::vector<cuda::UpdateChunk>& chunks) {
+  expects(chunk >= 1 && chunk <= INT32_MAX, "update_chunks: give a chunk of 1 to 2^31 - 1");
+  bool const has_none = part.frozen || part.rows >= 0;
+  for (std::int64_t at = part.begin; at < part.end && !has_none; at += chunk) {
+    chunks.push_back({.begin = at,
+                      .count = static_cast<std::int32_t>(std::min(chunk, part.end - at)),
+                      .run = static_cast<std::int32_t>(run)});
+  }
+}
+
+}  // namespace detail
+
 /// The runs that are not frozen in chunks of at most @p chunk parameters, in order; those whose
 /// gradients are GradientRows have none.
 /// @pre 1 <= chunk < 2^31
 template <class = void>
 std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
                                              std::int64_t chunk) {
-  expects(chunk >= 1 && chunk <= INT32_MAX, "update_chunks: give a chunk of 1 to 2^31 - 1");
   std::vector<cuda::UpdateChunk> chunks;
   for (std::size_t r = 0; r < runs.size(); ++r) {
-    bool const has_none = runs[r].frozen || runs[r].rows >= 0;
-    for (std::int64_t at = runs[r].begin; at < runs[r].end && !has_none; at += chunk) {
-      chunks.push_back({.begin = at,
-                        .count = static_cast<std::int32_t>(std::min(chunk, runs[r].end - at)),
-                        .run = static_cast<std::int32_t>(r)});
-    }
+    detail::add_chunks(runs[r], r, chunk, chunks);
   }
+  return chunks;
+}
+
+/// The same of what runs_within() has made of @p runs, each with the index of its run.
+template <class = void>
+std::vector<cuda::UpdateChunk> part_chunks(std::vector<UpdateRun> const& runs,
+                                           std::vector<UpdateRun> const& parts,
+                                           std::int64_t chunk) {
+  std::vector<cuda::UpdateChunk> chunks;
+  detail::each_part(runs, parts, [&](std::size_t run, UpdateRun const& part) {
+    detail::add_chunks(part, run, chunk, chunks);
+  });
   return chunks;
 }
 

@@ -4,10 +4,12 @@
 /// @file
 /// ReLU and Dropout on Host, portable kernels.
 
+#include <tandem/kernels/functors/dropout_mask.hpp>
 #include <tandem/kernels/host/activation.hpp>
 #include <tandem/kernels/host/dropout.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/rows.hpp>
+#include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -32,25 +34,6 @@ class ReluOp {
  private:
   Shape shape_;
 };
-
-/// What of whole rows a rank drops that has a slice of them, or of their number; of no runs where
-/// it has all.
-inline DropoutColumns dropout_columns(OpSetup const& setup) {
-  DropoutColumns columns;
-  if (setup.node.dealt == Dealt::between) {
-    int const row = tandem::detail::row_size(setup.node.out);
-    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
-  } else if (setup.slice.count > 1) {
-    columns.own = tandem::detail::row_size(setup.node.out);
-    columns.whole = setup.node.parts.columns();
-    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
-                              [&](int /*own*/, int whole, int count) {
-                                columns.at[columns.runs] = whole;
-                                columns.count[columns.runs++] = count;
-                              });
-  }
-  return columns;
-}
 
 /// Which rows of the batch a pass has.
 inline DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {

@@ -11,6 +11,7 @@
 #include <tandem/kernels/functors/attention.hpp>
 #include <tandem/kernels/host/attention.hpp>
 #include <tandem/layers/attention.hpp>
+#include <tandem/ops/attention_shape.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -127,25 +128,6 @@ class AttentionOp {
 };
 
 }  // namespace host
-
-namespace detail {
-
-/// What the kernels know of a layer L, or of the rank's slice of its heads.
-template <class L>
-constexpr AttentionShape attention_shape(OpSetup const& setup) {
-  Shape const& in = setup.node.in;
-  int const slices = setup.slice.count;
-  int const heads = L::heads / slices;
-  int const key_heads = L::key_heads / slices;
-  return {.heads = heads,
-          .key_heads = key_heads,
-          .width = in[1] / (heads + 2 * key_heads),
-          .longest = in[0],
-          .causal = L::causal,
-          .first_head = setup.slice.number * heads};
-}
-
-}  // namespace detail
 
 template <int Heads, class... Options, class Precision>
 struct Op<Attention<Heads, Options...>, BasicHost<Portable, Precision>>

@@ -48,7 +48,10 @@ struct BasicCuda {
                                      .channels_last = true,
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
-                                     .absorb_bias = true};
+                                     .absorb_bias = true,
+                                     .whole_tables = true};
+  static constexpr bool shares_layers = true;  ///< as TensorParallel does
+  static constexpr bool deals_states = true;   ///< as ShardedState does
   static constexpr char const* name = "cuda";
 };
 

@@ -26,6 +26,27 @@ constexpr bool is_host() {
   }
 }
 
+/// Whether a backend's ops take OpSetup::slice, and sum over slices what a graph says; others than
+/// Host say so themselves.
+template <class Backend>
+constexpr bool shares_layers() {
+  if constexpr (requires { Backend::shares_layers; }) {
+    return bool{Backend::shares_layers};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
+template <class Backend>
+constexpr bool deals_states() {
+  if constexpr (requires { Backend::deals_states; }) {
+    return bool{Backend::deals_states};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 template <bool Asynchronous, class Backend>
 struct AsynchronyRuns {
   static constexpr bool value = true;
@@ -37,9 +58,9 @@ struct AsynchronyRuns {
 template <bool Sharded, class Backend>
 struct ShardedStateRuns {
   static constexpr bool value = true;
-  static_assert(!Sharded || is_host<Backend>(),
-                "Trainer: ShardedState runs on Host; take Host or OverMpi<Host>, or leave "
-                "ShardedState out");
+  static_assert(!Sharded || deals_states<Backend>(),
+                "Trainer: ShardedState runs on Host and Cuda, and on a backend that says `static "
+                "constexpr bool deals_states = true`; take one of these, or leave it out");
 };
 
 template <bool Sharded, class Backend>
@@ -77,12 +98,22 @@ struct SequenceRowsRun {
                 "SequenceRows out");
 };
 
+template <bool InPieces, class Backend>
+struct PiecesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !InPieces || is_host<Backend>(),
+      "Trainer: Slices, and TensorParallel with Reproducible<>, run on Host; take Host or "
+      "OverMpi<Host>, or leave these options out");
+};
+
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
-  static_assert(!Sliced || is_host<Backend>(),
-                "Trainer: TensorParallel and Slices run on Host; take Host or OverMpi<Host>, or "
-                "DataParallel, ModelParallel or Pipeline without Slices");
+  static_assert(
+      !Sliced || shares_layers<Backend>(),
+      "Trainer: TensorParallel runs on Host and Cuda, and on a backend that says `static constexpr "
+      "bool shares_layers = true`; take one of these, or another strategy");
 };
 
 template <bool InChunks, class Backend>
@@ -96,8 +127,8 @@ struct ChunksRun {
 /// computes nothing.
 struct RefusedBackend {};
 
-template <bool OfHost, class Backend>
-using AskedBackend = std::conditional_t<!OfHost || is_host<Backend>(), Backend, RefusedBackend>;
+template <bool Runs, class Backend>
+using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
 
 }  // namespace detail
 

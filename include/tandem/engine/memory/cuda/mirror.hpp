@@ -7,12 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include <cuda_runtime_api.h>
 
-#include <tandem/core/shape.hpp>
+#include <tandem/engine/memory/cuda/filter_order.hpp>
 #include <tandem/engine/memory/mirror.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/copy.hpp>
@@ -28,6 +27,7 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
   using T = typename Precision::Master;
   using Backend = BasicCuda<Kernels, Precision>;
   using Memory = ParameterMemory<Program, Backend>;
+  static constexpr bool is_memory = false;
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
 
@@ -37,15 +37,15 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
   void download(cuda::RankDevice& device, Memory const& memory) {
     allocate();
     transfer(device, memory, cudaMemcpyDeviceToHost);
-    reorder(Direction::from_device);
+    reorder(FilterDirection::from_device);
   }
 
   /// Blocks likewise; the mirror stays as it is.
   void upload(cuda::RankDevice& device, Memory const& memory) {
     allocate();
-    reorder(Direction::to_device);
+    reorder(FilterDirection::to_device);
     transfer(device, memory, cudaMemcpyHostToDevice);
-    reorder(Direction::from_device);
+    reorder(FilterDirection::from_device);
   }
 
   /// As of ParameterMemory. @pre download() or upload() was called
@@ -56,8 +56,6 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
   }
 
  private:
-  enum class Direction { to_device, from_device };
-
   void allocate() {
     values_.resize(
         static_cast<std::size_t>(layout.elements + layout.dense + states_ * layout.trained));
@@ -79,48 +77,17 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
     device.compute.synchronize();
   }
 
-  void reorder(Direction direction) {
-    for (int p = 0; p < graph.parameters; ++p) {
-      Shape const shape = graph.parameter[p].parameter.shape;
-      if (shape.rank != 4) {
-        continue;
-      }
-      reorder(shape, parameters() + layout.offset[p], direction);
-      if (layout.offset[p] < layout.dense) {
-        reorder(shape, gradients() + layout.offset[p], direction);
-      }
-      if (!graph.parameter[p].frozen) {
-        for (int s = 0; s < states_; ++s) {
-          reorder(shape, state(s) + layout.offset[p], direction);
-        }
-      }
-    }
-  }
-
-  // (Out, In, Kh, Kw) on the host, (Out, Kh, Kw, In) on the device.
-  void reorder(Shape shape, T* values, Direction direction) {
-    std::int64_t const channels = shape[1];
-    std::int64_t const taps = std::int64_t{shape[2]} * shape[3];
-    if (channels == 1 || taps == 1) {
-      return;
-    }
-    filter_.resize(static_cast<std::size_t>(channels * taps));
-    for (int o = 0; o < shape[0]; ++o, values += channels * taps) {
-      for (std::int64_t c = 0; c < channels; ++c) {
-        for (std::int64_t t = 0; t < taps; ++t) {
-          std::int64_t const host = c * taps + t;
-          std::int64_t const there = t * channels + c;
-          bool const down = direction == Direction::from_device;
-          filter_[static_cast<std::size_t>(down ? host : there)] = values[down ? there : host];
-        }
-      }
-      std::memcpy(values, filter_.data(), filter_.size() * sizeof(T));
+  void reorder(FilterDirection direction) {
+    order_.reorder(parameters(), direction);
+    order_.reorder(gradients(), direction, layout.dense);
+    for (int s = 0; s < states_; ++s) {
+      order_.reorder(state(s), direction, layout.trained);
     }
   }
 
   int states_;
   std::vector<T> values_;  // parameters, gradients, states; as in ParameterMemory
-  std::vector<T> filter_;
+  FilterOrder<Program, T> order_;
 };
 
 }  // namespace tandem

@@ -77,9 +77,14 @@ class StepSums<BasicCuda<Kernels, Precision>> {
     return {loss(0), static_cast<std::size_t>(count())};
   }
   std::span<double> spread(Device& device) const {
-    std::span<double> const lanes{lanes_.template as<double>(), lanes_.bytes() / sizeof(double)};
+    std::span<double> const lanes = all_lanes();
     cuda::each(device.compute, std::ssize(lanes),
                SpreadSums{loss(0), microbatches_, 1 + metrics_, lanes.data()});
+    return lanes;
+  }
+  std::span<double> nothing(Device& device) const {
+    std::span<double> const lanes = all_lanes();
+    cuda::fill(device.compute, lanes.data(), std::ssize(lanes), 0.0);
     return lanes;
   }
 
@@ -107,6 +112,9 @@ class StepSums<BasicCuda<Kernels, Precision>> {
   }
 
  private:
+  [[nodiscard]] std::span<double> all_lanes() const {
+    return {lanes_.template as<double>(), lanes_.bytes() / sizeof(double)};
+  }
   [[nodiscard]] std::int64_t count() const { return std::int64_t{microbatches_} * (1 + metrics_); }
 
   int microbatches_;

@@ -22,6 +22,7 @@
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
 #include <tandem/runtime/cuda/copy.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
 
@@ -38,9 +39,11 @@ class Update<BasicCuda<Kernels, Precision>> {
   template <class Memory>
   Update(Device& device, Memory const& memory, Optimizer const& optimizer,
          std::vector<UpdateRun> const& parameters, bool counted, ClipSets const& clips,
-         LossScaling const& scaling = LossScaling::off())
+         LossScaling const& scaling = LossScaling::off(), std::vector<OwnedRange> const& owned = {})
       : chunks_{device, update_chunks(parameters, cuda::update_chunk)},
-        settings_{device, run_settings(parameters, optimizer)},
+        own_chunks_{device,
+                    part_chunks(parameters, runs_within(parameters, owned), cuda::update_chunk)},
+        settings_{device, run_settings(parameters, optimizer, runs_within(parameters, owned))},
         ranges_{device, chunk_ranges(counted ? parameters : std::vector<UpdateRun>{},
                                      cuda::update_chunk, clips.parameters())},
         clip_rows_{device, clip_rows(clips)},
@@ -56,12 +59,14 @@ class Update<BasicCuda<Kernels, Precision>> {
         norms_{device, norm_ranges_.size() * sizeof(double)},
         stopped_{device, sizeof(int)},
         scaled_{device, scaling.on() ? sizeof(ScaledLoss) : 0},
-        kernels_{optimizer, update_memory(memory, optimizer, clips, scaling),
+        kernels_{optimizer, update_memory(memory, optimizer, clips, scaling, !owned.empty()),
                  row_updates(memory, parameters)} {
     set_loss_scale(device, {.scale = static_cast<float>(scaling.initial)});
     std::int64_t first = 0;
     for (UpdateRun const& run : parameters) {
-      auto const count = static_cast<std::int64_t>(update_chunks({run}, cuda::update_chunk).size());
+      auto const parts = owned.empty() ? std::vector{run} : runs_within({run}, owned);
+      auto const count =
+          static_cast<std::int64_t>(part_chunks({run}, parts, cuda::update_chunk).size());
       if (stages_.empty() || stages_.back().stage != run.stage) {
         stages_.push_back({.stage = run.stage, .first_chunk = first});
       }
@@ -125,9 +130,9 @@ class Update<BasicCuda<Kernels, Precision>> {
 
   [[nodiscard]] std::int64_t bytes() const {
     return static_cast<std::int64_t>(
-        chunks_.buffer.bytes() + settings_.buffer.bytes() + ranges_.buffer.bytes() +
-        clip_rows_.buffer.bytes() + largest_norms_.buffer.bytes() + scales_.bytes() +
-        functors_.bytes() + squares_.bytes() + sums_.bytes() + stopped_.bytes() +
+        chunks_.buffer.bytes() + own_chunks_.buffer.bytes() + settings_.buffer.bytes() +
+        ranges_.buffer.bytes() + clip_rows_.buffer.bytes() + largest_norms_.buffer.bytes() +
+        scales_.bytes() + functors_.bytes() + squares_.bytes() + sums_.bytes() + stopped_.bytes() +
         norm_ranges_.buffer.bytes() + norm_squares_.bytes() + norms_.bytes() + scaled_.bytes());
   }
 
@@ -183,13 +188,17 @@ class Update<BasicCuda<Kernels, Precision>> {
 
   template <class Memory>
   cuda::UpdateMemory<P, T> update_memory(Memory const& memory, Optimizer const& optimizer,
-                                         ClipSets const& clips, LossScaling const& scaling) const {
+                                         ClipSets const& clips, LossScaling const& scaling,
+                                         bool owns_some) const {
+    Table<cuda::UpdateChunk> const& own = owns_some ? own_chunks_ : chunks_;
     cuda::UpdateMemory<P, T> all{
         .parameters = memory.parameters(),
         .gradients = memory.gradients(),
         .parameter_count = Memory::layout.elements,
         .chunks = chunks_.buffer.template as<cuda::UpdateChunk>(),
         .chunk_count = static_cast<std::int64_t>(chunks_.size()),
+        .own_chunks = own.get(),
+        .own_count = static_cast<std::int64_t>(own.size()),
         .settings = settings_.buffer.template as<RunSettings>(),
         .run_count = static_cast<int>(settings_.size()),
         .functors = functors_.data(),
@@ -217,6 +226,7 @@ class Update<BasicCuda<Kernels, Precision>> {
   }
 
   Table<cuda::UpdateChunk> chunks_;
+  Table<cuda::UpdateChunk> own_chunks_;  // where some alone are updated here
   Table<RunSettings> settings_;
   Table<cuda::ChunkRange> ranges_;
   Table<cuda::ClipRow> clip_rows_;

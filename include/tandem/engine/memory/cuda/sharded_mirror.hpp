@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// ShardedMirror on Cuda: copies in the host's memory, in the order of the network as the user
+/// wrote it.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include <cuda_runtime_api.h>
+
+#include <tandem/comm/operation.hpp>
+#include <tandem/core/config.hpp>
+#include <tandem/engine/memory/cuda/filter_order.hpp>
+#include <tandem/engine/memory/sharded_mirror.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
+#include <tandem/runtime/cuda/buffer.hpp>
+#include <tandem/runtime/cuda/copy.hpp>
+#include <tandem/runtime/cuda/rank_device.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+
+namespace tandem {
+
+/// As the primary template, but that parameters are copies, too.
+///
+/// Memory: while it shows something, parameters, gradients and states of a rank that has all, in
+///         the host's memory; and while it gathers one such array on the device.
+template <class Program, class Kernels, class Precision>
+class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
+ public:
+  using T = typename Precision::Master;
+  using Device = cuda::RankDevice;
+  using Memory = ParameterMemory<Program, BasicCuda<Kernels, Precision>>;
+  static constexpr auto const& layout = Program::layout;
+
+  explicit ShardedMirror(int states) : states_{states} {}
+
+  /// Blocks until the device has done what is queued, as the others do.
+  /// @param pieces  RankParts::Pieces
+  template <class Pieces>
+  TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
+    copies_.resize(static_cast<std::size_t>(layout.elements + (1 + states_) * layout.trained));
+    reorder(FilterDirection::to_device);  // what other ranks have given stays
+    copy(device, memory.parameters(), parameters(), layout.elements, cudaMemcpyDeviceToHost);
+    each_own(memory, pieces, [&](T* there, T* here, std::int64_t count) {
+      copy(device, there, here, count, cudaMemcpyDeviceToHost);
+    });
+    device.compute.synchronize();
+    reorder(FilterDirection::from_device);
+  }
+
+  template <class Pieces>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
+    download(device, memory, pieces);
+    cuda::Buffer const whole{device, static_cast<std::size_t>(layout.trained) * sizeof(T)};
+    for (int array = 0; array <= states_; ++array) {
+      for (OwnedRange const& own : pieces.shares.owned()) {
+        copy(device, place(memory, array, own), whole.as<T>() + own.range.begin, own.range.count(),
+             cudaMemcpyDeviceToDevice);
+      }
+      pieces.shares.gather_array(device, whole.as<T>(), {array == 0 ? "gradients" : "states"});
+      copy(device, whole.as<T>(), gradients() + array * layout.trained, layout.trained,
+           cudaMemcpyDeviceToHost);
+      device.compute.synchronize();
+      order_.reorder(gradients() + array * layout.trained, FilterDirection::from_device,
+                     layout.trained);
+    }
+  }
+
+  template <class Pieces>
+  TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
+    if (!copies_.empty()) {
+      reorder(FilterDirection::to_device);
+      copy(device, parameters(), memory.parameters(), layout.elements, cudaMemcpyHostToDevice);
+      each_own(memory, pieces, [&](T* there, T* here, std::int64_t count) {
+        copy(device, here, there, count, cudaMemcpyHostToDevice);
+      });
+      device.compute.synchronize();
+    }
+    release();
+  }
+
+  /// Gives the memory of the copies back.
+  void release() {
+    if (!copies_.empty()) {
+      copies_ = {};
+    }
+  }
+
+  /// As of ParameterMemory, but that all states are there. @pre download() was called
+  [[nodiscard]] T* parameters() { return copies_.data(); }
+  [[nodiscard]] T* gradients() { return copies_.data() + layout.elements; }
+  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * layout.trained; }
+
+ private:
+  // The rank's part of array 0, of the gradients, or of those of states behind it.
+  static T* place(Memory const& memory, int array, OwnedRange const& own) {
+    return array == 0 ? memory.gradients() + own.range.begin
+                      : memory.state(array - 1) + own.state_begin();
+  }
+  // f(on the device, in the copies, elements) of each of them.
+  template <class Pieces, class F>
+  void each_own(Memory const& memory, Pieces const& pieces, F const& f) {
+    for (OwnedRange const& own : pieces.shares.owned()) {
+      for (int array = 0; array <= states_; ++array) {
+        f(place(memory, array, own), gradients() + array * layout.trained + own.range.begin,
+          own.range.count());
+      }
+    }
+  }
+  void reorder(FilterDirection direction) {
+    order_.reorder(parameters(), direction);
+    for (int array = 0; array <= states_; ++array) {
+      order_.reorder(gradients() + array * layout.trained, direction, layout.trained);
+    }
+  }
+  static void copy(Device& device, T const* from, T* to, std::int64_t count, cudaMemcpyKind kind) {
+    if (count > 0) {
+      cuda::copy_bytes(to, from, static_cast<std::size_t>(count) * sizeof(T), kind, device.compute);
+    }
+  }
+
+  int states_;
+  std::vector<T> copies_;  // parameters, gradients, then states
+  FilterOrder<Program, T> order_;
+};
+
+}  // namespace tandem
