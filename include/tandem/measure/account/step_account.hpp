@@ -269,6 +269,14 @@ class RowAccount {
   bool finished_ = false;
 };
 
+template <int Chunks>
+struct AccountsWholeRows {
+  static constexpr bool value = true;
+  static_assert(Chunks == 1,
+                "step_account<Net, Pipeline<..., Chunks<K>, ...>>: it counts the kernels of a GPU, "
+                "and Chunks run on Host; leave Chunks out");
+};
+
 template <bool InPieces>
 struct AccountsOneSlice {
   static constexpr bool value = true;
@@ -290,6 +298,7 @@ struct AccountsWholeGradients {
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
+  static_assert(AccountsWholeRows<Whole::batching.chunks>::value);
   static_assert(AccountsOneSlice < (Whole::layer_slices > Whole::slices) || Whole::sequence_rows ||
                 (Whole::slices > 1 && Whole::batching.reproducible) > ::value);
   static_assert(AccountsWholeGradients<Whole::sharded_gradients>::value);
