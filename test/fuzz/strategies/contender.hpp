@@ -249,6 +249,7 @@ struct Entry {
   int devices = 1;
   int slices = 1;  ///< ranks that share each device's part
   int pieces = 1;  ///< in which each layer that is dealt out is computed
+  int chunks = 1;  ///< of time
   int copies = 1;
   bool over_processes = false;
   bool is_equation = false;
@@ -293,6 +294,7 @@ Entry<MasterOf<Backend>> entry(std::string name) {
           .devices = S::devices,
           .slices = P::slices,
           .pieces = P::layer_slices,
+          .chunks = P::batching.chunks,
           .copies = P::map.copies,
           .over_processes = !std::is_same_v<Backend, Computes>,
           .is_late = P::asynchrony.on(),

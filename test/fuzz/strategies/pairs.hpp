@@ -36,7 +36,7 @@ class PairRun {
         task_{task},
         pair_{pair},
         runs_{runs} {
-    task_.sliced = many_.pieces != one_.pieces;
+    task_.sliced = many_.pieces != one_.pieces || many_.chunks != one_.chunks;
   }
 
   /// "" if the two agree; else what differs. All processes of `many` call it.

@@ -26,7 +26,7 @@ struct Task {
   Shape second{};             ///< another input of tokens
   int others = 0;             ///< words of it
   double rounding = 0.0;      ///< of the numbers in products, where they are not the parameters'
-  bool sliced = false;        ///< sums within a layer are made of other parts, in another order
+  bool sliced = false;        ///< sums within a layer, or over rows, are of other parts
 };
 
 /// A batch, of numbers or of tokens.
