@@ -299,114 +299,8 @@ GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
 // ---- tandem/graph/columns.hpp
 
 /// @file
-/// Columns: how the numbers of a row may be dealt out over ranks, and what a layer makes of such a
-/// row.
-
-namespace tandem {
-
-/// Which slice of a row, a node or a parameter a rank has.
-struct Slice {
-  int number = 0;
-  int count = 1;
-};
-
-/// Rows of each of @p slices of a table of @p rows: as many, so that the last may have some behind
-/// the table's end, which are nobody's.
-constexpr int padded_slice(int rows, int slices) { return (rows + slices - 1) / slices; }
-
-/// A slice's own rows of a table.
-struct OwnRows {
-  int first = 0;
-  int count = 0;
-};
-constexpr OwnRows padded_range(int rows, Slice slice) {
-  int const each = padded_slice(rows, slice.count);
-  int const first = slice.number * each < rows ? slice.number * each : rows;
-  return {first, rows - first < each ? rows - first : each};
-}
-
-/// A row as parts one behind the other, each of which is dealt out by itself: [queries | keys |
-/// values]. A part is dealt out in runs of whole units, such as the D numbers of a head.
-struct ColumnParts {
-  static constexpr int most = 3;
-  int count = 0;  ///< 0: nothing is known
-  int size[most] = {};
-  int unit[most] = {};
-
-  static constexpr ColumnParts whole(int columns) { return {1, {columns}, {1}}; }
-
-  /// Numbers of a row.
-  [[nodiscard]] constexpr int columns() const {
-    int sum = 0;
-    for (int part = 0; part < count; ++part) {
-      sum += size[part];
-    }
-    return sum;
-  }
-  /// Whether @p slices ranks get as many whole units of each part.
-  [[nodiscard]] constexpr bool divides(int slices) const {
-    bool all = count > 0;
-    for (int part = 0; part < count; ++part) {
-      all = all && size[part] % (unit[part] * slices) == 0;
-    }
-    return all;
-  }
-
-  /// f(first column of a run in the slice's row, in the whole row, columns) of slice @p number of
-  /// @p slices. A part that these do not divide is padded.
-  template <class F>
-  constexpr void each_run(int number, int slices, F const& f) const {
-    int own = 0;
-    int whole = 0;
-    for (int part = 0; part < count; ++part) {
-      int const run = padded_slice(size[part], slices);
-      auto const [first, rows] = padded_range(size[part], {number, slices});
-      f(own, whole + first, rows);
-      own += run;
-      whole += size[part];
-    }
-  }
-
-  friend constexpr bool operator==(ColumnParts const&, ColumnParts const&) = default;
-};
-
-/// What a layer that needs no whole row says of itself.
-struct Columns {
-  bool each = false;  ///< y's column c is made of x's column c alone, whichever that is
-  ColumnParts in{};   ///< else: the parts of a row of x, count 0 where it needs whole rows
-  ColumnParts out{};  ///< and of y
-
-  static constexpr Columns alike() { return {.each = true}; }
-};
-
-/// Rows that are dealt out in runs of equal length: slice k has the k-th. Where their number is no
-/// multiple of the slices' the last runs end with rows that are none.
-struct DealtRows {
-  std::int64_t all = 0;
-  Slice slice{};
-
-  /// Of a run.
-  [[nodiscard]] constexpr std::int64_t each() const {
-    return (all + slice.count - 1) / slice.count;
-  }
-  [[nodiscard]] constexpr std::int64_t first() const { return slice.number * each(); }
-  /// Those of the run that there are.
-  [[nodiscard]] constexpr std::int64_t own() const {
-    std::int64_t const left = all - first();
-    return left < 0 ? 0 : left < each() ? left : each();
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/graph/graph.hpp
-
-/// @file
-/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
-///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
-/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
-/// limits.
+/// Columns: how the numbers of a row, or the channels of an image, may be dealt out over ranks, and
+/// what a layer makes of such a row.
 
 // ---- tandem/core/shape.hpp
 
@@ -521,6 +415,133 @@ inline std::string to_string(Shape const& shape) {
 }
 
 }  // namespace tandem
+
+namespace tandem {
+
+/// The axis along which a value is dealt out: the channels of an image, else the last.
+constexpr int column_axis(Shape const& shape) { return shape.rank == 3 ? 0 : shape.rank - 1; }
+
+namespace detail {
+
+constexpr int row_columns(Shape const& shape) { return shape.extent[column_axis(shape)]; }
+
+}  // namespace detail
+
+/// Which slice of a row, a node or a parameter a rank has.
+struct Slice {
+  int number = 0;
+  int count = 1;
+};
+
+/// Rows of each of @p slices of a table of @p rows: as many, so that the last may have some behind
+/// the table's end, which are nobody's.
+constexpr int padded_slice(int rows, int slices) { return (rows + slices - 1) / slices; }
+
+/// A slice's own rows of a table.
+struct OwnRows {
+  int first = 0;
+  int count = 0;
+};
+constexpr OwnRows padded_range(int rows, Slice slice) {
+  int const each = padded_slice(rows, slice.count);
+  int const first = slice.number * each < rows ? slice.number * each : rows;
+  return {first, rows - first < each ? rows - first : each};
+}
+
+/// A row as parts one behind the other, each of which is dealt out by itself: [queries | keys |
+/// values]. A part is dealt out in runs of whole units, such as the D numbers of a head.
+struct ColumnParts {
+  static constexpr int most = 3;
+  int count = 0;  ///< 0: nothing is known
+  int size[most] = {};
+  int unit[most] = {};
+
+  static constexpr ColumnParts whole(int columns) { return {1, {columns}, {1}}; }
+
+  /// Numbers of a row.
+  [[nodiscard]] constexpr int columns() const {
+    int sum = 0;
+    for (int part = 0; part < count; ++part) {
+      sum += size[part];
+    }
+    return sum;
+  }
+  /// Whether @p slices ranks get as many whole units of each part.
+  [[nodiscard]] constexpr bool divides(int slices) const {
+    bool all = count > 0;
+    for (int part = 0; part < count; ++part) {
+      all = all && size[part] % (unit[part] * slices) == 0;
+    }
+    return all;
+  }
+
+  /// Whether its parts are as long, whatever their units.
+  [[nodiscard]] constexpr bool same_parts(ColumnParts const& other) const {
+    bool same = count == other.count;
+    for (int part = 0; part < count && same; ++part) {
+      same = size[part] == other.size[part];
+    }
+    return same;
+  }
+
+  /// f(first column of a run in the slice's row, in the whole row, columns) of slice @p number of
+  /// @p slices. A part that these do not divide is padded.
+  template <class F>
+  constexpr void each_run(int number, int slices, F const& f) const {
+    int own = 0;
+    int whole = 0;
+    for (int part = 0; part < count; ++part) {
+      int const run = padded_slice(size[part], slices);
+      auto const [first, rows] = padded_range(size[part], {number, slices});
+      f(own, whole + first, rows);
+      own += run;
+      whole += size[part];
+    }
+  }
+
+  friend constexpr bool operator==(ColumnParts const&, ColumnParts const&) = default;
+};
+
+/// What a layer that needs no whole row says of itself. Its parameters, if it has any, have a row
+/// for each column of y.
+struct Columns {
+  bool each = false;  ///< y's column c is made of x's column c alone, whichever that is
+  ColumnParts in{};   ///< else: the parts of a row of x, count 0 where it needs whole rows
+  ColumnParts out{};  ///< and of y
+
+  [[nodiscard]] constexpr bool any() const { return each || in.count > 0; }
+
+  static constexpr Columns alike() { return {.each = true}; }
+};
+
+/// Rows that are dealt out in runs of equal length: slice k has the k-th. Where their number is no
+/// multiple of the slices' the last runs end with rows that are none.
+struct DealtRows {
+  std::int64_t all = 0;
+  Slice slice{};
+
+  /// Of a run.
+  [[nodiscard]] constexpr std::int64_t each() const {
+    return (all + slice.count - 1) / slice.count;
+  }
+  [[nodiscard]] constexpr std::int64_t first() const { return slice.number * each(); }
+  /// Those of the run that there are.
+  [[nodiscard]] constexpr std::int64_t own() const {
+    std::int64_t const left = all - first();
+    return left < 0 ? 0 : left < each() ? left : each();
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
 
 // ---- tandem/graph/layer.hpp
 
@@ -926,7 +947,7 @@ inline constexpr bool is_view = [] {
 /// each kind of node takes and gives.
 ///
 ///   whole      equal on all ranks
-///   columns    a rank has its slice of each row
+///   columns    a rank has its slice of each row, or of the channels of an image
 ///   rows       a rank has its part of the rows of all samples
 ///   partial    the sum over the slices is the tensor
 ///
@@ -947,9 +968,9 @@ struct SpreadPair {
 /// What a node is of a network that is dealt out over ranks.
 enum class Dealt : std::uint8_t {
   whole,       ///< all ranks compute all of it
-  columns,     ///< a Linear's slice of the outputs
-  inside,      ///< a layer behind such a Linear, on the slice's columns
-  rows,        ///< a Linear's slice of the inputs; its bias is a node of its own
+  columns,     ///< a product's slice of the outputs
+  inside,      ///< a layer behind such a one, on the slice's columns
+  rows,        ///< a product's slice of the inputs; its bias is a node of its own
   embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
   vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
   copy,        ///< the gradients of the ranks are added: an all-reduce in backward
@@ -1558,7 +1579,8 @@ struct Op : detail::NoOp {
 struct ConcatJoin {};
 struct AddJoin {};
 struct MultiplyJoin {};
-/// y = x + bias, row by row, which several ranks need once: a node of a spread graph.
+/// y = x + bias, row by row or channel by channel, which several ranks need once: a node of a
+/// spread graph.
 struct RowBias {};
 /// The words of an Embedding or a Vocabulary that one of several ranks has.
 template <class L>
@@ -18459,14 +18481,15 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
 constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
 
 /// What node @p n gives its only gradient, and so begins the sum of that over the ranks: a Copy or
-/// an Enter; `layer` stands for neither.
+/// an Enter; `layer` stands for neither. Siblings that became one node give one together.
 template <GraphSize Size>
 constexpr NodeKind begun_sum(Graph<Size> const& graph, UseCounts<Size.nodes> const& uses, int n) {
   Node const& node = graph.node[n];
   int const source = node.edges == 1 ? graph.source[node.first_edge] : n;
   Node const& before = graph.node[source];
   bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
-  return sums && before.needs_gradient && uses.of[source] == 1 ? before.kind : NodeKind::layer;
+  return sums && !node.merged && before.needs_gradient && uses.of[source] == 1 ? before.kind
+                                                                               : NodeKind::layer;
 }
 
 /// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
@@ -23828,9 +23851,9 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
 ///   x -> Copy -> Linear (columns) -> … -> Linear (rows) -> Reduce -> Bias -> y
 ///   indices -> Embedding -> Reduce -> y       x -> Copy -> Vocabulary -> losses
 ///
-/// A Copy and a Reduce are views: what they add up stays where it is. A rank that has several
-/// slices has the nodes of each, and adds values and gradients of them in the order of
-/// comm/fixed_tree.hpp, as ranks do that have one slice each:
+/// and of Conv2ds as of Linears. A Copy and a Reduce are views: what they add up stays where it is.
+/// A rank that has several slices has the nodes of each, and adds values and gradients of them in
+/// the order of comm/fixed_tree.hpp, as ranks do that have one slice each:
 ///
 ///            ┌ Copy -> Linear -> … -> Linear ┐
 ///   x -> Copy                                 Add -> Reduce -> Bias -> y
@@ -23839,12 +23862,13 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
 // ---- tandem/graph/spread/plan.hpp
 
 /// @file
-/// plan_spread: which layers of a graph are dealt out over ranks: each Linear whose output goes
-/// through layers that need no whole rows to another Linear, with all of these; and large tables of
-/// words.
+/// plan_spread: which layers of a graph are dealt out over ranks: each Linear or Conv2d whose
+/// output goes through layers that need no whole rows to another one, with all of these; and large
+/// tables of words.
 ///
 ///   Embedding | Linear (columns) | Attention, activations, Dropout (inside) | Linear (rows)
 ///                                                                               | Vocabulary
+///   Conv2d (columns) | BatchNorm2d, activations, pools, grouped Conv2d (inside) | Conv2d (rows)
 ///
 /// All else stays whole. SpreadWishes overrule it.
 
@@ -23988,7 +24012,7 @@ enum class WishFault : std::uint8_t {
 /// How each node of a graph is dealt out.
 template <int Nodes>
 struct SpreadPlan {
-  int pairs = 0;   ///< of Linears
+  int pairs = 0;   ///< of products
   int tables = 0;  ///< layers that have a slice of a table of words
   WishFault fault = WishFault::none;
   int wish = 0;  ///< at fault
@@ -24046,7 +24070,7 @@ class SpreadPlanner {
     }
     for (bool const wished : {true, false}) {  // pairs that a wish names before the others
       for (int n = 0; n < Size.nodes && (wishes_.count > 0 || !wished); ++n) {
-        int const last = is_linear(n) ? next_linear(n) : -1;
+        int const last = is_product(n) ? next_product(n) : -1;
         bool const named = wish_[n] == Wish::outputs || (last >= 0 && wish_[last] == Wish::inputs);
         if (last >= 0 && (named || !wished)) {
           deal(n, last);
@@ -24066,9 +24090,21 @@ class SpreadPlanner {
     return (kind == LayerKind::embedding || kind == LayerKind::vocabulary) &&
            graph_.node[n].parameters > 0;
   }
-  [[nodiscard]] constexpr bool is_linear(int n) const {
-    return graph_.node[n].layer == LayerKind::linear && plan_.dealt[n] == Dealt::whole &&
-           !shared_[n] && wish_[n] != Wish::whole;
+  // Whether each of its outputs wants a whole row, and it may be dealt out.
+  [[nodiscard]] constexpr bool is_product(int n) const {
+    Node const& node = graph_.node[n];
+    bool const product = node.layer == LayerKind::linear || is_convolution(node.layer);
+    return product && !node.columns.any() && plan_.dealt[n] == Dealt::whole && !shared_[n] &&
+           wish_[n] != Wish::whole;
+  }
+  // Whether it can be computed of some columns alone, with as much of each parameter.
+  [[nodiscard]] constexpr bool is_divisible(int n) const {
+    Node const& node = graph_.node[n];
+    bool fits = node.columns.any() && !(shared_[n] && node.parameters > 0);
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      fits = fits && graph_.parameter[p].parameter.shape[0] == row_columns(node.out);
+    }
+    return fits;
   }
   constexpr void say(WishFault fault, int n) {
     if (plan_.fault == WishFault::none) {
@@ -24118,35 +24154,38 @@ class SpreadPlanner {
   }
 
   // The other one of the pair that node @p first would begin; -1: it cannot.
-  [[nodiscard]] constexpr int next_linear(int first) const {
+  [[nodiscard]] constexpr int next_product(int first) const {
     if (wish_[first] == Wish::inputs) {
       return -1;
     }
     ColumnParts now{};  // of the output of the last layer so far, where one says
     int last = only_reader(first);
-    for (; last >= 0 && !is_linear(last); last = only_reader(last)) {
+    for (; last >= 0 && !is_product(last); last = only_reader(last)) {
       Node const& node = graph_.node[last];
-      if (node.parameters > 0 || (!node.columns.each && node.columns.in.count == 0) ||
-          (!node.columns.each &&
-           ((now.count > 0 && now != node.columns.in) || !node.columns.in.divides(slices_)))) {
+      if (!is_divisible(last) || wish_[last] == Wish::whole ||
+          (!node.columns.each && ((now.count > 0 && !now.same_parts(node.columns.in)) ||
+                                  !node.columns.in.divides(slices_)))) {
         return -1;
       }
       now = node.columns.each ? now : node.columns.out;
     }
-    bool const fits = last >= 0 && wish_[last] != Wish::outputs &&
+    bool const fits = last >= 0 && wish_[last] != Wish::outputs && has_one_run(first, last) &&
                       wanted(first, last).divides(slices_) &&
                       (now.count == 0 || now.divides(slices_));
     return fits ? last : -1;
   }
-  // Parts of the output of a pair's first Linear: as a layer behind it says.
+  // Of channels a rank has neighbours alone.
+  [[nodiscard]] constexpr bool has_one_run(int first, int last) const {
+    return graph_.node[first].out.rank != 3 || wanted(first, last).count == 1;
+  }
+  // Parts of the output of a pair's first product: as a layer behind it says.
   [[nodiscard]] constexpr ColumnParts wanted(int first, int last) const {
     for (int n = only_reader(first); n != last; n = only_reader(n)) {
       if (!graph_.node[n].columns.each) {
         return graph_.node[n].columns.in;
       }
     }
-    Shape const& row = graph_.node[first].out;
-    return ColumnParts::whole(row[row.rank - 1]);
+    return ColumnParts::whole(row_columns(graph_.node[first].out));
   }
 
   constexpr void deal(int first, int last) {
@@ -24395,21 +24434,21 @@ class Spreader {
   // Behind node @p n, whose output is by now that of local_[n].
   template <class G>
   constexpr int add_behind(G* to, NodeKind kind, int n) {
-    Node const& linear = whole_.node[n];
+    Node const& product = whole_.node[n];
     bool const reduces = kind == NodeKind::reduce;
-    Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, linear.out, n);
-    node.needs_gradient = linear.needs_gradient;
+    Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, product.out, n);
+    node.needs_gradient = product.needs_gradient;
     node.name = reduces ? "Reduce" : "Bias";
     node.span = reduces ? dealing_.own : 1;
     if (!reduces) {
       node.view = false;
-      node.frozen = linear.frozen;
+      node.frozen = product.frozen;
       node.first_parameter = size_.parameters;
       node.parameters = 1;
-      add_parameter(to, n, linear.first_parameter + 1, {});
+      add_parameter(to, n, product.first_parameter + 1, {});
     }
     int const made = add(to, node, 1);
-    add_edge(to, local_[n], whole_.edge_origin[linear.first_edge]);
+    add_edge(to, local_[n], whole_.edge_origin[product.first_edge]);
     return made;
   }
 
@@ -24470,7 +24509,7 @@ class Spreader {
   }
 
   [[nodiscard]] constexpr Shape slice_of(Shape shape) const {
-    shape.extent[shape.rank - 1] /= dealing_.slices;
+    shape.extent[column_axis(shape)] /= dealing_.slices;
     return shape;
   }
 
@@ -24484,15 +24523,15 @@ class Spreader {
     node.kept.numbers = whole.kept.scalars == 0 ? std::int64_t{node.in[0]} * 4 * 2 : 0;
   }
 
-  // Of a Linear's weight (Out, In), and of its bias (Out) where its outputs are dealt out; of a
-  // table's (V, C), and (V).
+  // Of a product's weight (Out, In, …), and of its bias (Out) where its outputs are dealt out; of a
+  // layer inside all (Out, …); of a table's (V, C), and (V).
   [[nodiscard]] constexpr ParameterSlices slices_of(int p, int n, int slice) const {
     if (plan_.dealt[n] == Dealt::embedding || plan_.dealt[n] == Dealt::vocabulary) {
       int const words = whole_.parameter[p].parameter.shape[0];
       return {dealing_.slices, 0, ColumnParts::whole(words), slice};
     }
     bool const rows = plan_.dealt[n] == Dealt::rows;
-    if (!rows && plan_.dealt[n] != Dealt::columns) {
+    if (!rows && plan_.dealt[n] != Dealt::columns && plan_.dealt[n] != Dealt::inside) {
       return {};
     }
     int const before = whole_.source[whole_.node[n].first_edge];
@@ -24555,20 +24594,17 @@ struct SpreadVerdict {
 
 namespace detail {
 
-constexpr int row_columns(Shape const& shape) { return shape.extent[shape.rank - 1]; }
-
 /// Whether the parameters of node @p n are the slices that it computes with.
 template <GraphSize Size>
 constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  bool sound = node.dealt != Dealt::inside || node.parameters == 0;
-  sound = sound && (node.dealt != Dealt::rows || node.parameters == 1);  // no bias before the sum
+  bool sound = node.dealt != Dealt::rows || node.parameters == 1;  // no bias before the sum
   for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
     Parameter const& own = graph.parameter[p].parameter;
     ParameterSlices const& slices = graph.parameter[p].slices;
     bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
     sound = sound && graph.parameter[p].partial == of_rows;
-    if (node.dealt == Dealt::columns) {
+    if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
       sound = sound && slices == ParameterSlices{node.slices, 0, node.parts, node.slice} &&
               own.shape[0] == row_columns(node.out);
     } else if (node.dealt == Dealt::rows) {
@@ -24637,10 +24673,11 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
   bool const reads = node.in == before.out;
-  bool const takes =
-      node.dealt != Dealt::inside ||
-      (node.columns.each ? node.parts == before.parts
-                         : node.columns.in == before.parts && node.columns.out == node.parts);
+  bool const takes = node.dealt != Dealt::inside ||
+                     (node.columns.each ? node.parts == before.parts
+                                        : node.columns.in.same_parts(before.parts) &&
+                                              node.columns.in.divides(node.slices) &&
+                                              node.columns.out == node.parts);
   bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
   bool const makes = whole || (node.parts.divides(node.slices) &&
                                node.parts.columns() == node.slices * row_columns(node.out));
@@ -26096,9 +26133,10 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
     });
     return;
   }
+  std::int64_t const cells = row / own[1];  // of a kernel
   for (std::int64_t r = 0; r < own[0]; ++r) {
     p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int columns) {
-      f(r * row + from, r * row * p.slices.count + to, std::int64_t{columns});
+      f(r * row + from * cells, r * row * p.slices.count + to * cells, columns * cells);
     });
   }
 }
@@ -29383,6 +29421,7 @@ struct BatchNorm2d<Options...> {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;
   }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
   static constexpr Parameters parameters(Shape in) {
     Shape const channels = vector_shape(in[0]);
     Init const zero = Init::constant(0.0F);
@@ -29441,6 +29480,7 @@ struct Conv2d<Out, Options...> {
   static constexpr std::string_view name = "Conv2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr bool bias = options.bias;
+  using without_bias = std::conditional_t<bias, Conv2d<Out, Options..., NoBias>, Conv2d>;
   static constexpr LayerKind kind = options.window == Window{} && options.groups == 1
                                         ? LayerKind::pointwise
                                         : LayerKind::convolution;
@@ -29464,6 +29504,22 @@ struct Conv2d<Out, Options...> {
             .in = extent,
             .out = options.window.positions(extent),
             .window = options.window};
+  }
+  /// Of a slice of it: of these channels of x and of y, in as many groups as they are.
+  static constexpr ConvolutionGeometry geometry(Shape in, Shape out) {
+    ConvolutionGeometry own = geometry(in);
+    own.groups = own.groups == 1 ? 1 : own.groups * out[0] / Out;
+    own.out_channels = out[0];
+    return own;
+  }
+
+  /// Groups see no channels of each other.
+  static constexpr Columns columns(Shape in) {
+    if (options.groups == 1) {
+      return {};
+    }
+    return {.in = {1, {in[0]}, {in[0] / options.groups}},
+            .out = {1, {Out}, {Out / options.groups}}};
   }
 
   static constexpr Shape output(Shape in) {
@@ -30115,6 +30171,14 @@ struct Flatten {
   static constexpr bool is_view = true;
   static constexpr LayerKind kind = LayerKind::flatten;
   static constexpr Shape output(Shape in) { return vector_shape(static_cast<int>(in.elements())); }
+  /// A channel of an image are neighbours in the vector.
+  static constexpr Columns columns(Shape in) {
+    if (in.rank != 3) {
+      return {};
+    }
+    return {.in = ColumnParts::whole(in[0]),
+            .out = {1, {static_cast<int>(in.elements())}, {in[1] * in[2]}}};
+  }
 };
 
 }  // namespace tandem
@@ -30152,6 +30216,7 @@ struct PoolLayer {
     Extent2d const out = options.window.positions({in[1], in[2]});
     return image_shape(in[0], out.height, out.width);
   }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 }  // namespace detail
@@ -30225,6 +30290,7 @@ struct GlobalAvgPool {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;
   }
   static constexpr Shape output(Shape in) { return vector_shape(in[0]); }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 }  // namespace tandem
@@ -32580,14 +32646,16 @@ void drop_run(std::int64_t count, std::uint32_t const* words, float rate, float 
 
 /// y = x / (1 - rate) where the element is kept, else 0; kept is uniform(word) >= rate.
 ///
-/// Shapes: x (B, pixels, C); y (B, pixels, C), which may be x. Elements are counted as (C, pixels).
+/// Shapes: x (B, pixels, C); y (B, pixels, C), which may be x. Elements are counted as (C, pixels),
+///         from `first_element` on, where x is a slice of the channels.
 /// Cost:   one Philox block of 10 rounds for each four elements, 16 blocks at once.
 /// @pre    0 <= rate < 1; C pixels < 2³⁴
 /// Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, JMLR 15 (2014), section 10
 ///         (the "inverted" form, scaled in training)
 template <class T>
 TANDEM_NOINLINE void dropout_forward(Team& team, int batch, int channels, std::int64_t pixels,
-                                     DropoutPlace const& place, float rate, T const* x, T* y) {
+                                     DropoutPlace const& place, float rate, T const* x, T* y,
+                                     std::int64_t first_element = 0) {
   // Squares of words: of a vector's elements 1 x 64, which are channels; of an image's 64 x 16.
   constexpr std::int64_t block = 64;
   constexpr int most = 16;
@@ -32605,11 +32673,11 @@ TANDEM_NOINLINE void dropout_forward(Team& team, int batch, int channels, std::i
           int const channel = static_cast<int>(task % channel_blocks) * wide;
           int const own = std::min(wide, channels - channel);
           if (pixels == 1) {
-            detail::dropout_row(place, sample, channel, own, words);
+            detail::dropout_row(place, sample, first_element + channel, own, words);
           } else {
             for (int c = 0; c < own; ++c) {
-              detail::dropout_row(place, sample, (channel + c) * pixels + first, count,
-                                  words + c * count);
+              detail::dropout_row(place, sample, first_element + (channel + c) * pixels + first,
+                                  count, words + c * count);
             }
           }
           if (pixels == 1) {
@@ -32731,12 +32799,14 @@ DropoutColumns dropout_columns(OpSetup const& setup) {
     int const row = detail::row_size(setup.node.out);
     columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
   } else if (setup.slice.count > 1) {
-    columns.own = detail::row_size(setup.node.out);
-    columns.whole = setup.node.parts.columns();
+    Shape const& own = setup.node.out;  // an image is one row of its elements, (C, H, W)
+    int const pixels = own.rank == 3 ? own[1] * own[2] : 1;
+    columns.own = detail::row_columns(own) * pixels;
+    columns.whole = setup.node.parts.columns() * pixels;
     setup.node.parts.each_run(setup.slice.number, setup.slice.count,
                               [&](int /*own*/, int whole, int count) {
-                                columns.at[columns.runs] = whole;
-                                columns.count[columns.runs++] = count;
+                                columns.at[columns.runs] = whole * pixels;
+                                columns.count[columns.runs++] = count * pixels;
                               });
   }
   return columns;
@@ -34736,7 +34806,7 @@ struct Op<Conv2d<Out, Options...>, BasicHost<Portable, Precision>>
     : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in)} {}
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out)} {}
 };
 
 template <int Out, class... Options, class Precision>
@@ -40348,7 +40418,7 @@ struct Op<Upsample<Scale, Mode>, BasicHost<Portable, Precision>>
 // ---- tandem/ops/host/row_bias.hpp
 
 /// @file
-/// The bias of a Linear whose sum several ranks make, on Host, portable kernels.
+/// The bias of a Linear or Conv2d whose sum several ranks make, on Host, portable kernels.
 
 namespace tandem {
 
@@ -40366,16 +40436,26 @@ class Op<RowBias, BasicHost<Portable, Precision>> {
     if (o.y != o.x[0]) {
       std::copy_n(o.x[0], p.elements(shape_), o.y);
     }
-    host::add_bias(p.device.team, rows(p), columns(), o.parameter[0], o.y);
+    if (shape_.rank == 3) {
+      host::add_map_bias(p.device.team, p.batch, shape_[0], pixels(), o.parameter[0], o.y);
+    } else {
+      host::add_bias(p.device.team, rows(p), columns(), o.parameter[0], o.y);
+    }
   }
   void weight_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
-    host::bias_gradient(p.device.team, rows(p), columns(), o.dy, o.gradient[0], p.accumulate);
+    if (shape_.rank == 3) {
+      host::map_bias_gradient(p.device.team, p.batch, shape_[0], pixels(), o.dy, o.gradient[0],
+                              p.accumulate);
+    } else {
+      host::bias_gradient(p.device.team, rows(p), columns(), o.dy, o.gradient[0], p.accumulate);
+    }
   }
 
  private:
   [[nodiscard]] int rows(Pass<host::Device> const& p) const {
     return static_cast<int>(p.rows(shape_));
   }
+  [[nodiscard]] std::int64_t pixels() const { return std::int64_t{shape_[1]} * shape_[2]; }
   [[nodiscard]] int columns() const { return detail::row_size(shape_); }
 
   Shape shape_;
@@ -45111,7 +45191,7 @@ struct TwoModelsAreSound {
 // ---- tandem/strategy/types/tensor_parallel.hpp
 
 /// @file
-/// TensorParallel: each device has a slice of each layer.
+/// TensorParallel, ChannelParallel: each device has a slice of each layer.
 
 namespace tandem {
 
@@ -45157,15 +45237,18 @@ struct TensorParallelIsSound {
 
 }  // namespace detail
 
-/// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
-/// and the second's inputs, and what stands between, as the heads of an Attention; and its words of
-/// a large Embedding or Vocabulary. All other layers are whole on every device.
+/// Each device computes all samples, with its slice of each pair of Linears or Conv2ds: the first's
+/// outputs and the second's inputs, and what stands between, as the heads of an Attention or the
+/// channels of a BatchNorm2d; and its words of a large Embedding or Vocabulary. All other layers
+/// are whole on every device.
 ///
 ///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
 ///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
 ///
-/// A pair is a Linear whose output goes to another one through layers that need no whole rows:
-/// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
+/// A pair is a Linear or Conv2d whose output goes to another one through layers that need no whole
+/// rows: Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations,
+/// Dropout; and, of channels, BatchNorm2d and SyncBatchNorm2d, whose statistics are each channel's
+/// own, pools, GlobalAvgPool, Flatten, and a Conv2d whose Groups N divides.
 /// A table of V words by C is dealt out where V C is a million (2^20) or more, or SplitInputs (of
 /// an Embedding) or SplitOutputs (of a Vocabulary) says so: any V, padded to a multiple of N on the
 /// devices, and nowhere else; none under Reproducible, or where a device has several slices.
@@ -45219,6 +45302,11 @@ inline constexpr bool deals_rows<TensorParallel<N, Options...>> =
     (std::same_as<Options, SequenceRows> || ...);
 
 }  // namespace detail
+
+/// The same by the name that it has for images: the channels of each pair of Conv2ds are dealt out.
+/// Source: Dryden et al., "Channel and filter parallelism for large-scale CNN training", SC 2019
+template <int N, class... Options>
+using ChannelParallel = TensorParallel<N, Options...>;
 
 }  // namespace tandem
 
@@ -47326,8 +47414,9 @@ struct NetworkHasPairs {
   static constexpr bool value = true;
   static_assert(Slices == 1 || Shared > 0,
                 "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
-                "whose output goes to another one through Attention, activations or Dropout alone, "
-                "with a number of columns, or of heads, that N (or L of Slices<L>) divides, and no "
+                "or Conv2d whose output goes to another one through layers alone that need no "
+                "whole rows (Attention, activations, Dropout, BatchNorm2d, pools), with a number "
+                "of columns, channels or heads that N (or L of Slices<L>) divides, and no "
                 "large table of words; take DataParallel, another N or L, or SplitInputs or "
                 "SplitOutputs for a smaller "
                 "table (NetworkHasPairs names the network and it)");
@@ -62447,11 +62536,11 @@ class DropoutOp {
       drop_columns(p.device.team, dropout_rows(shape_, p),
                    DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
                    rate_, from, to);
-    } else if (columns_.runs > 0) {
+    } else if (columns_.runs > 0 && shape_.rank != 3) {
       drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate_, from, to);
     } else {
       channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
-                                     from, to);
+                                     from, to, first_element());
     }
   }
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
@@ -62459,6 +62548,10 @@ class DropoutOp {
             static_cast<std::uint32_t>(p.first_sample)};
   }
 
+  // Of a slice of an image's channels, which is one run of them.
+  [[nodiscard]] std::int64_t first_element() const {
+    return columns_.runs > 0 ? columns_.at[0] : 0;
+  }
   // Elements of a vector are channels of one pixel, and so are those of a sequence, as (t, c).
   [[nodiscard]] std::int64_t pixels() const {
     return shape_.timed ? 1 : shape_.elements() / shape_[0];
@@ -65898,7 +65991,7 @@ struct Op<Conv2d<Out, Options...>, BasicHost<OneDnn, Precision>>
     : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in),
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
             std::same_as<Precision, Fp32Direct>} {}
 };
 
@@ -67830,9 +67923,11 @@ struct Op<Upsample<Scale, Mode>, BasicHost<OneDnn, Precision>>
 // ---- tandem/ops/onednn/row_bias.hpp
 
 /// @file
-/// The bias of a Linear whose sum several ranks make, on Host in vectors.
+/// The bias of a Linear or Conv2d whose sum several ranks make, on Host in vectors: of the rows of
+/// a sequence, or of the pixels of an image.
 
 #include <algorithm>
+#include <cstdint>
 
 namespace tandem {
 
@@ -67851,16 +67946,18 @@ class Op<RowBias, BasicHost<OneDnn, Precision>> {
     if (o.y != o.x[0]) {
       std::copy_n(o.x[0], p.elements(shape_), o.y);
     }
-    host::channels_last::add_row_bias(p.device.team, p.rows(shape_), columns(), o.parameter[0],
-                                      o.y);
+    host::channels_last::add_row_bias(p.device.team, rows(p), columns(), o.parameter[0], o.y);
   }
   void weight_gradient(Operands<T, P> const& o, Pass<host::Device> const& p) const {
-    onednn::column_sum(p.device.team, o.dy, p.rows(shape_), columns(), columns(), o.gradient[0],
+    onednn::column_sum(p.device.team, o.dy, rows(p), columns(), columns(), o.gradient[0],
                        p.accumulate);
   }
 
  private:
-  [[nodiscard]] int columns() const { return detail::row_size(shape_); }
+  [[nodiscard]] std::int64_t rows(Pass<host::Device> const& p) const {
+    return shape_.rank == 3 ? std::int64_t{p.batch} * shape_[1] * shape_[2] : p.rows(shape_);
+  }
+  [[nodiscard]] int columns() const { return detail::row_columns(shape_); }
 
   Shape shape_;
 };

@@ -2,12 +2,23 @@
 #pragma once
 
 /// @file
-/// Columns: how the numbers of a row may be dealt out over ranks, and what a layer makes of such a
-/// row.
+/// Columns: how the numbers of a row, or the channels of an image, may be dealt out over ranks, and
+/// what a layer makes of such a row.
 
 #include <cstdint>
 
+#include <tandem/core/shape.hpp>
+
 namespace tandem {
+
+/// The axis along which a value is dealt out: the channels of an image, else the last.
+constexpr int column_axis(Shape const& shape) { return shape.rank == 3 ? 0 : shape.rank - 1; }
+
+namespace detail {
+
+constexpr int row_columns(Shape const& shape) { return shape.extent[column_axis(shape)]; }
+
+}  // namespace detail
 
 /// Which slice of a row, a node or a parameter a rank has.
 struct Slice {
@@ -57,6 +68,15 @@ struct ColumnParts {
     return all;
   }
 
+  /// Whether its parts are as long, whatever their units.
+  [[nodiscard]] constexpr bool same_parts(ColumnParts const& other) const {
+    bool same = count == other.count;
+    for (int part = 0; part < count && same; ++part) {
+      same = size[part] == other.size[part];
+    }
+    return same;
+  }
+
   /// f(first column of a run in the slice's row, in the whole row, columns) of slice @p number of
   /// @p slices. A part that these do not divide is padded.
   template <class F>
@@ -75,11 +95,14 @@ struct ColumnParts {
   friend constexpr bool operator==(ColumnParts const&, ColumnParts const&) = default;
 };
 
-/// What a layer that needs no whole row says of itself.
+/// What a layer that needs no whole row says of itself. Its parameters, if it has any, have a row
+/// for each column of y.
 struct Columns {
   bool each = false;  ///< y's column c is made of x's column c alone, whichever that is
   ColumnParts in{};   ///< else: the parts of a row of x, count 0 where it needs whole rows
   ColumnParts out{};  ///< and of y
+
+  [[nodiscard]] constexpr bool any() const { return each || in.count > 0; }
 
   static constexpr Columns alike() { return {.each = true}; }
 };

@@ -4,6 +4,7 @@
 /// @file
 /// BatchNorm2d: normalisation of each channel over the microbatch.
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 #include <tandem/layers/options.hpp>
 
@@ -54,6 +55,7 @@ struct BatchNorm2d<Options...> {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;
   }
   static constexpr Shape output(Shape in) { return in; }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
   static constexpr Parameters parameters(Shape in) {
     Shape const channels = vector_shape(in[0]);
     Init const zero = Init::constant(0.0F);

@@ -4,7 +4,10 @@
 /// @file
 /// Conv2d: a convolution over the height and width of an image.
 
+#include <type_traits>
+
 #include <tandem/core/geometry.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 #include <tandem/layers/options.hpp>
 
@@ -48,6 +51,7 @@ struct Conv2d<Out, Options...> {
   static constexpr std::string_view name = "Conv2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr bool bias = options.bias;
+  using without_bias = std::conditional_t<bias, Conv2d<Out, Options..., NoBias>, Conv2d>;
   static constexpr LayerKind kind = options.window == Window{} && options.groups == 1
                                         ? LayerKind::pointwise
                                         : LayerKind::convolution;
@@ -71,6 +75,22 @@ struct Conv2d<Out, Options...> {
             .in = extent,
             .out = options.window.positions(extent),
             .window = options.window};
+  }
+  /// Of a slice of it: of these channels of x and of y, in as many groups as they are.
+  static constexpr ConvolutionGeometry geometry(Shape in, Shape out) {
+    ConvolutionGeometry own = geometry(in);
+    own.groups = own.groups == 1 ? 1 : own.groups * out[0] / Out;
+    own.out_channels = out[0];
+    return own;
+  }
+
+  /// Groups see no channels of each other.
+  static constexpr Columns columns(Shape in) {
+    if (options.groups == 1) {
+      return {};
+    }
+    return {.in = {1, {in[0]}, {in[0] / options.groups}},
+            .out = {1, {Out}, {Out / options.groups}}};
   }
 
   static constexpr Shape output(Shape in) {

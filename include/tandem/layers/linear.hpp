@@ -4,6 +4,7 @@
 /// @file
 /// Linear, a matrix product, and Flatten, which makes a vector of an image for it.
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 #include <tandem/layers/init_options.hpp>
 #include <tandem/layers/options.hpp>
@@ -76,6 +77,14 @@ struct Flatten {
   static constexpr bool is_view = true;
   static constexpr LayerKind kind = LayerKind::flatten;
   static constexpr Shape output(Shape in) { return vector_shape(static_cast<int>(in.elements())); }
+  /// A channel of an image are neighbours in the vector.
+  static constexpr Columns columns(Shape in) {
+    if (in.rank != 3) {
+      return {};
+    }
+    return {.in = ColumnParts::whole(in[0]),
+            .out = {1, {static_cast<int>(in.elements())}, {in[1] * in[2]}}};
+  }
 };
 
 }  // namespace tandem

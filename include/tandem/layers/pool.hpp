@@ -5,6 +5,7 @@
 /// MaxPool2d, AvgPool2d and GlobalAvgPool.
 
 #include <tandem/core/geometry.hpp>
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
 #include <tandem/layers/options.hpp>
 
@@ -36,6 +37,7 @@ struct PoolLayer {
     Extent2d const out = options.window.positions({in[1], in[2]});
     return image_shape(in[0], out.height, out.width);
   }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 }  // namespace detail
@@ -109,6 +111,7 @@ struct GlobalAvgPool {
     return in.rank == 3 ? Fault::none : Fault::not_an_image;
   }
   static constexpr Shape output(Shape in) { return vector_shape(in[0]); }
+  static constexpr Columns columns(Shape) { return Columns::alike(); }
 };
 
 }  // namespace tandem

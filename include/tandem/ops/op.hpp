@@ -248,7 +248,8 @@ struct Op : detail::NoOp {
 struct ConcatJoin {};
 struct AddJoin {};
 struct MultiplyJoin {};
-/// y = x + bias, row by row, which several ranks need once: a node of a spread graph.
+/// y = x + bias, row by row or channel by channel, which several ranks need once: a node of a
+/// spread graph.
 struct RowBias {};
 /// The words of an Embedding or a Vocabulary that one of several ranks has.
 template <class L>

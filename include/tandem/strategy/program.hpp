@@ -162,8 +162,9 @@ struct NetworkHasPairs {
   static constexpr bool value = true;
   static_assert(Slices == 1 || Shared > 0,
                 "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
-                "whose output goes to another one through Attention, activations or Dropout alone, "
-                "with a number of columns, or of heads, that N (or L of Slices<L>) divides, and no "
+                "or Conv2d whose output goes to another one through layers alone that need no "
+                "whole rows (Attention, activations, Dropout, BatchNorm2d, pools), with a number "
+                "of columns, channels or heads that N (or L of Slices<L>) divides, and no "
                 "large table of words; take DataParallel, another N or L, or SplitInputs or "
                 "SplitOutputs for a smaller "
                 "table (NetworkHasPairs names the network and it)");

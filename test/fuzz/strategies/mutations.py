@@ -80,6 +80,10 @@ MUTATIONS = {
         "begin_slices(table.gradient[n], 0, n,"),
     "mask_of_first_slice": (
         "kernels/host/dropout.hpp", "columns.whole + columns.at[run]", "columns.whole"),
+    "mask_of_first_channels": (  # of an image
+        "ops/onednn/activation.hpp", "columns_.runs > 0 ? columns_.at[0] : 0", "0"),
+    "kernel_of_one_cell": (  # a slice of a kernel's inputs is found as if it were 1x1
+        "engine/memory/sliced_mirror.hpp", "to * cells, columns * cells", "to, columns"),
     "norm_of_each_slice": (  # what is whole on all of them counts for each
         "optim/parameter_group.hpp", "(is_slice || rank.number == 0)", "true"),
     "first_slice_of_rank": (  # a rank's slices all take themselves for its first

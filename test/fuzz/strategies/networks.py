@@ -93,8 +93,28 @@ def chains_of(part):
     return [chain for chain in chains + [run] if chain]
 
 
+def is_product(part):
+    return part["kind"] == "linear" or (part["kind"] == "conv" and part["groups"] == 1)
+
+
+def is_pair_of_channels(layers, slices):
+    """Likewise of a convolution, what sees channels alone or groups of them, and another product."""
+    vector = False
+    for part in layers[1:-1]:
+        kind = part["kind"]
+        if kind == "conv" and part["groups"] % slices:
+            return False
+        if kind not in ("conv", "bn", "relu", "dropout", "maxpool", "avgpool", "gap", "flatten") or (
+                vector and kind not in ("relu", "dropout")):
+            return False
+        vector = vector or kind in ("gap", "flatten")
+    return layers[0]["out"] % slices == 0 and is_product(layers[-1])
+
+
 def is_pair(layers, slices):
     """Whether TensorParallel deals out these: a Linear, what needs no whole rows, and a Linear."""
+    if len(layers) > 1 and layers[0]["kind"] == "conv" and is_product(layers[0]):
+        return is_pair_of_channels(layers, slices)
     alike = ("relu", "dropout", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
     if len(layers) < 2 or layers[0]["kind"] != "linear" or layers[-1]["kind"] != "linear":
         return False
@@ -112,8 +132,8 @@ def is_pair(layers, slices):
 def shares_pairs(body, slices):
     """Whether some layers of a network can be dealt out over so many devices."""
     for chain in chains_of(body):
-        linears = [i for i, part in enumerate(chain) if part["kind"] == "linear"]
-        if any(is_pair(chain[a:b + 1], slices) for a, b in zip(linears, linears[1:])):
+        products = [i for i, part in enumerate(chain) if is_product(part)]
+        if any(is_pair(chain[a:b + 1], slices) for a, b in zip(products, products[1:])):
             return True
     return False
 

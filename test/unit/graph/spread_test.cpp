@@ -15,13 +15,20 @@
 #include <tandem/graph/spread/volume.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/attention.hpp>
+#include <tandem/layers/batch_norm2d.hpp>
+#include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/embedding.hpp>
+#include <tandem/layers/group_norm.hpp>
 #include <tandem/layers/layer_norm.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/pool.hpp>
 #include <tandem/layers/rotary_positions.hpp>
 #include <tandem/layers/smooth_activation.hpp>
+#include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/layers/vocabulary.hpp>
+#include <tandem/models/googlenet.hpp>
 #include <tandem/models/gpt.hpp>
+#include <tandem/models/resnet_cifar.hpp>
 
 namespace tandem {
 namespace spread_test {
@@ -94,6 +101,20 @@ static_assert(!LayerPlace{""}.sound && !LayerPlace{"4."}.sound && !LayerPlace{".
               !LayerPlace{"4..0"}.sound && !LayerPlace{"four"}.sound && !LayerPlace{-1}.sound &&
               !LayerPlace{"99999"}.sound && !LayerPlace{"4. 0"}.sound);
 
+// Two of a block of Inception, one of a block of a ResNet; pools, norms and groups are no end of a
+// pair, what sees groups of channels alone is within one; an image becomes a vector by channels.
+template <class... Parts>
+struct Of : Network<Image<4, 6, 6>, Sequential<Parts...>> {};
+using C8 = Conv2d<8, Kernel<3>, Padding<1>>;
+static_assert(pairs<models::GoogLeNet<10>, 2> == 18 && pairs<models::ResNet18<10>, 2> == 8);
+static_assert(pairs<Of<C8, BatchNorm2d<>, MaxPool2d<Kernel<2>>, Conv2d<3>>, 4> == 1);
+static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, Conv2d<3>>, 4> == 1);
+static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, Conv2d<3>>, 8> == 0);
+static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, GroupNorm<2>, Conv2d<3>>, 2> == 0);
+static_assert(pairs<Of<C8, Conv2d<16, Groups<8>>, Flatten, Dropout<>, Linear<5>>, 8> == 1);
+static_assert(pairs<Of<C8, SyncBatchNorm2d<>, GlobalAvgPool, Linear<5>>, 2> == 1);
+static_assert(pairs<Of<Flatten, Linear<4>, Flatten, Linear<4>>, 2> == 0);
+
 template <class Net, int N, int Own = 1>
 struct DealtOut {
   static constexpr GraphSize size = spread_size(graph<Net>, {N, Own});
@@ -113,6 +134,9 @@ constexpr auto const& dealt = DealtOut<Net, N, Own>::graph;
 static_assert(check_spreads(dealt<Two, 2>).sound() && check_spreads(dealt<Mlp, 2>).sound() &&
               check_spreads(dealt<Mlp, 3>).sound() && check_spreads(dealt<Grouped, 2>).sound() &&
               check_spreads(graph<Two>).sound());
+
+static_assert(check_spreads(dealt<models::GoogLeNet<10>, 2>).sound() &&
+              check_spreads(dealt<models::ResNet18<10>, 4>).sound());
 
 // A pair has a Copy, a Reduce, and a bias behind it.
 static_assert(DealtOut<Mlp, 2>::size.nodes == graph<Mlp>.nodes + 3 &&
@@ -201,6 +225,28 @@ TEST_CASE("queries, keys and values are dealt out each by itself, by heads") {
   CHECK(own.node[find(own, "SwiGlu")].parts == ColumnParts::whole(6));
 }
 
+TEST_CASE("a rank's graph of images has its channels of kernels, norms, pools and a vector") {
+  using Net =
+      Of<C8, BatchNorm2d<>, Conv2d<16, Groups<4>>, AvgPool2d<Kernel<2>>, Flatten, Linear<5>>;
+  auto const& own = dealt<Net, 2>;
+  char const* const names[] = {"Input",     "Copy",    "Conv2d", "BatchNorm2d", "Conv2d",
+                               "AvgPool2d", "Flatten", "Linear", "Reduce",      "Bias"};
+  for (int n = 0; n < own.nodes; ++n) {
+    CHECK(own.node[n].name == names[n]);
+  }
+  CHECK(own.node[2].in == image_shape(4, 6, 6));
+  CHECK(own.node[3].out == image_shape(4, 6, 6));
+  CHECK(own.node[4].out == image_shape(8, 6, 6));
+  CHECK(own.node[5].out == image_shape(8, 3, 3));
+  CHECK(own.node[6].out == vector_shape(72));
+  CHECK(own.parameter[0].parameter.shape == Shape{4, {4, 4, 3, 3}});
+  CHECK(own.parameter[5].parameter.shape == vector_shape(4));  // a running variance
+  CHECK(own.parameter[6].parameter.shape == Shape{4, {8, 2, 1, 1}});
+  CHECK(own.parameter[8].parameter.shape == Shape{2, {5, 72}});
+  CHECK(own.parameter[8].slices == ParameterSlices{2, 1, {1, {144}, {9}}});
+  CHECK(own.node[4].macs * 2 == graph<Net>.node[3].macs);
+}
+
 // Without node n: its readers read what it reads.
 template <GraphSize Size>
 constexpr Graph<Size> without(Graph<Size> graph, int n) {
@@ -271,6 +317,7 @@ static_assert(all_found(dealt<Two, 2>) == 8);
 static_assert(all_found(dealt<Grouped, 2>) == 4);
 static_assert(all_found(dealt<Mlp, 3>) == 2);
 static_assert(check_spreads(Worded::graph).sound() && all_found(Worded::graph) == 6);
+static_assert(all_found(dealt<models::ResNet20<10>, 2>) == 18);
 
 template <class Change>
 constexpr SpreadFault fault_of(Change const& change) {

@@ -43,9 +43,10 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
     });
     return;
   }
+  std::int64_t const cells = row / own[1];  // of a kernel
   for (std::int64_t r = 0; r < own[0]; ++r) {
     p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int columns) {
-      f(r * row + from, r * row * p.slices.count + to, std::int64_t{columns});
+      f(r * row + from * cells, r * row * p.slices.count + to * cells, columns * cells);
     });
   }
 }

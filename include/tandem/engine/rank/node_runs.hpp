@@ -83,14 +83,15 @@ constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
 constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
 
 /// What node @p n gives its only gradient, and so begins the sum of that over the ranks: a Copy or
-/// an Enter; `layer` stands for neither.
+/// an Enter; `layer` stands for neither. Siblings that became one node give one together.
 template <GraphSize Size>
 constexpr NodeKind begun_sum(Graph<Size> const& graph, UseCounts<Size.nodes> const& uses, int n) {
   Node const& node = graph.node[n];
   int const source = node.edges == 1 ? graph.source[node.first_edge] : n;
   Node const& before = graph.node[source];
   bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
-  return sums && before.needs_gradient && uses.of[source] == 1 ? before.kind : NodeKind::layer;
+  return sums && !node.merged && before.needs_gradient && uses.of[source] == 1 ? before.kind
+                                                                               : NodeKind::layer;
 }
 
 /// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so

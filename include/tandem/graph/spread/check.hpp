@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
 
@@ -40,20 +41,17 @@ struct SpreadVerdict {
 
 namespace detail {
 
-constexpr int row_columns(Shape const& shape) { return shape.extent[shape.rank - 1]; }
-
 /// Whether the parameters of node @p n are the slices that it computes with.
 template <GraphSize Size>
 constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  bool sound = node.dealt != Dealt::inside || node.parameters == 0;
-  sound = sound && (node.dealt != Dealt::rows || node.parameters == 1);  // no bias before the sum
+  bool sound = node.dealt != Dealt::rows || node.parameters == 1;  // no bias before the sum
   for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
     Parameter const& own = graph.parameter[p].parameter;
     ParameterSlices const& slices = graph.parameter[p].slices;
     bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
     sound = sound && graph.parameter[p].partial == of_rows;
-    if (node.dealt == Dealt::columns) {
+    if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
       sound = sound && slices == ParameterSlices{node.slices, 0, node.parts, node.slice} &&
               own.shape[0] == row_columns(node.out);
     } else if (node.dealt == Dealt::rows) {
@@ -122,10 +120,11 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
   bool const reads = node.in == before.out;
-  bool const takes =
-      node.dealt != Dealt::inside ||
-      (node.columns.each ? node.parts == before.parts
-                         : node.columns.in == before.parts && node.columns.out == node.parts);
+  bool const takes = node.dealt != Dealt::inside ||
+                     (node.columns.each ? node.parts == before.parts
+                                        : node.columns.in.same_parts(before.parts) &&
+                                              node.columns.in.divides(node.slices) &&
+                                              node.columns.out == node.parts);
   bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
   bool const makes = whole || (node.parts.divides(node.slices) &&
                                node.parts.columns() == node.slices * row_columns(node.out));

@@ -2,18 +2,20 @@
 #pragma once
 
 /// @file
-/// plan_spread: which layers of a graph are dealt out over ranks: each Linear whose output goes
-/// through layers that need no whole rows to another Linear, with all of these; and large tables of
-/// words.
+/// plan_spread: which layers of a graph are dealt out over ranks: each Linear or Conv2d whose
+/// output goes through layers that need no whole rows to another one, with all of these; and large
+/// tables of words.
 ///
 ///   Embedding | Linear (columns) | Attention, activations, Dropout (inside) | Linear (rows)
 ///                                                                               | Vocabulary
+///   Conv2d (columns) | BatchNorm2d, activations, pools, grouped Conv2d (inside) | Conv2d (rows)
 ///
 /// All else stays whole. SpreadWishes overrule it.
 
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/wishes.hpp>
@@ -35,7 +37,7 @@ enum class WishFault : std::uint8_t {
 /// How each node of a graph is dealt out.
 template <int Nodes>
 struct SpreadPlan {
-  int pairs = 0;   ///< of Linears
+  int pairs = 0;   ///< of products
   int tables = 0;  ///< layers that have a slice of a table of words
   WishFault fault = WishFault::none;
   int wish = 0;  ///< at fault
@@ -93,7 +95,7 @@ class SpreadPlanner {
     }
     for (bool const wished : {true, false}) {  // pairs that a wish names before the others
       for (int n = 0; n < Size.nodes && (wishes_.count > 0 || !wished); ++n) {
-        int const last = is_linear(n) ? next_linear(n) : -1;
+        int const last = is_product(n) ? next_product(n) : -1;
         bool const named = wish_[n] == Wish::outputs || (last >= 0 && wish_[last] == Wish::inputs);
         if (last >= 0 && (named || !wished)) {
           deal(n, last);
@@ -113,9 +115,21 @@ class SpreadPlanner {
     return (kind == LayerKind::embedding || kind == LayerKind::vocabulary) &&
            graph_.node[n].parameters > 0;
   }
-  [[nodiscard]] constexpr bool is_linear(int n) const {
-    return graph_.node[n].layer == LayerKind::linear && plan_.dealt[n] == Dealt::whole &&
-           !shared_[n] && wish_[n] != Wish::whole;
+  // Whether each of its outputs wants a whole row, and it may be dealt out.
+  [[nodiscard]] constexpr bool is_product(int n) const {
+    Node const& node = graph_.node[n];
+    bool const product = node.layer == LayerKind::linear || is_convolution(node.layer);
+    return product && !node.columns.any() && plan_.dealt[n] == Dealt::whole && !shared_[n] &&
+           wish_[n] != Wish::whole;
+  }
+  // Whether it can be computed of some columns alone, with as much of each parameter.
+  [[nodiscard]] constexpr bool is_divisible(int n) const {
+    Node const& node = graph_.node[n];
+    bool fits = node.columns.any() && !(shared_[n] && node.parameters > 0);
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      fits = fits && graph_.parameter[p].parameter.shape[0] == row_columns(node.out);
+    }
+    return fits;
   }
   constexpr void say(WishFault fault, int n) {
     if (plan_.fault == WishFault::none) {
@@ -165,35 +179,38 @@ class SpreadPlanner {
   }
 
   // The other one of the pair that node @p first would begin; -1: it cannot.
-  [[nodiscard]] constexpr int next_linear(int first) const {
+  [[nodiscard]] constexpr int next_product(int first) const {
     if (wish_[first] == Wish::inputs) {
       return -1;
     }
     ColumnParts now{};  // of the output of the last layer so far, where one says
     int last = only_reader(first);
-    for (; last >= 0 && !is_linear(last); last = only_reader(last)) {
+    for (; last >= 0 && !is_product(last); last = only_reader(last)) {
       Node const& node = graph_.node[last];
-      if (node.parameters > 0 || (!node.columns.each && node.columns.in.count == 0) ||
-          (!node.columns.each &&
-           ((now.count > 0 && now != node.columns.in) || !node.columns.in.divides(slices_)))) {
+      if (!is_divisible(last) || wish_[last] == Wish::whole ||
+          (!node.columns.each && ((now.count > 0 && !now.same_parts(node.columns.in)) ||
+                                  !node.columns.in.divides(slices_)))) {
         return -1;
       }
       now = node.columns.each ? now : node.columns.out;
     }
-    bool const fits = last >= 0 && wish_[last] != Wish::outputs &&
+    bool const fits = last >= 0 && wish_[last] != Wish::outputs && has_one_run(first, last) &&
                       wanted(first, last).divides(slices_) &&
                       (now.count == 0 || now.divides(slices_));
     return fits ? last : -1;
   }
-  // Parts of the output of a pair's first Linear: as a layer behind it says.
+  // Of channels a rank has neighbours alone.
+  [[nodiscard]] constexpr bool has_one_run(int first, int last) const {
+    return graph_.node[first].out.rank != 3 || wanted(first, last).count == 1;
+  }
+  // Parts of the output of a pair's first product: as a layer behind it says.
   [[nodiscard]] constexpr ColumnParts wanted(int first, int last) const {
     for (int n = only_reader(first); n != last; n = only_reader(n)) {
       if (!graph_.node[n].columns.each) {
         return graph_.node[n].columns.in;
       }
     }
-    Shape const& row = graph_.node[first].out;
-    return ColumnParts::whole(row[row.rank - 1]);
+    return ColumnParts::whole(row_columns(graph_.node[first].out));
   }
 
   constexpr void deal(int first, int last) {

@@ -8,9 +8,9 @@
 ///   x -> Copy -> Linear (columns) -> … -> Linear (rows) -> Reduce -> Bias -> y
 ///   indices -> Embedding -> Reduce -> y       x -> Copy -> Vocabulary -> losses
 ///
-/// A Copy and a Reduce are views: what they add up stays where it is. A rank that has several
-/// slices has the nodes of each, and adds values and gradients of them in the order of
-/// comm/fixed_tree.hpp, as ranks do that have one slice each:
+/// and of Conv2ds as of Linears. A Copy and a Reduce are views: what they add up stays where it is.
+/// A rank that has several slices has the nodes of each, and adds values and gradients of them in
+/// the order of comm/fixed_tree.hpp, as ranks do that have one slice each:
 ///
 ///            ┌ Copy -> Linear -> … -> Linear ┐
 ///   x -> Copy                                 Add -> Reduce -> Bias -> y
@@ -187,21 +187,21 @@ class Spreader {
   // Behind node @p n, whose output is by now that of local_[n].
   template <class G>
   constexpr int add_behind(G* to, NodeKind kind, int n) {
-    Node const& linear = whole_.node[n];
+    Node const& product = whole_.node[n];
     bool const reduces = kind == NodeKind::reduce;
-    Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, linear.out, n);
-    node.needs_gradient = linear.needs_gradient;
+    Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, product.out, n);
+    node.needs_gradient = product.needs_gradient;
     node.name = reduces ? "Reduce" : "Bias";
     node.span = reduces ? dealing_.own : 1;
     if (!reduces) {
       node.view = false;
-      node.frozen = linear.frozen;
+      node.frozen = product.frozen;
       node.first_parameter = size_.parameters;
       node.parameters = 1;
-      add_parameter(to, n, linear.first_parameter + 1, {});
+      add_parameter(to, n, product.first_parameter + 1, {});
     }
     int const made = add(to, node, 1);
-    add_edge(to, local_[n], whole_.edge_origin[linear.first_edge]);
+    add_edge(to, local_[n], whole_.edge_origin[product.first_edge]);
     return made;
   }
 
@@ -262,7 +262,7 @@ class Spreader {
   }
 
   [[nodiscard]] constexpr Shape slice_of(Shape shape) const {
-    shape.extent[shape.rank - 1] /= dealing_.slices;
+    shape.extent[column_axis(shape)] /= dealing_.slices;
     return shape;
   }
 
@@ -276,15 +276,15 @@ class Spreader {
     node.kept.numbers = whole.kept.scalars == 0 ? std::int64_t{node.in[0]} * 4 * 2 : 0;
   }
 
-  // Of a Linear's weight (Out, In), and of its bias (Out) where its outputs are dealt out; of a
-  // table's (V, C), and (V).
+  // Of a product's weight (Out, In, …), and of its bias (Out) where its outputs are dealt out; of a
+  // layer inside all (Out, …); of a table's (V, C), and (V).
   [[nodiscard]] constexpr ParameterSlices slices_of(int p, int n, int slice) const {
     if (plan_.dealt[n] == Dealt::embedding || plan_.dealt[n] == Dealt::vocabulary) {
       int const words = whole_.parameter[p].parameter.shape[0];
       return {dealing_.slices, 0, ColumnParts::whole(words), slice};
     }
     bool const rows = plan_.dealt[n] == Dealt::rows;
-    if (!rows && plan_.dealt[n] != Dealt::columns) {
+    if (!rows && plan_.dealt[n] != Dealt::columns && plan_.dealt[n] != Dealt::inside) {
       return {};
     }
     int const before = whole_.source[whole_.node[n].first_edge];

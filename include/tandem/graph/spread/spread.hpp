@@ -6,7 +6,7 @@
 /// each kind of node takes and gives.
 ///
 ///   whole      equal on all ranks
-///   columns    a rank has its slice of each row
+///   columns    a rank has its slice of each row, or of the channels of an image
 ///   rows       a rank has its part of the rows of all samples
 ///   partial    the sum over the slices is the tensor
 ///
@@ -29,9 +29,9 @@ struct SpreadPair {
 /// What a node is of a network that is dealt out over ranks.
 enum class Dealt : std::uint8_t {
   whole,       ///< all ranks compute all of it
-  columns,     ///< a Linear's slice of the outputs
-  inside,      ///< a layer behind such a Linear, on the slice's columns
-  rows,        ///< a Linear's slice of the inputs; its bias is a node of its own
+  columns,     ///< a product's slice of the outputs
+  inside,      ///< a layer behind such a one, on the slice's columns
+  rows,        ///< a product's slice of the inputs; its bias is a node of its own
   embedding,   ///< an Embedding of which a rank has its slice of the words: what others have is 0
   vocabulary,  ///< a Vocabulary likewise: the ranks bring together what they find of each row
   copy,        ///< the gradients of the ranks are added: an all-reduce in backward

@@ -67,14 +67,16 @@ void drop_run(std::int64_t count, std::uint32_t const* words, float rate, float 
 
 /// y = x / (1 - rate) where the element is kept, else 0; kept is uniform(word) >= rate.
 ///
-/// Shapes: x (B, pixels, C); y (B, pixels, C), which may be x. Elements are counted as (C, pixels).
+/// Shapes: x (B, pixels, C); y (B, pixels, C), which may be x. Elements are counted as (C, pixels),
+///         from `first_element` on, where x is a slice of the channels.
 /// Cost:   one Philox block of 10 rounds for each four elements, 16 blocks at once.
 /// @pre    0 <= rate < 1; C pixels < 2³⁴
 /// Source: Srivastava, Hinton, Krizhevsky, Sutskever, Salakhutdinov, JMLR 15 (2014), section 10
 ///         (the "inverted" form, scaled in training)
 template <class T>
 TANDEM_NOINLINE void dropout_forward(Team& team, int batch, int channels, std::int64_t pixels,
-                                     DropoutPlace const& place, float rate, T const* x, T* y) {
+                                     DropoutPlace const& place, float rate, T const* x, T* y,
+                                     std::int64_t first_element = 0) {
   // Squares of words: of a vector's elements 1 x 64, which are channels; of an image's 64 x 16.
   constexpr std::int64_t block = 64;
   constexpr int most = 16;
@@ -92,11 +94,11 @@ TANDEM_NOINLINE void dropout_forward(Team& team, int batch, int channels, std::i
           int const channel = static_cast<int>(task % channel_blocks) * wide;
           int const own = std::min(wide, channels - channel);
           if (pixels == 1) {
-            detail::dropout_row(place, sample, channel, own, words);
+            detail::dropout_row(place, sample, first_element + channel, own, words);
           } else {
             for (int c = 0; c < own; ++c) {
-              detail::dropout_row(place, sample, (channel + c) * pixels + first, count,
-                                  words + c * count);
+              detail::dropout_row(place, sample, first_element + (channel + c) * pixels + first,
+                                  count, words + c * count);
             }
           }
           if (pixels == 1) {

@@ -50,7 +50,10 @@ class DropoutOp {
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
         columns_{dropout_columns(setup)},
-        summed_{setup.node.summed_by >= 0} {}
+        summed_{setup.node.summed_by >= 0} {
+    expects(columns_.runs == 0 || shape_.rank != 3,
+            "Trainer: TensorParallel of a Dropout of images runs on Host; take Host");
+  }
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 

@@ -92,7 +92,7 @@ struct Op<Conv2d<Out, Options...>, BasicCuda<Portable, Precision>>
     : cuda::ConvolutionOp<Precision, Conv2d<Out, Options...>::bias> {
   Op(OpSetup const& setup, cuda::RankDevice& device)
       : cuda::ConvolutionOp<Precision, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in), device} {}
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out), device} {}
 };
 
 }  // namespace tandem

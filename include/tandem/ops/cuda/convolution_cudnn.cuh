@@ -228,7 +228,7 @@ struct Op<Conv2d<Out, Options...>, BasicCuda<CuDnn, Precision>>
     : cuda::CuDnnConvolutionOp<Precision, Conv2d<Out, Options...>::bias> {
   Op(OpSetup const& setup, cuda::RankDevice& device)
       : cuda::CuDnnConvolutionOp<Precision, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in), device} {}
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out), device} {}
 };
 
 }  // namespace tandem

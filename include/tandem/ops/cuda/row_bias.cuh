@@ -24,7 +24,10 @@ class Op<RowBias, BasicCuda<Kernels, Precision>> {
   Op(OpSetup const& setup, cuda::RankDevice&)
       : shape_{setup.node.out},
         scratch_{cuda::column_sum_scratch_bytes<T>(shape_.rows(setup.batch, shape_[0]),
-                                                   detail::row_size(shape_))} {}
+                                                   detail::row_size(shape_))} {
+    expects(shape_.rank != 3,
+            "Trainer: TensorParallel of a Conv2d with a bias runs on Host; take Host, or NoBias");
+  }
 
   [[nodiscard]] OpNeeds needs() const { return {.scratch_bytes = scratch_}; }
 

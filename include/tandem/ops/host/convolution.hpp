@@ -87,7 +87,7 @@ struct Op<Conv2d<Out, Options...>, BasicHost<Portable, Precision>>
     : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in)} {}
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out)} {}
 };
 
 template <int Out, class... Options, class Precision>

@@ -2,12 +2,13 @@
 #pragma once
 
 /// @file
-/// The bias of a Linear whose sum several ranks make, on Host, portable kernels.
+/// The bias of a Linear or Conv2d whose sum several ranks make, on Host, portable kernels.
 
 #include <algorithm>
 #include <cstdint>
 
 #include <tandem/kernels/host/linear.hpp>
+#include <tandem/kernels/host/map_bias.hpp>
 #include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -28,16 +29,26 @@ class Op<RowBias, BasicHost<Portable, Precision>> {
     if (o.y != o.x[0]) {
       std::copy_n(o.x[0], p.elements(shape_), o.y);
     }
-    host::add_bias(p.device.team, rows(p), columns(), o.parameter[0], o.y);
+    if (shape_.rank == 3) {
+      host::add_map_bias(p.device.team, p.batch, shape_[0], pixels(), o.parameter[0], o.y);
+    } else {
+      host::add_bias(p.device.team, rows(p), columns(), o.parameter[0], o.y);
+    }
   }
   void weight_gradient(Operands<T> const& o, Pass<host::Device> const& p) const {
-    host::bias_gradient(p.device.team, rows(p), columns(), o.dy, o.gradient[0], p.accumulate);
+    if (shape_.rank == 3) {
+      host::map_bias_gradient(p.device.team, p.batch, shape_[0], pixels(), o.dy, o.gradient[0],
+                              p.accumulate);
+    } else {
+      host::bias_gradient(p.device.team, rows(p), columns(), o.dy, o.gradient[0], p.accumulate);
+    }
   }
 
  private:
   [[nodiscard]] int rows(Pass<host::Device> const& p) const {
     return static_cast<int>(p.rows(shape_));
   }
+  [[nodiscard]] std::int64_t pixels() const { return std::int64_t{shape_[1]} * shape_[2]; }
   [[nodiscard]] int columns() const { return detail::row_size(shape_); }
 
   Shape shape_;

@@ -65,11 +65,11 @@ class DropoutOp {
       drop_columns(p.device.team, dropout_rows(shape_, p),
                    DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
                    rate_, from, to);
-    } else if (columns_.runs > 0) {
+    } else if (columns_.runs > 0 && shape_.rank != 3) {
       drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate_, from, to);
     } else {
       channels_last::dropout_forward(p.device.team, p.batch, channels(p), pixels(), place(p), rate_,
-                                     from, to);
+                                     from, to, first_element());
     }
   }
   [[nodiscard]] DropoutPlace place(Pass<Device> const& p) const {
@@ -77,6 +77,10 @@ class DropoutOp {
             static_cast<std::uint32_t>(p.first_sample)};
   }
 
+  // Of a slice of an image's channels, which is one run of them.
+  [[nodiscard]] std::int64_t first_element() const {
+    return columns_.runs > 0 ? columns_.at[0] : 0;
+  }
   // Elements of a vector are channels of one pixel, and so are those of a sequence, as (t, c).
   [[nodiscard]] std::int64_t pixels() const {
     return shape_.timed ? 1 : shape_.elements() / shape_[0];

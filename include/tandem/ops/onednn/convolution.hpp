@@ -274,7 +274,7 @@ struct Op<Conv2d<Out, Options...>, BasicHost<OneDnn, Precision>>
     : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in),
+            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
             std::same_as<Precision, Fp32Direct>} {}
 };
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// TensorParallel: each device has a slice of each layer.
+/// TensorParallel, ChannelParallel: each device has a slice of each layer.
 
 #include <concepts>
 
@@ -59,15 +59,18 @@ struct TensorParallelIsSound {
 
 }  // namespace detail
 
-/// Each device computes all samples, with its slice of each pair of Linears: the first's outputs
-/// and the second's inputs, and what stands between, as the heads of an Attention; and its words of
-/// a large Embedding or Vocabulary. All other layers are whole on every device.
+/// Each device computes all samples, with its slice of each pair of Linears or Conv2ds: the first's
+/// outputs and the second's inputs, and what stands between, as the heads of an Attention or the
+/// channels of a BatchNorm2d; and its words of a large Embedding or Vocabulary. All other layers
+/// are whole on every device.
 ///
 ///   rank 0 | LayerNorm | Linear, outputs 0 … k-1  | heads 0 … h-1  | Linear, inputs 0 … k-1  | sum
 ///   rank 1 | LayerNorm | Linear, outputs k … 2k-1 | heads h … 2h-1 | Linear, inputs k … 2k-1 | sum
 ///
-/// A pair is a Linear whose output goes to another one through layers that need no whole rows:
-/// Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations and Dropout.
+/// A pair is a Linear or Conv2d whose output goes to another one through layers that need no whole
+/// rows: Attention (where N divides its heads of keys), RotaryPositions, SwiGlu, activations,
+/// Dropout; and, of channels, BatchNorm2d and SyncBatchNorm2d, whose statistics are each channel's
+/// own, pools, GlobalAvgPool, Flatten, and a Conv2d whose Groups N divides.
 /// A table of V words by C is dealt out where V C is a million (2^20) or more, or SplitInputs (of
 /// an Embedding) or SplitOutputs (of a Vocabulary) says so: any V, padded to a multiple of N on the
 /// devices, and nowhere else; none under Reproducible, or where a device has several slices.
@@ -121,5 +124,10 @@ inline constexpr bool deals_rows<TensorParallel<N, Options...>> =
     (std::same_as<Options, SequenceRows> || ...);
 
 }  // namespace detail
+
+/// The same by the name that it has for images: the channels of each pair of Conv2ds are dealt out.
+/// Source: Dryden et al., "Channel and filter parallelism for large-scale CNN training", SC 2019
+template <int N, class... Options>
+using ChannelParallel = TensorParallel<N, Options...>;
 
 }  // namespace tandem
