@@ -69,5 +69,19 @@ TEST_CASE("parts of a slice's states and gradients give the bits of all of them"
   }
 }
 
+TEST_CASE("replicas that have several slices each deal their parameters") {
+  Watchdog const watchdog{"shares of several slices"};
+  Trainer<SmallGpt, DataParallel<2, Small, Slices<2>>, Host> plain{gpt_options()};
+  Trainer<SmallGpt, DataParallel<2, Small, Slices<2>, ShardedParameters>, Host> parts{
+      gpt_options()};
+  for (int step = 0; step < 3; ++step) {
+    StepResult const wanted = gpt_step(plain, step);
+    StepResult const got = gpt_step(parts, step);
+    CHECK(got.loss == wanted.loss);
+    CHECK(got.gradient_norm == wanted.gradient_norm);
+  }
+  CHECK(all_of(parts) == all_of(plain));
+}
+
 }  // namespace sharded_slices_test
 }  // namespace tandem::test
