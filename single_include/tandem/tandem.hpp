@@ -543,6 +543,76 @@ struct DealtRows {
 /// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
 /// limits.
 
+// ---- tandem/core/geometry.hpp
+
+/// @file
+/// Window: how a kernel slides over an image; ConvolutionGeometry: the sizes of one convolution.
+///
+/// Plain values shared by layers (output shapes, costs) and by the kernels of every backend.
+
+namespace tandem {
+
+/// Height and width of something on an image.
+struct Extent2d {
+  int height = 1;
+  int width = 1;
+
+  friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
+};
+
+/// A window of `kernel` cells, `dilation` apart, that moves by `stride` over an image padded by
+/// `padding` on each side.
+struct Window {
+  Extent2d kernel{};
+  Extent2d stride{};
+  Extent2d padding{0, 0};
+  Extent2d dilation{};
+
+  /// Rows and columns from its first cell to its last.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d reach() const {
+    return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
+  }
+
+  /// Number of positions over @p in, rounded down as PyTorch does; 0 or less: does not fit.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d positions(Extent2d in) const {
+    int const rows = in.height + 2 * padding.height - reach().height;
+    int const columns = in.width + 2 * padding.width - reach().width;
+    return {rows < 0 ? 0 : rows / stride.height + 1, columns < 0 ? 0 : columns / stride.width + 1};
+  }
+
+  friend constexpr bool operator==(Window const&, Window const&) = default;
+};
+
+/// What stands where an image is padded.
+enum class PaddingMode : std::uint8_t { zeros, reflect, replicate, circular };
+
+/// A window over each of `channels` maps: what pooling needs to know.
+struct PoolGeometry {
+  int channels = 0;
+  Extent2d in{};
+  Extent2d out{};
+  Window window{};
+};
+
+/// One convolution: x (B, in_channels, in), weight (out_channels, in_channels / groups, kernel),
+/// y (B, out_channels, out).
+struct ConvolutionGeometry {
+  int in_channels = 0;
+  int out_channels = 0;
+  int groups = 1;
+  Extent2d in{};
+  Extent2d out{};
+  Window window{};
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    return std::int64_t{out_channels} * out.height * out.width * (in_channels / groups) *
+           window.kernel.height * window.kernel.width;
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/graph/layer.hpp
 
 /// @file
@@ -661,6 +731,82 @@ constexpr void expects(bool condition, char const* message) {
   ((condition) ? static_cast<void>(0) \
                : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
 #endif
+
+// ---- tandem/graph/neighbourhood.hpp
+
+/// @file
+/// Neighbourhood, Halo, TileBox: what a layer needs of an image to make a tile of its output, and
+/// where in an image tiles are.
+
+namespace tandem {
+
+/// What a layer of images says of itself that needs no whole ones.
+struct Neighbourhood {
+  bool local = false;   ///< y's pixel is made of x's pixels under a window alone
+  Window window{};      ///< that one: of one pixel, where y's pixel is made of x's at its place
+  bool lowest = false;  ///< what stands where x is padded never wins; else it is 0
+
+  /// Each pixel by itself.
+  static constexpr Neighbourhood alone() { return {.local = true}; }
+};
+
+/// Rows and columns around a tile, of the tiles beside it or, at the border of the image, of its
+/// padding.
+struct Halo {
+  int top = 0;
+  int bottom = 0;
+  int left = 0;
+  int right = 0;
+  bool lowest = false;  ///< as Neighbourhood
+
+  [[nodiscard]] constexpr bool any() const { return top + bottom + left + right > 0; }
+  [[nodiscard]] constexpr Extent2d around(Extent2d tile) const {
+    return {tile.height + top + bottom, tile.width + left + right};
+  }
+
+  friend constexpr bool operator==(Halo const&, Halo const&) = default;
+};
+
+/// What a layer reads around a tile whose size its stride divides: padding before it, and behind it
+/// what its last position reaches over.
+constexpr Halo halo_of(Neighbourhood const& around) {
+  Window const& w = around.window;
+  Extent2d const reach = w.reach();
+  return {.top = w.padding.height,
+          .bottom = std::max(0, reach.height - w.padding.height - w.stride.height),
+          .left = w.padding.width,
+          .right = std::max(0, reach.width - w.padding.width - w.stride.width),
+          .lowest = around.lowest};
+}
+
+/// Rows and columns of an image; some may be outside.
+struct TileBox {
+  int row = 0;
+  int column = 0;
+  Extent2d size{0, 0};
+
+  [[nodiscard]] constexpr bool empty() const { return size.height <= 0 || size.width <= 0; }
+  [[nodiscard]] constexpr int pixels() const { return empty() ? 0 : size.height * size.width; }
+
+  friend constexpr bool operator==(TileBox const&, TileBox const&) = default;
+};
+
+/// What both have.
+constexpr TileBox common_box(TileBox const& a, TileBox const& b) {
+  int const row = std::max(a.row, b.row);
+  int const column = std::max(a.column, b.column);
+  int const bottom = std::min(a.row + a.size.height, b.row + b.size.height);
+  int const right = std::min(a.column + a.size.width, b.column + b.size.width);
+  return {row, column, {bottom - row, right - column}};
+}
+
+/// Tile @p number of an image of @p tiles of size @p tile, by rows, with @p halo around it.
+constexpr TileBox tile_box(int number, Extent2d tiles, Extent2d tile, Halo const& halo = {}) {
+  return {number / tiles.width * tile.height - halo.top,
+          number % tiles.width * tile.width - halo.left, halo.around(tile)};
+}
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -811,7 +957,8 @@ struct CarriedState {
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
 /// `Divisor` is the loss), `carried` and `hands_on` (see CarriedState), `columns(in)` (it needs no
-/// whole rows), `in_chunks` (see takes_chunks()), and `shares` (see Shares).
+/// whole rows), `neighbourhood(in)` (no whole images), `in_chunks` (see takes_chunks()), and
+/// `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -850,6 +997,15 @@ template <class L>
 constexpr Columns columns_of(Shape in) {
   if constexpr (requires { L::columns(in); }) {
     return L::columns(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
+constexpr Neighbourhood neighbourhood_of(Shape in) {
+  if constexpr (requires { L::neighbourhood(in); }) {
+    return L::neighbourhood(in);
   } else {
     return {};
   }
@@ -950,12 +1106,15 @@ inline constexpr bool is_view = [] {
 ///   columns    a rank has its slice of each row, or of the channels of an image
 ///   rows       a rank has its part of the rows of all samples
 ///   partial    the sum over the slices is the tensor
+///   tiles      a rank has its tile of each image
+///   widened    a rank has its tile and the pixels around it, which others have, too: of a gradient
+///              the sum over all that have a pixel is its gradient
 ///
 /// A rank has one slice of each layer that is dealt out, or several one behind the other.
 
 namespace tandem {
 
-enum class Spread : std::uint8_t { whole, columns, rows, partial };
+enum class Spread : std::uint8_t { whole, columns, rows, partial, tiles, widened };
 
 /// Of a value and of its gradient.
 struct SpreadPair {
@@ -981,8 +1140,20 @@ enum class Dealt : std::uint8_t {
   enter,       ///< all-gathers rows for columns; their gradients are added: a reduce-scatter
   leave,       ///< values are added, and each rank has its rows: a reduce-scatter; all-gathers back
   deal,        ///< takes a rank's rows of what all have; all-gathers their gradients
-  collect      ///< all-gathers rows; takes a rank's rows of the gradient
+  collect,     ///< all-gathers rows; takes a rank's rows of the gradient
+  cut,         ///< a rank takes its tile: in backward all exchange the tiles of the gradient
+  cut_widened,  ///< likewise, with a halo
+  halo,         ///< the ranks exchange what is around their tiles
+  gather,       ///< the ranks exchange their tiles: all have the image
+  tiled,        ///< a layer or a join, on a rank's tile
+  windowed      ///< a layer whose window reaches over its tile into a halo
 };
+
+/// Whether ranks exchange pixels there.
+constexpr bool exchanges_pixels(Dealt dealt) {
+  return dealt == Dealt::cut || dealt == Dealt::cut_widened || dealt == Dealt::halo ||
+         dealt == Dealt::gather;
+}
 
 /// What decides on the op of a node: `whole`, unless it needs another one than where all of it is
 /// on each rank.
@@ -1014,12 +1185,25 @@ struct SpreadRule {
 /// | leave      | partial, whole     | rows, rows         |
 /// | deal       | whole, whole       | rows, rows         |
 /// | collect    | rows, rows         | whole, whole       |
+///
+/// and of tiles, of which value and gradient are alike:
+///
+/// | node        | takes   | gives   |
+/// | ----------- | ------- | ------- |
+/// | cut         | whole   | tiles   |
+/// | cut_widened | whole   | widened |
+/// | halo        | tiles   | widened |
+/// | gather      | tiles   | whole   |
+/// | tiled       | tiles   | tiles   |
+/// | windowed    | widened | tiles   |
 constexpr SpreadRule spread_rule(Dealt dealt) {
   constexpr SpreadPair whole{};
   constexpr SpreadPair copied{Spread::whole, Spread::partial};
   constexpr SpreadPair columns{Spread::columns, Spread::columns};
   constexpr SpreadPair rows{Spread::rows, Spread::rows};
   constexpr SpreadPair partial{Spread::partial, Spread::whole};
+  constexpr SpreadPair tiles{Spread::tiles, Spread::tiles};
+  constexpr SpreadPair widened{Spread::widened, Spread::widened};
   switch (dealt) {
     case Dealt::copy:
       return {whole, copied};
@@ -1049,6 +1233,18 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {whole, rows};
     case Dealt::collect:
       return {rows, whole};
+    case Dealt::cut:
+      return {whole, tiles};
+    case Dealt::cut_widened:
+      return {whole, widened};
+    case Dealt::halo:
+      return {tiles, widened};
+    case Dealt::gather:
+      return {tiles, whole};
+    case Dealt::tiled:
+      return {tiles, tiles};
+    case Dealt::windowed:
+      return {widened, tiles};
     case Dealt::whole:
       break;
   }
@@ -1063,6 +1259,10 @@ constexpr char const* name(Spread spread) {
       return "rows";
     case Spread::partial:
       return "partial";
+    case Spread::tiles:
+      return "tiles";
+    case Spread::widened:
+      return "widened";
     case Spread::whole:
       break;
   }
@@ -1076,8 +1276,8 @@ namespace tandem {
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
 /// where ranks add gradients, what half of a rank's slices reads of that, where ranks add values,
-/// and a bias that is added behind such a sum;
-/// and the others where they exchange rows, as Dealt says of each.
+/// and a bias that is added behind such a sum; the others where they exchange rows, as Dealt says
+/// of each, and `exchange` where ranks that have tiles of images exchange pixels.
 enum class NodeKind : std::uint8_t {
   input,
   layer,
@@ -1093,7 +1293,8 @@ enum class NodeKind : std::uint8_t {
   leave,
   deal,
   collect,
-  bias
+  bias,
+  exchange
 };
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
@@ -1161,13 +1362,16 @@ struct Node {
   Kept kept{};            ///< of one sample's forward pass, for backward
   Columns columns{};      ///< of a layer that needs no whole rows
   Dealt dealt = Dealt::whole;
-  int slices = 1;           ///< in how many it is dealt out
-  int slice = 0;            ///< the first of a rank's slices that it has to do with …
-  int span = 1;             ///< … and how many
-  ColumnParts parts{};      ///< of one that is: what a whole row of its output is
-  CarriedState carried{};   ///< of one sample, from step to step
-  bool in_chunks = false;   ///< its op has passes over chunks of time, see takes_chunks()
-  CarriedState hands_on{};  ///< of one sample, from chunk to chunk
+  int slices = 1;                 ///< in how many it is dealt out
+  int slice = 0;                  ///< the first of a rank's slices that it has to do with …
+  int span = 1;                   ///< … and how many
+  ColumnParts parts{};            ///< of one that is: what a whole row of its output is
+  Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
+  Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
+  Halo halo{};                    ///< of an exchange: what its output has around a tile
+  CarriedState carried{};         ///< of one sample, from step to step
+  bool in_chunks = false;         ///< its op has passes over chunks of time, see takes_chunks()
+  CarriedState hands_on{};        ///< of one sample, from chunk to chunk
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
@@ -1182,6 +1386,10 @@ struct Node {
   [[nodiscard]] constexpr bool deals_rows() const {
     return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
            kind == NodeKind::collect;
+  }
+  /// Whether its statistics are those of all tiles.
+  [[nodiscard]] constexpr bool joins_tiles() const {
+    return dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;
   }
   /// Whether its inputs have the gradient of its output, as it is.
   [[nodiscard]] constexpr bool passes_gradient() const {
@@ -1585,6 +1793,9 @@ struct RowBias {};
 /// The words of an Embedding or a Vocabulary that one of several ranks has.
 template <class L>
 struct WordSlice {};
+/// Where ranks that have tiles of images exchange pixels: a node of a graph of tiles. Its op says
+/// what goes to whom and the engine sends it, see TileMessage.
+struct TileExchange {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>
@@ -8075,22 +8286,26 @@ concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Sc
                                                     ReduceScatters<C, typename B::Scalar, Sum> &&
                                                     AllReduces<C, typename B::Master, Sum>);
 template <class C, class B, class Program>
+concept ExchangesTiles = !Program::has_tiles || (Exchanges<C, typename B::Scalar> &&
+                                                 AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
 
 /// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
 /// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// sends activations where a copy is on several devices, and sums them, and gathers doubles, where
-/// devices share layers.
+/// sends activations where a copy is on several devices, sums them, and gathers doubles, where
+/// devices share layers, and exchanges them where devices have tiles of images.
 /// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries = std::move_constructible<C> &&
-    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
-    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
-    detail::SharesState<C, B, Program> && detail::SumsSlices<C, B, Program> &&
-    detail::ExchangesRows<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries =
+    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
+    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
+    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
+    detail::SumsSlices<C, B, Program> && detail::ExchangesRows<C, B, Program> &&
+    detail::ExchangesTiles<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem
 
@@ -17188,7 +17403,29 @@ class RankLinks {
 // ---- tandem/engine/links/slice_sums.hpp
 
 /// @file
-/// SliceSums: what the ranks that have the slices of one model's layers add up or exchange.
+/// SliceSums: what the ranks that have the slices of one model's layers, or tiles of its images,
+/// add up or exchange.
+
+// ---- tandem/ops/tile_message.hpp
+
+/// @file
+/// TileMessage: what the op of an exchange of pixels has for another rank, and wants of it. Such an
+/// op has begin_forward(operands, pass), which writes what is sent, finish_forward, which reads
+/// what has come, and the same of input_gradient; in between the engine sends its messages().
+
+namespace tandem {
+
+/// Either may be of no elements; both ends agree.
+template <class T>
+struct TileMessage {
+  int peer = 0;  ///< the number of its tile
+  T const* out = nullptr;
+  std::int64_t sent = 0;  ///< elements
+  T* in = nullptr;
+  std::int64_t received = 0;
+};
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -17205,7 +17442,10 @@ class SliceSums {
   /// @param tracer   outlives this
   template <class Connect>
   TANDEM_COLD SliceSums(Device& device, Connect const& connect, int group, Tracer<Device>& tracer)
-      : group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {}
+      : group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
+    sends_.reserve(static_cast<std::size_t>(group_.size()));
+    receives_.reserve(static_cast<std::size_t>(group_.size()));
+  }
 
   /// The rank's.
   [[nodiscard]] Slice slice() { return {group_.rank(), group_.size()}; }
@@ -17268,7 +17508,8 @@ class SliceSums {
   }
 
   /// What is computed from now on reads the sums of @p data over the slices.
-  void add_up(Device& device, std::span<P> data, Label label) {
+  template <class E>
+  void add_up(Device& device, std::span<E> data, Label label) {
     detail::queue_collective(device, tracer_, label, mark_, [&] {
       group_.all_reduce(data, data, Sum{}, device.communication, label);
     });
@@ -17284,6 +17525,29 @@ class SliceSums {
           data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
       detail::queue_collective(device, tracer_, label, mark_,
                                [&] { group_.all_gather(own, data, device.communication, label); });
+      await(device);
+    }
+  }
+
+  /// What is computed from now on reads what other slices have sent; the peers of all messages call
+  /// it.
+  void exchange(Device& device, std::span<TileMessage<T> const> messages, Label label) {
+    sends_.clear();
+    receives_.clear();
+    for (TileMessage<T> const& message : messages) {
+      if (message.sent > 0) {
+        sends_.push_back({{message.out, static_cast<std::size_t>(message.sent)}, message.peer});
+      }
+      if (message.received > 0) {
+        receives_.push_back(
+            {{message.in, static_cast<std::size_t>(message.received)}, message.peer});
+      }
+    }
+    if (!messages.empty()) {
+      detail::queue_collective(device, tracer_, label, mark_, [&] {
+        group_.exchange(std::span<Outgoing<T> const>{sends_},
+                        std::span<Incoming<T> const>{receives_}, device.communication, label);
+      });
       await(device);
     }
   }
@@ -17312,6 +17576,8 @@ class SliceSums {
   Tracer<Device>& tracer_;
   typename Device::Mark mark_;
   std::vector<float> unread_;
+  std::vector<Outgoing<T>> sends_;
+  std::vector<Incoming<T>> receives_;
 };
 
 /// SliceSums where a rank has all slices, or whole layers.
@@ -18413,6 +18679,11 @@ struct BranchesOn {
 
 namespace tandem {
 
+/// The same of a node; `tiled` of one that joins statistics with other tiles.
+constexpr Dealt own_op(Node const& node) {
+  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+}
+
 /// Nodes of a graph by the type of their op; inputs, views and what another node's op does have
 /// none.
 template <int Nodes>
@@ -18439,7 +18710,7 @@ constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
     for (; g < groups.count; ++g) {
       Node const& other = graph.node[groups.list[g]];
       if (other.kind == node.kind && other.identity == node.identity &&
-          own_op(other.dealt) == own_op(node.dealt)) {
+          own_op(other) == own_op(node)) {
         break;
       }
     }
@@ -18530,7 +18801,7 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
           Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
           node.kind == NodeKind::copy, node.kind == NodeKind::reduce, node.dealt == Dealt::between,
           begun_sum(Program::graph, uses, n) == NodeKind::copy,
-          begun_sum(Program::graph, uses, n) == NodeKind::enter}) {
+          begun_sum(Program::graph, uses, n) == NodeKind::enter, node.joins_tiles()}) {
       key = 2 * key + (is ? 1 : 0);
     }
     // What computes nothing stands alone, but for a layer that has become part of another.
@@ -19073,6 +19344,14 @@ struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
   using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::tiled, Net, Backend, LeafIndex> {
+  using type = Op<typename Leaf<Net, LeafIndex>::synchronized, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::exchange, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<TileExchange, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
 struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
@@ -19097,7 +19376,7 @@ struct SelectOp<Kind, Dealt::whole, Net, Backend, LeafIndex> {
 /// Of a node that computes.
 template <class Program, class Backend, int I>
 using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, own_op(Program::graph.node[I].dealt),
+    typename SelectOp<Program::graph.node[I].kind, own_op(Program::graph.node[I]),
                       typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 /// The ops of one type, in the order of their nodes.
@@ -22254,6 +22533,11 @@ struct RankParts {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
     }
+    if constexpr (Whole::has_tiles) {
+      if (leaf >= 0) {
+        add_tiles(bucket);
+      }
+    }
     if (leaf >= 0) {
       gradients.leaf_ready(device, memory, bucket, leaf);
     }
@@ -22309,6 +22593,13 @@ struct RankParts {
     ties.add(device, memory, gradients);
   }
 
+  /// Likewise of numbers that are joined where images are in tiles.
+  void join_tiles(std::span<double> data) { slices.add_up(device, data, {"statistics"}); }
+  /// What is computed from now on reads what other tiles have sent.
+  void exchange_tiles(std::span<TileMessage<T> const> messages) {
+    slices.exchange(device, messages, {"tiles"});
+  }
+
   /// Puts the gradient of received tensor @p node where it is sent from.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
     if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
@@ -22344,6 +22635,35 @@ struct RankParts {
   // Known before there are communicators.
   [[nodiscard]] Slice slice_of(RankOptions const& options) const {
     return {mesh().coordinate(options.rank, Axis::tensor), Whole::slices};
+  }
+  // Gradients of layers on tiles are parts of a sum over the ranks; of all else in the bucket, as
+  // of statistics, each rank has the same, which the first gives.
+  void add_tiles(int bucket) {
+    auto const& graph = Program::graph;
+    ElementRange const range = bucket_range(Program::layout, bucket);
+    auto const is_part = [&](GraphParameter const& p) {
+      Dealt const dealt = graph.node[p.node].dealt;
+      return p.parameter.role == Role::weight &&
+             (dealt == Dealt::tiled || dealt == Dealt::windowed);
+    };
+    bool any = false;
+    for (int p = 0; p < graph.parameters; ++p) {
+      any = any || (range.has(Program::layout.offset[p]) && is_part(graph.parameter[p]));
+    }
+    if (!any) {
+      return;
+    }
+    for (int p = 0; p < graph.parameters && slices.slice().number > 0; ++p) {
+      std::int64_t const at = Program::layout.offset[p];
+      if (range.has(at) && !is_part(graph.parameter[p])) {
+        Verbs<Backend>::zero(device, memory.gradients() + at,
+                             graph.parameter[p].parameter.shape.elements());
+      }
+    }
+    slices.add_up(
+        device,
+        std::span{memory.gradients() + range.begin, static_cast<std::size_t>(range.count())},
+        {"gradients of tiles"});
   }
   // Of a step, on this rank, at most.
   [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
@@ -22702,11 +23022,34 @@ struct WholePasses {
   }
 };
 
+/// Of an exchange of pixels, in halves between which the engine sends what there is to send.
+template <bool MayBeEmpty>
+struct ExchangePasses {
+  template <class Host, class O, class Operands, class Pass>
+  static void forward(Host& host, O& op, Operands const& operands, Pass const& pass) {
+    if (!WholePasses<MayBeEmpty>::is_empty(pass)) {
+      op.begin_forward(operands, pass);
+      host.exchange_tiles(op.messages());
+      op.finish_forward(operands, pass);
+    }
+  }
+  template <class Host, class O, class Operands, class Pass>
+  static void input_gradient(Host& host, O& op, Operands const& operands, Pass const& pass) {
+    if (!WholePasses<MayBeEmpty>::is_empty(pass)) {
+      op.begin_input_gradient(operands, pass);
+      host.exchange_tiles(op.messages());
+      op.finish_input_gradient(operands, pass);
+    }
+  }
+};
+
 /// Of an op whose node joins something with other ranks: its phases, also of a microbatch without
 /// samples, which takes part in every collective in the order of the others.
-/// @tparam LocalStage  of the node
-/// @tparam Always      also in an evaluation; else that joins nothing
-template <class Backend, int LocalStage, bool Always>
+/// @tparam LocalStage    of the node
+/// @tparam Always        also in an evaluation; else that joins nothing
+/// @tparam OverReplicas  sums are of those that share this rank's part of the model
+/// @tparam OverTiles     and of those that have the other tiles of its images
+template <class Backend, int LocalStage, bool Always, bool OverReplicas, bool OverTiles>
 struct PhasedPasses {
   template <class Host, PhasedOp<Backend> O, class Pass>
   static void forward(Host& host, O& op, OperandsOf<Backend> const& operands, Pass const& pass) {
@@ -22747,7 +23090,12 @@ struct PhasedPasses {
     if (pass.batch == 0) {
       Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
     }
-    host.template join<A, How>(data, LocalStage);
+    if constexpr (OverTiles) {
+      host.join_tiles(data);
+    }
+    if constexpr (OverReplicas) {
+      host.template join<A, How>(data, LocalStage);
+    }
   }
   template <Axis A, auto Data, class Host, class O, class Operands, class Pass>
   static void phase(Gather<A, Data> /*phase*/, Host& host, O& op, Operands const& operands,
@@ -22868,6 +23216,8 @@ constexpr bool synchronizes(int first, int last) {
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
 /// Where ranks share layers, what SliceExchange calls.
+/// exchange_tiles(messages), join_tiles(data): where several ranks have tiles of images, what they
+///                        send each other, and what becomes its sum over them.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
                              std::int64_t elements, int i) {
@@ -22945,10 +23295,16 @@ struct Stage {
   }();
   /// How node I's op is run.
   template <int I>
-  using OpPasses = std::conditional_t<
-      graph.node[I].dealt == Dealt::vocabulary, PhasedPasses<Backend, local, true>,
-      std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
-                         PhasedPasses<Backend, local, false>, WholePasses<synchronizes>>>;
+  using ComputingPasses = std::conditional_t<
+      graph.node[I].dealt == Dealt::vocabulary, PhasedPasses<Backend, local, true, true, false>,
+      std::conditional_t<
+          tandem::synchronizes<Program>(I, I + 1) || graph.node[I].joins_tiles(),
+          PhasedPasses<Backend, local, false, tandem::synchronizes<Program>(I, I + 1),
+                       graph.node[I].joins_tiles()>,
+          WholePasses<synchronizes>>>;
+  template <int I>
+  using OpPasses = std::conditional_t<graph.node[I].kind == NodeKind::exchange,
+                                      ExchangePasses<synchronizes>, ComputingPasses<I>>;
   using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
   static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
@@ -25170,6 +25526,389 @@ constexpr Graph<Own> deal_rows(Graph<Whole> const& graph, int slices) {
 
 }  // namespace tandem
 
+// ---- tandem/graph/spread/tile_check.hpp
+
+/// @file
+/// check_tiles: the proof that a rank's graph of tiles is the network: along each edge what is
+/// given is what is taken, tiles and halos have the sizes that their readers want, and what leaves
+/// the network is whole.
+///
+/// It reads the graph as it is, by spread_rule() and the windows of the layers, and knows nothing
+/// of how it was made; so that an exchange that is missing, or a halo that is too narrow, does not
+/// compile.
+
+// ---- tandem/graph/spread/tile_plan.hpp
+
+/// @file
+/// plan_tiles: which layers of a graph are computed tile by tile, each rank one tile of each image.
+
+namespace tandem {
+
+/// Of each node of a graph: whether a rank computes its tile of it.
+template <int Nodes>
+struct TilePlan {
+  int windows = 0;  ///< convolutions and pools of these
+  bool tiled[static_cast<std::size_t>(Nodes)] = {};
+};
+
+namespace detail {
+
+constexpr Extent2d extent_of(Shape const& image) { return {image[1], image[2]}; }
+
+constexpr bool divides(Extent2d tiles, Extent2d image) {
+  return image.height % tiles.height == 0 && image.width % tiles.width == 0;
+}
+constexpr Extent2d tile_of(Extent2d image, Extent2d tiles) {
+  return {image.height / tiles.height, image.width / tiles.width};
+}
+
+/// Whether the positions of a window on a tile with its halo are those of a tile of the output.
+constexpr bool fits_tiles(Node const& node, Extent2d tiles) {
+  Extent2d const in = extent_of(node.in);
+  Extent2d const out = extent_of(node.out);
+  Window window = node.neighbourhood.window;
+  bool const strides =
+      in.height == out.height * window.stride.height && in.width == out.width * window.stride.width;
+  if (!strides || !divides(tiles, in) || !divides(tiles, out)) {
+    return false;
+  }
+  Halo const halo = halo_of(node.neighbourhood);
+  Extent2d const tile = tile_of(in, tiles);
+  bool const near = halo.top <= tile.height && halo.bottom <= tile.height &&
+                    halo.left <= tile.width && halo.right <= tile.width;  // of neighbours alone
+  window.padding = {0, 0};
+  return near && window.positions(halo.around(tile)) == tile_of(out, tiles);
+}
+
+}  // namespace detail
+
+/// Convolutions and pools wherever @p tiles divide what they read and give, and their strides fit;
+/// what makes a pixel of pixels at its place, and joins, behind these alone.
+template <GraphSize Size>
+constexpr TilePlan<Size.nodes> plan_tiles(Graph<Size> const& graph, Extent2d tiles) {
+  TilePlan<Size.nodes> plan;
+  for (int n = 0; n < Size.nodes && graph.fault == Fault::none; ++n) {
+    Node const& node = graph.node[n];
+    bool const joins = node.kind == NodeKind::concat || node.kind == NodeKind::add ||
+                       node.kind == NodeKind::multiply;
+    bool const layer = node.kind == NodeKind::layer && node.neighbourhood.local;
+    bool all = node.edges > 0;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      all = all && plan.tiled[graph.source[e]];
+    }
+    bool const works = is_convolution(node.layer) || node.layer == LayerKind::pool;
+    bool const images = node.in.rank == 3 && node.out.rank == 3;
+    plan.tiled[n] = (layer || joins) && images && (works || all) && detail::fits_tiles(node, tiles);
+    plan.windows += plan.tiled[n] && works ? 1 : 0;
+  }
+  return plan;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What is wrong with a graph of tiles.
+enum class TileFault : std::uint8_t {
+  none,
+  edge,       ///< a node takes another spread than its input gives
+  halo,       ///< a window reaches over the halo of its input
+  shape,      ///< a node's image is not that of its input, or not what its kind makes of it
+  parameter,  ///< a parameter is a slice
+  result,     ///< what the network gives is not whole
+  kind        ///< a node says that it exchanges pixels, and does not, or the other way round
+};
+
+struct TileVerdict {
+  TileFault fault = TileFault::none;
+  int node = 0;
+
+  [[nodiscard]] constexpr bool sound() const { return fault == TileFault::none; }
+  friend constexpr bool operator==(TileVerdict const&, TileVerdict const&) = default;
+};
+
+namespace detail {
+
+/// Of a node that exchanges pixels: its output.
+constexpr Extent2d exchanged_extent(Node const& node) {
+  Extent2d const in = extent_of(node.in);
+  bool const cuts = node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
+  return node.dealt == Dealt::gather
+             ? Extent2d{in.height * node.tiles.height, in.width * node.tiles.width}
+         : cuts ? node.halo.around(tile_of(in, node.tiles))
+                : node.halo.around(in);
+}
+
+/// Of a node that computes a tile, or of one that is whole.
+constexpr bool has_own_image(Node const& node) {
+  if (node.dealt == Dealt::whole || node.kind != NodeKind::layer) {
+    return true;
+  }
+  Window window = node.neighbourhood.window;
+  window.padding = {0, 0};
+  return window.positions(extent_of(node.in)) == extent_of(node.out);
+}
+
+}  // namespace detail
+
+/// The first fault of @p graph, or none. Cost: linear in its edges.
+template <GraphSize Size>
+constexpr TileVerdict check_tiles(Graph<Size> const& graph) {
+  for (int n = 0; n < Size.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if ((node.kind == NodeKind::exchange) != exchanges_pixels(node.dealt)) {
+      return {TileFault::kind, n};
+    }
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      Node const& before = graph.node[graph.source[e]];
+      if (spread_rule(before.dealt).out != spread_rule(node.dealt).in) {
+        return {TileFault::edge, n};
+      }
+      if (node.dealt == Dealt::windowed && before.halo != halo_of(node.neighbourhood)) {
+        return {TileFault::halo, n};
+      }
+      if (node.dealt == Dealt::tiled && node.kind == NodeKind::layer &&
+          halo_of(node.neighbourhood).any()) {
+        return {TileFault::halo, n};
+      }
+      bool const first = e == node.first_edge;
+      if (node.dealt != Dealt::whole && first && node.in != before.out) {
+        return {TileFault::shape, n};
+      }
+    }
+    bool const image = node.kind == NodeKind::exchange
+                           ? detail::exchanged_extent(node) == detail::extent_of(node.out)
+                           : detail::has_own_image(node);
+    if (!image) {
+      return {TileFault::shape, n};
+    }
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      if (graph.parameter[p].slices.count != 1) {
+        return {TileFault::parameter, n};
+      }
+    }
+  }
+  bool const whole =
+      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+  return whole ? TileVerdict{} : TileVerdict{TileFault::result, graph.result};
+}
+
+namespace detail {
+
+/// The sentences; both numbers are printed.
+template <TileFault Why, int NodeIndex>
+struct TilesAreSound {
+  static constexpr bool value = true;
+  static_assert(Why != TileFault::edge,
+                "SpatialParallel: a node takes another spread than its input has: a Cut, a Halo or "
+                "a Gather is missing, or one too many (TilesAreSound names the node)");
+  static_assert(Why != TileFault::halo,
+                "SpatialParallel: a halo has fewer pixels than the window behind it reads, or "
+                "stands where another's is wanted (TilesAreSound names the node with the window)");
+  static_assert(Why != TileFault::shape,
+                "SpatialParallel: a node's image is not its input's, or not the tile that it makes "
+                "of it (TilesAreSound names the node)");
+  static_assert(Why != TileFault::parameter,
+                "SpatialParallel: a parameter is a slice, where each rank has all of it "
+                "(TilesAreSound names its node)");
+  static_assert(Why != TileFault::result,
+                "SpatialParallel: the network's output is not whole on each rank: what is behind "
+                "it would see a tile");
+  static_assert(Why != TileFault::kind,
+                "SpatialParallel: a node is said to be dealt out as its kind cannot be "
+                "(TilesAreSound names the node)");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/graph/spread/tile_rewrite.hpp
+
+/// @file
+/// spread_tiles: the graph of one rank of several that each have a tile of every image, which is
+/// the same for all of them: shapes of tiles, and nodes where the ranks exchange pixels.
+///
+///   x -> Cut -> Conv2d -> BatchNorm2d -> Halo -> Conv2d -> … -> Gather -> GlobalAvgPool -> y
+///
+/// A Cut takes the rank's tile, with a halo where its reader wants one, out of a whole image; a
+/// Halo brings what is around a tile from the tiles beside it; a Gather makes whole images of
+/// tiles.
+
+namespace tandem {
+
+namespace detail {
+
+/// Walks over the nodes; without a graph to fill it counts.
+template <GraphSize Whole>
+class Tiler {
+ public:
+  constexpr Tiler(Graph<Whole> const& whole, Extent2d tiles)
+      : whole_{whole}, plan_{plan_tiles(whole, tiles)}, tiles_{tiles} {}
+
+  template <class G>
+  constexpr GraphSize walk(G* to) {
+    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
+    for (int n = 0; n < Whole.nodes; ++n) {
+      local_[n] = cut_[n] = -1;
+    }
+    for (int n = 0; n < Whole.nodes; ++n) {
+      Node const& node = whole_.node[n];
+      int sources[static_cast<std::size_t>(Whole.edges + 1)] = {};
+      for (int e = 0; e < node.edges; ++e) {
+        sources[e] = source_of(to, node.first_edge + e, n);
+      }
+      add_own(to, n, sources);
+    }
+    if (to != nullptr) {
+      to->tops = whole_.tops;
+      to->result = -1;
+    }
+    if (whole_.result >= 0) {
+      int const n = whole_.result;
+      int const made = plan_.tiled[n] ? exchange(to, Dealt::gather, {}, n, n, 0) : local_[n];
+      if (to != nullptr) {
+        to->result = made;
+      }
+    }
+    return size_;
+  }
+
+ private:
+  template <class G>
+  constexpr int add(G* to, Node node, int edges) {
+    node.first_edge = size_.edges;
+    node.edges = edges;
+    if (to != nullptr) {
+      to->node[size_.nodes] = node;
+    }
+    return size_.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* to, int source, int origin) {
+    if (to != nullptr) {
+      to->source[size_.edges] = source;
+      to->edge_origin[size_.edges] = origin;
+    }
+    ++size_.edges;
+  }
+
+  [[nodiscard]] constexpr Halo halo(int n) const {
+    Node const& node = whole_.node[n];
+    return node.kind == NodeKind::layer ? halo_of(node.neighbourhood) : Halo{};
+  }
+
+  // Where node @p reader finds what edge @p e carries, as it takes it.
+  template <class G>
+  constexpr int source_of(G* to, int e, int reader) {
+    int const source = whole_.source[e];
+    bool const tiled = plan_.tiled[reader];
+    Halo const around = tiled ? halo(reader) : Halo{};
+    if (plan_.tiled[source] == tiled && !around.any()) {
+      return local_[source];
+    }
+    Dealt const dealt = !tiled                ? Dealt::gather
+                        : plan_.tiled[source] ? Dealt::halo
+                        : around.any()        ? Dealt::cut_widened
+                                              : Dealt::cut;
+    int const made = cut_[source];
+    bool const again = made >= 0 && made_[source].dealt == dealt && made_[source].halo == around &&
+                       made_[source].stage == whole_.node[reader].stage;
+    if (!again) {
+      cut_[source] = exchange(to, dealt, around, source, reader, e);
+    }
+    return cut_[source];
+  }
+
+  template <class G>
+  constexpr int exchange(G* to, Dealt dealt, Halo const& around, int source, int reader, int e) {
+    Node const& before = whole_.node[source];
+    Node const& beside = whole_.node[reader];
+    bool const gathers = dealt == Dealt::gather;
+    bool const cuts = dealt == Dealt::cut || dealt == Dealt::cut_widened;
+    Node node{.kind = NodeKind::exchange};
+    node.dealt = dealt;
+    node.slices = tiles_.height * tiles_.width;
+    node.tiles = tiles_;
+    node.halo = around;
+    node.in = cuts ? before.out : tile(before.out);
+    node.out = gathers ? before.out : widened(tile(before.out), around);
+    node.needs_gradient = before.needs_gradient;
+    node.origin = beside.origin;
+    node.stage = beside.stage;
+    node.top = beside.top;
+    node.path = beside.path;
+    node.kept = Kept::of(false, false);
+    node.name = gathers ? "Gather" : cuts ? "Cut" : "Halo";
+    made_[source] = node;
+    int const made = add(to, node, 1);
+    add_edge(to, local_[source], whole_.edge_origin[e]);
+    return made;
+  }
+
+  template <class G>
+  constexpr void add_own(G* to, int n, int const* sources) {
+    Node node = whole_.node[n];
+    if (plan_.tiled[n]) {
+      Halo const around = halo(n);
+      node.dealt = around.any() ? Dealt::windowed : Dealt::tiled;
+      node.slices = tiles_.height * tiles_.width;
+      node.tiles = tiles_;
+      node.macs /= node.slices;
+      node.kept.scalars /= node.slices;
+      node.in = widened(tile(node.in), around);
+      node.out = tile(node.out);
+    }
+    int const first = node.first_edge;
+    for (int p = node.first_parameter; to != nullptr && p < node.first_parameter + node.parameters;
+         ++p) {
+      to->parameter[p] = whole_.parameter[p];
+      to->parameter[p].node = size_.nodes;
+    }
+    local_[n] = add(to, node, node.edges);
+    for (int e = 0; e < node.edges; ++e) {
+      add_edge(to, sources[e], whole_.edge_origin[first + e]);
+    }
+  }
+
+  [[nodiscard]] constexpr Shape tile(Shape image) const {
+    image.extent[1] /= tiles_.height;
+    image.extent[2] /= tiles_.width;
+    return image;
+  }
+  static constexpr Shape widened(Shape tile, Halo const& halo) {
+    Extent2d const wide = halo.around(extent_of(tile));
+    return image_shape(tile[0], wide.height, wide.width);
+  }
+
+  Graph<Whole> const& whole_;
+  TilePlan<Whole.nodes> plan_;
+  Extent2d tiles_;
+  GraphSize size_{};
+  int local_[static_cast<std::size_t>(Whole.nodes)] = {};  // of a node: where its output is
+  int cut_[static_cast<std::size_t>(Whole.nodes)] = {};    // of a node: its last exchange, or -1
+  Node made_[static_cast<std::size_t>(Whole.nodes)] = {};  // that one
+};
+
+}  // namespace detail
+
+/// How large spread_tiles() of @p graph is.
+template <GraphSize Whole>
+constexpr GraphSize tiled_size(Graph<Whole> const& graph, Extent2d tiles) {
+  return detail::Tiler<Whole>{graph, tiles}.walk(static_cast<Graph<Whole>*>(nullptr));
+}
+
+/// The graph of each rank that has one of @p tiles.
+/// @tparam Own  tiled_size() of the same
+template <GraphSize Own, GraphSize Whole>
+constexpr Graph<Own> spread_tiles(Graph<Whole> const& graph, Extent2d tiles) {
+  Graph<Own> own;
+  detail::Tiler<Whole>{graph, tiles}.walk(&own);
+  return own;
+}
+
+}  // namespace tandem
+
 // ---- tandem/strategy/cut/checkpoint_rule.hpp
 
 /// @file
@@ -25818,8 +26557,20 @@ struct SpreadGraph<Program, D, true> : DealtGraph<Program, D, Program::sequence_
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };
 
+/// The same of a rank that has a tile of every image.
 template <class Program, int D>
-using RankGraph = SpreadGraph<Program, D, (Program::layer_slices > 1)>;
+struct TileGraph {
+  static constexpr auto const& whole = CutGraph<Program, D>::graph;
+  static constexpr GraphSize size = tiled_size(whole, Program::tiles);
+  static constexpr auto graph = spread_tiles<size>(whole, Program::tiles);
+  static constexpr TileVerdict verdict = check_tiles(graph);
+  static_assert(TilesAreSound<verdict.fault, verdict.node>::value);
+};
+
+template <class Program, int D>
+using RankGraph = typename std::conditional_t<
+    Program::has_tiles, std::type_identity<TileGraph<Program, D>>,
+    std::type_identity<SpreadGraph<Program, D, (Program::layer_slices > 1)>>>::type;
 
 template <class Program, int D, bool Rewrites>
 struct RewrittenGraph : RankGraph<Program, D> {};
@@ -28202,6 +28953,7 @@ struct GraphBuilder {
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
         node.columns = columns_of<L>(in);
+        node.neighbourhood = neighbourhood_of<L>(in);
         node.carried = carried_of<L>();
         node.hands_on = hands_on_of<L>();
         node.in_chunks = takes_chunks<L>(in);
@@ -28704,6 +29456,7 @@ struct ReLU {
   static constexpr LayerKind kind = LayerKind::relu;
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 namespace detail {
@@ -29106,76 +29859,6 @@ struct Bahdanau<Width, Options...> {
 ///
 /// Options come in any order; a missing one has PyTorch's default.
 
-// ---- tandem/core/geometry.hpp
-
-/// @file
-/// Window: how a kernel slides over an image; ConvolutionGeometry: the sizes of one convolution.
-///
-/// Plain values shared by layers (output shapes, costs) and by the kernels of every backend.
-
-namespace tandem {
-
-/// Height and width of something on an image.
-struct Extent2d {
-  int height = 1;
-  int width = 1;
-
-  friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
-};
-
-/// A window of `kernel` cells, `dilation` apart, that moves by `stride` over an image padded by
-/// `padding` on each side.
-struct Window {
-  Extent2d kernel{};
-  Extent2d stride{};
-  Extent2d padding{0, 0};
-  Extent2d dilation{};
-
-  /// Rows and columns from its first cell to its last.
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d reach() const {
-    return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
-  }
-
-  /// Number of positions over @p in, rounded down as PyTorch does; 0 or less: does not fit.
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d positions(Extent2d in) const {
-    int const rows = in.height + 2 * padding.height - reach().height;
-    int const columns = in.width + 2 * padding.width - reach().width;
-    return {rows < 0 ? 0 : rows / stride.height + 1, columns < 0 ? 0 : columns / stride.width + 1};
-  }
-
-  friend constexpr bool operator==(Window const&, Window const&) = default;
-};
-
-/// What stands where an image is padded.
-enum class PaddingMode : std::uint8_t { zeros, reflect, replicate, circular };
-
-/// A window over each of `channels` maps: what pooling needs to know.
-struct PoolGeometry {
-  int channels = 0;
-  Extent2d in{};
-  Extent2d out{};
-  Window window{};
-};
-
-/// One convolution: x (B, in_channels, in), weight (out_channels, in_channels / groups, kernel),
-/// y (B, out_channels, out).
-struct ConvolutionGeometry {
-  int in_channels = 0;
-  int out_channels = 0;
-  int groups = 1;
-  Extent2d in{};
-  Extent2d out{};
-  Window window{};
-
-  /// Multiply-accumulates of one sample's forward pass.
-  [[nodiscard]] constexpr std::int64_t macs() const {
-    return std::int64_t{out_channels} * out.height * out.width * (in_channels / groups) *
-           window.kernel.height * window.kernel.width;
-  }
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 namespace detail {
@@ -29406,9 +30089,13 @@ struct BatchNorm2d {
 };
 
 template <class... Options>
+struct SyncBatchNorm2d;
+
+template <class... Options>
   requires(NormOption<Options>&&...)
 struct BatchNorm2d<Options...> {
   using layer = BatchNorm2d;
+  using synchronized = SyncBatchNorm2d<Options...>;  ///< the same with joined statistics
   static constexpr std::string_view name = "BatchNorm2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr double epsilon = options.epsilon;
@@ -29422,6 +30109,9 @@ struct BatchNorm2d<Options...> {
   }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    return Neighbourhood::alone();
+  }  // its sums are joined
   static constexpr Parameters parameters(Shape in) {
     Shape const channels = vector_shape(in[0]);
     Init const zero = Init::constant(0.0F);
@@ -29513,6 +30203,9 @@ struct Conv2d<Out, Options...> {
     return own;
   }
 
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    return {.local = true, .window = options.window};
+  }
   /// Groups see no channels of each other.
   static constexpr Columns columns(Shape in) {
     if (options.groups == 1) {
@@ -30250,6 +30943,9 @@ template <class... Options>
 struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
   using layer = MaxPool2d;
   static constexpr std::string_view name = "MaxPool2d";
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    return {.local = true, .window = MaxPool2d::options.window, .lowest = true};
+  }
 };
 
 namespace detail {
@@ -30280,6 +30976,12 @@ template <class... Options>
 struct AvgPool2d<Options...> : detail::PoolLayer<Options...> {
   using layer = AvgPool2d;
   static constexpr std::string_view name = "AvgPool2d";
+  /// What it divides by must not depend on where the border is.
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    Window const& window = AvgPool2d::options.window;
+    bool const alike = AvgPool2d::options.count_padding || window.padding == Extent2d{0, 0};
+    return {.local = alike, .window = window};
+  }
 };
 
 /// The average of each channel. Shapes: x (B, C, H, W); y (B, C), a vector that Linear takes.
@@ -30817,6 +31519,7 @@ struct Gelu {
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))): GELU as GPT-2 has it.
@@ -30827,6 +31530,7 @@ struct GeluTanh {
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = x / (1 + exp(-x)).
@@ -30836,6 +31540,7 @@ struct SiLU {
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = 1 / (1 + exp(-x)). Its gradient is taken from y.
@@ -30845,6 +31550,7 @@ struct Sigmoid {
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = tanh(x). Its gradient is taken from y.
@@ -30854,6 +31560,7 @@ struct Tanh {
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = exp(x) / sum(exp(x)), over the last axis. Its gradient is taken from y.
@@ -34731,6 +35438,26 @@ TANDEM_NOINLINE void linear_weight_gradient(Team& team, int batch, int in, int o
 
 }  // namespace tandem::host
 
+// ---- tandem/ops/own_geometry.hpp
+
+/// @file
+/// own_geometry: the sizes of a convolution or a pool of a node, which may be a tile.
+
+namespace tandem::detail {
+
+/// @p whole, a ConvolutionGeometry or a PoolGeometry, of @p node: where that is a tile, its halo
+/// has come in place of the padding.
+template <class Geometry>
+Geometry own_geometry(Geometry whole, Node const& node) {
+  if (node.dealt == Dealt::windowed || node.dealt == Dealt::tiled) {
+    whole.window.padding = {0, 0};
+    whole.out = {node.out[1], node.out[2]};
+  }
+  return whole;
+}
+
+}  // namespace tandem::detail
+
 namespace tandem {
 
 namespace host {
@@ -34806,7 +35533,9 @@ struct Op<Conv2d<Out, Options...>, BasicHost<Portable, Precision>>
     : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out)} {}
+            setup,
+            detail::own_geometry(Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
+                                 setup.node)} {}
 };
 
 template <int Out, class... Options, class Precision>
@@ -37800,6 +38529,7 @@ struct ElementLayer {
   using layer = L;
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
   static constexpr Kept kept(Shape) {
     return Kept::of(
         !requires(float x) { L::slope_of_output(x); }, !requires(float x) { L::slope(x); });
@@ -38419,15 +39149,17 @@ struct Op<MaxPool2d<Options...>, BasicHost<Portable, Precision>>
     : host::MaxPoolOp<typename Precision::Scalar> {
   explicit Op(OpSetup const& setup)
       : host::MaxPoolOp<typename Precision::Scalar>{
-            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
+            setup,
+            detail::own_geometry(MaxPool2d<Options...>::geometry(setup.node.in), setup.node)} {}
 };
 
 template <class... Options, class Precision>
 struct Op<AvgPool2d<Options...>, BasicHost<Portable, Precision>>
     : host::AvgPoolOp<typename Precision::Scalar> {
   explicit Op(OpSetup const& setup)
-      : host::AvgPoolOp<typename Precision::Scalar>{AvgPool2d<Options...>::geometry(setup.node.in),
-                                                    AvgPool2d<Options...>::options.count_padding} {}
+      : host::AvgPoolOp<typename Precision::Scalar>{
+            detail::own_geometry(AvgPool2d<Options...>::geometry(setup.node.in), setup.node),
+            AvgPool2d<Options...>::options.count_padding} {}
 };
 
 template <class Precision>
@@ -41947,6 +42679,220 @@ struct Op<SyncBatchNorm2d<Options...>, BasicHost<Portable, Precision>>
 
 }  // namespace tandem
 
+// ---- tandem/ops/host/tile_exchange.hpp
+
+/// @file
+/// Cut, Halo and Gather of a graph of tiles on Host, with the portable kernels and channels-last.
+
+// ---- tandem/kernels/host/boxes.hpp
+
+/// @file
+/// Rectangles of images, copied from one to another or added to it.
+
+namespace tandem::host {
+
+/// A pixel of each of many images, which stand one behind the other.
+template <class T>
+struct PixelAt {
+  T* data = nullptr;
+  Extent2d image{};
+  int row = 0;
+  int column = 0;
+
+  /// Where that pixel of image @p i is.
+  /// @param numbers  of a pixel
+  [[nodiscard]] T* of(std::int64_t i, int numbers) const {
+    return data + ((i * image.height + row) * image.width + column) * std::int64_t{numbers};
+  }
+};
+
+/// The rectangle of @p size pixels at @p from of each image, copied to @p to; or added to what is
+/// there.
+///
+/// Shapes: images of `numbers` a pixel.
+/// Cost:   reads and writes each number of the rectangles once; bound by memory.
+template <bool Add, class T>
+TANDEM_NOINLINE void move_boxes(Team& team, std::int64_t images, int numbers, Extent2d size,
+                                PixelAt<T const> from, PixelAt<T> to) {
+  using Real = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  std::int64_t const count = std::int64_t{size.width} * numbers;
+  team.parallel_for(images * size.height, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      std::int64_t const i = task / size.height;
+      std::int64_t const row = task % size.height;
+      T const* const x = from.of(i, numbers) + row * from.image.width * numbers;
+      T* const y = to.of(i, numbers) + row * to.image.width * numbers;
+      if constexpr (Add) {
+        for (std::int64_t c = 0; c < count; ++c) {
+          y[c] = static_cast<T>(static_cast<Real>(y[c]) + static_cast<Real>(x[c]));
+        }
+      } else {
+        std::copy_n(x, count, y);
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host
+
+namespace tandem {
+
+namespace host {
+
+/// A rank holds a box of each image, its tile or all of it, and wants another one: forward brings
+/// it, from the others what they hold of it; what is outside the image is filled. Backward takes
+/// the gradient of what it wanted back to who holds it, and adds what comes, in the order of the
+/// ranks; a whole image that all hold already they do not send each other.
+template <class T, class P, bool ChannelsLast>
+class TileExchangeOp {
+ public:
+  explicit TileExchangeOp(OpSetup const& setup)
+      : node_{setup.node},
+        self_{setup.slice.number},
+        largest_{std::max(setup.batch, 1)},
+        channels_{setup.node.in[0]} {
+    messages_.resize(static_cast<std::size_t>(setup.slice.count));
+    current_.reserve(messages_.size());
+  }
+
+  [[nodiscard]] OpNeeds needs() const {
+    std::int64_t pixels = 0;
+    for (int other = 0; other < ranks(); ++other) {
+      pixels += other == self_ ? 0
+                               : common_box(held(self_), wanted(other)).pixels() +
+                                     common_box(wanted(self_), held(other)).pixels();
+    }
+    return {.scratch_bytes = largest_ * channels_ * pixels * static_cast<std::int64_t>(sizeof(T))};
+  }
+
+  void begin_forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    lay_out(
+        p, cuts(), [this](int a) { return held(a); }, [this](int a) { return wanted(a); });
+    pack(p, o.x[0], held(self_));
+  }
+  void finish_forward(Operands<T, P> const& o, Pass<Device> const& p) {
+    TileBox const own = wanted(self_);
+    if (node_.halo.any()) {
+      T const outside =
+          node_.halo.lowest ? static_cast<T>(-std::numeric_limits<float>::infinity()) : T{};
+      fill(p.device.team, o.y, p.batch * node_.out.elements(), outside);
+    }
+    move<false>(p, o.x[0], held(self_), o.y, own, common_box(held(self_), own));
+    for (Piece const& piece : messages_) {
+      if (!piece.in.empty()) {
+        move<false>(p, piece.from, piece.in, o.y, own, piece.in);
+      }
+    }
+  }
+
+  void begin_input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    lay_out(
+        p, gathers(), [this](int a) { return wanted(a); }, [this](int a) { return held(a); });
+    pack(p, o.dy, wanted(self_));
+  }
+  void finish_input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
+    TileBox const own = held(self_);
+    fill(p.device.team, o.dx[0], p.batch * node_.in.elements(), T{});
+    for (int other = 0; other < ranks(); ++other) {
+      Piece const& piece = messages_[static_cast<std::size_t>(other)];
+      if (other == self_) {
+        move<true>(p, o.dy, wanted(self_), o.dx[0], own, common_box(wanted(self_), own));
+      } else if (!piece.in.empty()) {
+        move<true>(p, piece.from, piece.in, o.dx[0], own, piece.in);
+      }
+    }
+  }
+
+  /// Of the pass that has begun.
+  [[nodiscard]] std::span<TileMessage<T> const> messages() const { return current_; }
+
+ private:
+  // To and from one other rank, of each image.
+  struct Piece {
+    TileBox out{};
+    TileBox in{};
+    T* to = nullptr;
+    T* from = nullptr;
+  };
+
+  [[nodiscard]] int ranks() const { return node_.tiles.height * node_.tiles.width; }
+  [[nodiscard]] bool gathers() const { return node_.dealt == Dealt::gather; }
+  [[nodiscard]] bool cuts() const {
+    return node_.dealt == Dealt::cut || node_.dealt == Dealt::cut_widened;
+  }
+  static Extent2d extent(Shape const& image) { return {image[1], image[2]}; }
+  [[nodiscard]] TileBox held(int rank) const {
+    return cuts() ? TileBox{0, 0, extent(node_.in)} : tile_box(rank, node_.tiles, extent(node_.in));
+  }
+  [[nodiscard]] TileBox wanted(int rank) const {
+    Extent2d const in = extent(node_.in);
+    Extent2d const tile =
+        cuts() ? Extent2d{in.height / node_.tiles.height, in.width / node_.tiles.width} : in;
+    return gathers() ? TileBox{0, 0, extent(node_.out)}
+                     : tile_box(rank, node_.tiles, tile, node_.halo);
+  }
+
+  // Of a pass in which each rank has here(rank) and comes to have there(rank).
+  template <class Here, class There>
+  void lay_out(Pass<Device> const& p, bool alone, Here const& here, There const& there) {
+    current_.clear();
+    T* next = p.device.scratch_as<T>();
+    for (int other = 0; other < ranks(); ++other) {
+      Piece& piece = messages_[static_cast<std::size_t>(other)];
+      piece = {};
+      if (alone || other == self_) {
+        continue;
+      }
+      piece.out = common_box(here(self_), there(other));
+      piece.in = common_box(here(other), there(self_));
+      std::int64_t const sent = p.batch * std::int64_t{channels_} * piece.out.pixels();
+      std::int64_t const received = p.batch * std::int64_t{channels_} * piece.in.pixels();
+      piece.to = next;
+      piece.from = next + sent;
+      next += sent + received;
+      if (sent + received > 0) {
+        current_.push_back({other, piece.to, sent, piece.from, received});
+      }
+    }
+  }
+  void pack(Pass<Device> const& p, T const* data, TileBox const& box) const {
+    for (Piece const& piece : messages_) {
+      if (!piece.out.empty()) {
+        move<false>(p, data, box, piece.to, piece.out, piece.out);
+      }
+    }
+  }
+
+  // What is in @p box, from where images are of box @p from to where they are of box @p to.
+  template <bool Add>
+  void move(Pass<Device> const& p, T const* data, TileBox const& from, T* into, TileBox const& to,
+            TileBox const& box) const {
+    move_boxes<Add, T>(p.device.team, ChannelsLast ? p.batch : std::int64_t{p.batch} * channels_,
+                       ChannelsLast ? channels_ : 1, box.size,
+                       {data, from.size, box.row - from.row, box.column - from.column},
+                       {into, to.size, box.row - to.row, box.column - to.column});
+  }
+
+  Node node_;
+  int self_;
+  std::int64_t largest_;
+  int channels_;
+  std::vector<Piece> messages_;  // of each rank
+  std::vector<TileMessage<T>> current_;
+};
+
+}  // namespace host
+
+template <class Kernels, class Precision>
+struct Op<TileExchange, BasicHost<Kernels, Precision>>
+    : host::TileExchangeOp<typename Precision::Scalar, typename Precision::Master,
+                           Kernels::rewrites.channels_last> {
+  using host::TileExchangeOp<typename Precision::Scalar, typename Precision::Master,
+                             Kernels::rewrites.channels_last>::TileExchangeOp;
+};
+
+}  // namespace tandem
+
 // ---- tandem/ops/host/time_pool.hpp
 
 /// @file
@@ -45092,13 +46038,14 @@ struct HybridPart {
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
                 "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options but Slices and SequenceRows, of one model");
+                "without options but Slices and SequenceRows, or a SpatialParallel<H, W>, of one "
+                "model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");
   static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
                 "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel, Pipeline or TensorParallel");
+                "ModelParallel, Pipeline, TensorParallel or SpatialParallel");
   static_assert(!Last || !TrainsAsynchronously<Part>,
                 "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
                 "wait for each other at every update; take a synchronous schedule inside, or the "
@@ -45174,6 +46121,20 @@ struct ReplicasAreTold {
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
 };
 
+/// Replicas of a model of which devices have tiles of images.
+template <bool IsTiled, bool IsReproducible, bool SharesState>
+struct TiledModelIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      !IsTiled || !IsReproducible,
+      "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "
+      "are cut in H W, so that the bits depend on these; leave Reproducible out");
+  static_assert(!IsTiled || IsReproducible || !SharesState,
+                "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "
+                "gradients of all parameters over the tiles before they are shared; leave "
+                "ShardedState out");
+};
+
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
 template <bool KeepsTwo, bool IsReproducible>
 struct TwoModelsAreSound {
@@ -45187,6 +46148,11 @@ struct TwoModelsAreSound {
 }  // namespace detail
 
 }  // namespace tandem
+
+// ---- tandem/strategy/types/spatial_parallel.hpp
+
+/// @file
+/// SpatialParallel: each device has a tile of every image.
 
 // ---- tandem/strategy/types/tensor_parallel.hpp
 
@@ -45314,6 +46280,90 @@ namespace tandem {
 
 namespace detail {
 
+template <class Option>
+concept TileOption = IsMicrobatches<Option> || IsCheckpoint<Option>;
+
+template <int H, int W, class... Options>
+concept DealsTiles = H >= 1 && W >= 1 && H <= most_slices&& W <= most_slices&& H* W >= 2 &&
+                     H* W <= most_slices && (TileOption<Options> && ...);
+
+/// Rows and columns of tiles; of most strategies one.
+template <class S>
+constexpr Extent2d tiles_of() {
+  if constexpr (requires { S::tiles; }) {
+    return S::tiles;
+  } else {
+    return {};
+  }
+}
+
+template <int H, int W, bool AnyReproducible, bool AllFit>
+struct SpatialParallelIsSound {
+  static constexpr bool value = true;
+  static_assert(DealsTiles<H, W>,
+                "SpatialParallel<H, W>: rows and columns of tiles, one of them for each device, "
+                "must be positive, and from 2 to 1024 in all; for one write SingleDevice<>");
+  static_assert(!AnyReproducible,
+                "SpatialParallel<H, W, Reproducible<>>: sums over an image's pixels are cut in H "
+                "W, so that the bits depend on these; leave Reproducible out (two runs have the "
+                "same bits)");
+  static_assert(AnyReproducible || AllFit,
+                "SpatialParallel<H, W, Options...>: options are Microbatches and Checkpoint");
+};
+
+}  // namespace detail
+
+/// Each device computes its tile of every image of all samples, H rows of W tiles; convolutions and
+/// pools exchange with their neighbours what is around a tile, a halo, and batch norms their sums.
+///
+///   rank 0 | rows 0 … k-1  | ⇅ halo | Conv2d | BatchNorm2d, sums of all | … | all tiles | Linear
+///   rank 1 | rows k … 2k-1 | ⇅ halo | Conv2d | BatchNorm2d, sums of all | … | all tiles | Linear
+///
+/// In tiles are Conv2d and pools whose stride makes as many rows and columns as it divides theirs
+/// by (3×3 with padding 1, 7×7 with padding 3, 1×1, and their like), where H and W divide those;
+/// and behind them BatchNorm2d, SyncBatchNorm2d, activations, Concat, Residual and Multiply. All
+/// else is whole on every device, as are images that tiles do not divide, 7×7 among 2×2: before it
+/// the tiles are brought together. Initial values, statistics and checkpoints are those of one
+/// device; sums of tiles round otherwise.
+///
+/// Memory: of layers in tiles 1/(H W) of the activations, and halos; parameters, gradients and
+///         states whole.
+/// Comm:   of each microbatch: of a window the halo of its tile in forward, and of its gradient in
+///         backward; of a batch norm 2 C + 1 doubles each; whole images once each way where tiles
+///         begin and end. Of each step one all-reduce of the gradients of these layers.
+/// Options: Microbatches, Checkpoint. On Host.
+/// Source: Dryden et al., "Improving strong-scaling of CNN training by exploiting finer-grained
+///         parallelism", arXiv:1903.06681
+/// The primary template is the error path.
+template <int H, int W, class... Options>
+struct SpatialParallel : OneDeviceModel<1> {
+  static constexpr int ranks = 1;
+  static constexpr Batching batching{};
+  static_assert(detail::SpatialParallelIsSound<H, W, (requires { Options::leaves; } || ...),
+                                               (detail::TileOption<Options> && ...)>::value);
+};
+
+template <int H, int W, class... Options>
+  requires detail::DealsTiles<H, W, Options...>
+struct SpatialParallel<H, W, Options...>
+    : OneDeviceModel<detail::gather_batching<1, Options...>().microbatches> {
+  using Model = OneDeviceModel<detail::gather_batching<1, Options...>().microbatches>;
+  static constexpr Extent2d tiles{H, W};
+  static constexpr Mesh mesh{Axis::tensor, H* W};
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = detail::checkpoint_of<Options...>();
+  /// In so many replicas, with options of the strategy around it.
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = detail::gather_batching<Replicas, Options..., More...>();
+  static constexpr Batching batching = batching_for<1>;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
 /// What a strategy around a model says of its two models, if it has two.
 template <class Inner>
 struct KeepsTogether {};
@@ -45321,6 +46371,15 @@ template <class Inner>
   requires requires { Inner::averaging; }
 struct KeepsTogether<Inner> {
   static constexpr Averaging averaging = Inner::averaging;
+};
+
+/// What a strategy around one says of tiles of images, if there are any.
+template <class Inner>
+struct HasTilesOf {};
+template <class Inner>
+  requires requires { Inner::tiles; }
+struct HasTilesOf<Inner> {
+  static constexpr Extent2d tiles = Inner::tiles;
 };
 
 template <class Inner>
@@ -45358,7 +46417,8 @@ inline constexpr bool deals_rows<Hybrid<Parts...>> = (deals_rows<Parts> || ...);
 
 template <int N, class... Options, class Inner>
   requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
-struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
+struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>,
+                                                    detail::HasTilesOf<Inner> {
   using Model = Inner;
   static constexpr int devices = Inner::devices;
   static constexpr int copies = Inner::copies;
@@ -45384,10 +46444,31 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
+  static_assert(detail::TiledModelIsSound<detail::tiles_of<Inner>() != Extent2d{},
+                                          batching_for<1>.reproducible,
+                                          batching_for<1>.sharded_state>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
 };
+
+namespace detail {
+
+/// Outer, each part of which is shared as Inner says.
+template <class Outer, class Inner>
+struct SharedModel : HasTilesOf<Inner> {
+  using Model = typename Outer::Model;
+  static constexpr int devices = Outer::devices;
+  static constexpr int copies = Outer::copies;
+  static constexpr Mesh mesh = Outer::mesh * Inner::mesh;
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+
+  template <class Net>
+  using Cut = typename Outer::template Cut<Net>;
+};
+
+}  // namespace detail
 
 /// A model that is cut over devices, each part of which several share:
 ///
@@ -45396,27 +46477,29 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// Of TensorParallel's options stands here what it says of layers, of slices and of rows: the
-/// others are the model's.
+/// Of TensorParallel's options stands here what it says of layers, of slices and of rows, of
+/// SpatialParallel's none: the others are the model's.
 template <class Outer, int N, class... Options>
   requires detail::Sliceable<Outer> && detail::DealsOutParts<N, Options...>
-struct Hybrid<Outer, TensorParallel<N, Options...>> {
-  using Model = typename Outer::Model;
-  static constexpr int devices = Outer::devices;
-  static constexpr int copies = Outer::copies;
-  static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
-  static constexpr int ranks = mesh.size();
-  static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+struct Hybrid<Outer, TensorParallel<N, Options...>>
+    : detail::SharedModel<Outer, TensorParallel<N, Options...>> {
   static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for =
       Outer::template batching_for<Replicas, Options..., More...>;
   static constexpr Batching batching =
       detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, copies>::checked(batching_for<1>);
-
-  template <class Net>
-  using Cut = typename Outer::template Cut<Net>;
+                               batching_for<1>.microbatches,
+                               Outer::copies>::checked(batching_for<1>);
+};
+template <class Outer, int H, int W>
+  requires detail::Sliceable<Outer> && detail::DealsTiles<H, W>
+struct Hybrid<Outer, SpatialParallel<H, W>> : detail::SharedModel<Outer, SpatialParallel<H, W>> {
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
+  static constexpr Batching batching = batching_for<1>;
+  static_assert(
+      detail::TiledModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
 };
 
 template <int N, class... Options, class Second, class... Rest>
@@ -47493,6 +48576,16 @@ struct RowsDivide {
                 "(RowsDivide names the network, the rows and N)");
 };
 
+template <class Net, int Rows, int ColumnsOfTiles, int Windows>
+struct NetworkHasTiles {
+  static constexpr bool value = true;
+  static_assert(Rows * ColumnsOfTiles == 1 || Windows > 0,
+                "SpatialParallel<H, W>: this network has nothing that could be computed tile by "
+                "tile: no Conv2d or pool of images whose rows H divides and whose columns W does, "
+                "before and behind it, with as many of both as its stride makes of them; take "
+                "another H and W, or DataParallel (NetworkHasTiles names the network, H and W)");
+};
+
 template <bool Sliced, bool HasRows, bool Carries>
 struct SlicesAreSound {
   static constexpr bool value = true;
@@ -47583,10 +48676,15 @@ struct Program {
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
   static constexpr int slices = mesh.extent(Axis::tensor);  ///< ranks that share each device's part
+  /// The same ranks, where each has one of these tiles of every image.
+  static constexpr Extent2d tiles = detail::tiles_of<S>();
+  static constexpr bool has_tiles = tiles.height * tiles.width > 1;
   /// In how many a layer is dealt out that is: each rank has as many. 1: none is.
-  static constexpr int layer_slices =
-      detail::slices_fit(detail::layer_slices_of<S>, slices) ? detail::layer_slices_of<S> : slices;
-  static_assert(detail::SlicesFit<detail::layer_slices_of<S>, slices>::value);
+  static constexpr int layer_slices = has_tiles ? 1
+                                      : detail::slices_fit(detail::layer_slices_of<S>, slices)
+                                          ? detail::layer_slices_of<S>
+                                          : slices;
+  static_assert(has_tiles || detail::SlicesFit<detail::layer_slices_of<S>, slices>::value);
   /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
@@ -47648,8 +48746,12 @@ struct Program {
   static_assert(detail::WishesAreSound<shared.fault, shared.wish>::value);
   static_assert(detail::NetworkHasPairs < Net, layer_slices,
                 shared.fault == WishFault::none ? shared.count : 1 > ::value);
+  static_assert(detail::NetworkHasTiles < Net, tiles.height, tiles.width,
+                !has_tiles || network.fault != Fault::none
+                    ? 1
+                    : plan_tiles(network, tiles).windows > ::value);
   static constexpr Dealing dealing{.slices = layer_slices,
-                                   .own = layer_slices / slices,
+                                   .own = has_tiles ? 1 : layer_slices / slices,
                                    .apart = batching.reproducible,
                                    .wishes = wishes};
   /// Whether layers are dealt out where the network is cut as they are where it is not.
@@ -47657,7 +48759,8 @@ struct Program {
       layer_slices == 1 || map.stages == 1 || network.fault != Fault::none ||
       tandem::keeps_pairs(network, layer_slices, wishes, partition.part);
   static_assert(detail::CutKeepsPairs<Net, batching.reproducible, keeps_pairs>::value);
-  static_assert(detail::SlicesAreSound<(layer_slices > 1), has_row_gradients, stateful>::value);
+  static_assert(
+      detail::SlicesAreSound<(layer_slices > 1 || has_tiles), has_row_gradients, stateful>::value);
   static_assert(detail::SlicesStandAlone<(layer_slices > slices), asynchrony.on(),
                                          averaging.keeps_two()>::value);
   static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible,
@@ -57672,6 +58775,14 @@ struct ChunksRun {
                 "Trainer: Chunks run on Host; take Host or OverMpi<Host>, or leave Chunks out");
 };
 
+template <bool Tiled, class Backend>
+struct TilesRun {
+  static constexpr bool value = true;
+  static_assert(!Tiled || is_host<Backend>(),
+                "Trainer: SpatialParallel runs on Host; take Host or OverMpi<Host>, or "
+                "DataParallel, ModelParallel or Pipeline");
+};
+
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
 /// computes nothing.
 struct RefusedBackend {};
@@ -59826,7 +60937,8 @@ struct TransportFits<T, B, Program> {
                 "all_gather of them for RowGradient, reduce_scatter and all_gather for "
                 "ShardedState, send and receive of activations for a model on several devices, "
                 "all_reduce of activations and all_gather of parameters for TensorParallel, "
-                "reduce_scatter and all_gather of activations for SequenceRows");
+                "reduce_scatter and all_gather of activations for SequenceRows, exchange of "
+                "them for SpatialParallel");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
@@ -60543,15 +61655,18 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static constexpr bool slices = detail::layer_slices_of<S> > 1;
   static constexpr bool deals_rows = detail::deals_rows<S>;
   static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
+  static constexpr bool has_tiles = detail::tiles_of<S>() != Extent2d{};
+  static_assert(detail::TilesRun<has_tiles, Named>::value);
   static constexpr bool in_pieces =
       slices &&
       (detail::layer_slices_of<S> > S::mesh.extent(Axis::tensor) || S::batching.reproducible);
-  static_assert(detail::PiecesRun<(in_pieces && !deals_rows), Named>::value);
-  static_assert(detail::SlicesRun<(slices && !deals_rows && !in_pieces), Named>::value);
+  static_assert(detail::PiecesRun<(in_pieces && !deals_rows && !has_tiles), Named>::value);
+  static_assert(
+      detail::SlicesRun<(slices && !deals_rows && !in_pieces && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host =
-      detail::asynchrony_of<S>().on() || shards_gradients || deals_rows || in_pieces || in_chunks;
+  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_gradients ||
+                                  deals_rows || has_tiles || in_pieces || in_chunks;
   using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
                                          (!shards || detail::deals_states<Named>()) &&
                                          (!slices || detail::shares_layers<Named>()),
@@ -65991,7 +67106,9 @@ struct Op<Conv2d<Out, Options...>, BasicHost<OneDnn, Precision>>
     : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
+            setup,
+            detail::own_geometry(Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
+                                 setup.node),
             std::same_as<Precision, Fp32Direct>} {}
 };
 
@@ -67526,7 +68643,8 @@ struct Op<MaxPool2d<Options...>, BasicHost<OneDnn, Precision>>
     : host::channels_last::MaxPoolOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
       : host::channels_last::MaxPoolOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
+            setup,
+            detail::own_geometry(MaxPool2d<Options...>::geometry(setup.node.in), setup.node)} {}
 };
 
 template <class... Options, class Precision>
@@ -67534,7 +68652,7 @@ struct Op<AvgPool2d<Options...>, BasicHost<OneDnn, Precision>>
     : host::channels_last::AvgPoolOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
       : host::channels_last::AvgPoolOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, AvgPool2d<Options...>::geometry(setup.node.in),
+            setup, detail::own_geometry(AvgPool2d<Options...>::geometry(setup.node.in), setup.node),
             AvgPool2d<Options...>::options.count_padding} {}
 };
 

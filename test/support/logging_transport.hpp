@@ -29,7 +29,7 @@ class Logging : public Recording<C> {
 
  public:
   Logging(C communicator, std::vector<Record>& log)
-      : Base{std::move(communicator), 1}, log_{&log} {}
+      : Base{std::move(communicator), 64}, log_{&log} {}
 
   void all_reduce(auto&&... arguments) {
     Base::all_reduce(std::forward<decltype(arguments)>(arguments)...);
@@ -51,6 +51,12 @@ class Logging : public Recording<C> {
     Base::send(std::forward<decltype(arguments)>(arguments)...);
     note();
   }
+  template <class T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                auto&&... arguments) {
+    Base::template exchange<T>(sends, receives, std::forward<decltype(arguments)>(arguments)...);
+    note();
+  }
   void receive(auto&&... arguments) {
     Base::receive(std::forward<decltype(arguments)>(arguments)...);
     note();
@@ -58,9 +64,10 @@ class Logging : public Recording<C> {
 
  private:
   void note() {
-    Record record = Base::log().back();
-    record.label.text = kept(record.label.text);
-    log_->push_back(record);
+    for (Record record : Base::log()) {
+      record.label.text = kept(record.label.text);
+      log_->push_back(record);
+    }
     Base::clear();
   }
 

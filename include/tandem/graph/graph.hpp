@@ -13,9 +13,11 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/geometry.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 #include <tandem/graph/spread/spread.hpp>
 
 namespace tandem {
@@ -23,8 +25,8 @@ namespace tandem {
 /// `send` and `receive` stand in the graph of one device, where a tensor leaves for another or
 /// comes from there; `copy`, `reduce` and `bias` in that of a rank that has a slice of some layers:
 /// where ranks add gradients, what half of a rank's slices reads of that, where ranks add values,
-/// and a bias that is added behind such a sum;
-/// and the others where they exchange rows, as Dealt says of each.
+/// and a bias that is added behind such a sum; the others where they exchange rows, as Dealt says
+/// of each, and `exchange` where ranks that have tiles of images exchange pixels.
 enum class NodeKind : std::uint8_t {
   input,
   layer,
@@ -40,7 +42,8 @@ enum class NodeKind : std::uint8_t {
   leave,
   deal,
   collect,
-  bias
+  bias,
+  exchange
 };
 
 /// Where a node stands in the network as the user wrote it: "3", "2.0.1", "4.body.0".
@@ -108,13 +111,16 @@ struct Node {
   Kept kept{};            ///< of one sample's forward pass, for backward
   Columns columns{};      ///< of a layer that needs no whole rows
   Dealt dealt = Dealt::whole;
-  int slices = 1;           ///< in how many it is dealt out
-  int slice = 0;            ///< the first of a rank's slices that it has to do with …
-  int span = 1;             ///< … and how many
-  ColumnParts parts{};      ///< of one that is: what a whole row of its output is
-  CarriedState carried{};   ///< of one sample, from step to step
-  bool in_chunks = false;   ///< its op has passes over chunks of time, see takes_chunks()
-  CarriedState hands_on{};  ///< of one sample, from chunk to chunk
+  int slices = 1;                 ///< in how many it is dealt out
+  int slice = 0;                  ///< the first of a rank's slices that it has to do with …
+  int span = 1;                   ///< … and how many
+  ColumnParts parts{};            ///< of one that is: what a whole row of its output is
+  Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
+  Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
+  Halo halo{};                    ///< of an exchange: what its output has around a tile
+  CarriedState carried{};         ///< of one sample, from step to step
+  bool in_chunks = false;         ///< its op has passes over chunks of time, see takes_chunks()
+  CarriedState hands_on{};        ///< of one sample, from chunk to chunk
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
@@ -129,6 +135,10 @@ struct Node {
   [[nodiscard]] constexpr bool deals_rows() const {
     return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
            kind == NodeKind::collect;
+  }
+  /// Whether its statistics are those of all tiles.
+  [[nodiscard]] constexpr bool joins_tiles() const {
+    return dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;
   }
   /// Whether its inputs have the gradient of its output, as it is.
   [[nodiscard]] constexpr bool passes_gradient() const {

@@ -146,6 +146,7 @@ struct GraphBuilder {
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
         node.columns = columns_of<L>(in);
+        node.neighbourhood = neighbourhood_of<L>(in);
         node.carried = carried_of<L>();
         node.hands_on = hands_on_of<L>();
         node.in_chunks = takes_chunks<L>(in);

@@ -15,6 +15,7 @@
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/graph/columns.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 
 namespace tandem {
 
@@ -165,7 +166,8 @@ struct CarriedState {
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
 /// `Divisor` is the loss), `carried` and `hands_on` (see CarriedState), `columns(in)` (it needs no
-/// whole rows), `in_chunks` (see takes_chunks()), and `shares` (see Shares).
+/// whole rows), `neighbourhood(in)` (no whole images), `in_chunks` (see takes_chunks()), and
+/// `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -204,6 +206,15 @@ template <class L>
 constexpr Columns columns_of(Shape in) {
   if constexpr (requires { L::columns(in); }) {
     return L::columns(in);
+  } else {
+    return {};
+  }
+}
+
+template <class L>
+constexpr Neighbourhood neighbourhood_of(Shape in) {
+  if constexpr (requires { L::neighbourhood(in); }) {
+    return L::neighbourhood(in);
   } else {
     return {};
   }

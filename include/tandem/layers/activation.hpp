@@ -6,6 +6,7 @@
 
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 
 namespace tandem {
 
@@ -16,6 +17,7 @@ struct ReLU {
   static constexpr LayerKind kind = LayerKind::relu;
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 namespace detail {

@@ -6,6 +6,7 @@
 
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 #include <tandem/layers/options.hpp>
 
 namespace tandem {
@@ -40,9 +41,13 @@ struct BatchNorm2d {
 };
 
 template <class... Options>
+struct SyncBatchNorm2d;
+
+template <class... Options>
   requires(NormOption<Options>&&...)
 struct BatchNorm2d<Options...> {
   using layer = BatchNorm2d;
+  using synchronized = SyncBatchNorm2d<Options...>;  ///< the same with joined statistics
   static constexpr std::string_view name = "BatchNorm2d";
   static constexpr detail::LayerOptions options = detail::gather_options<Options...>();
   static constexpr double epsilon = options.epsilon;
@@ -56,6 +61,9 @@ struct BatchNorm2d<Options...> {
   }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    return Neighbourhood::alone();
+  }  // its sums are joined
   static constexpr Parameters parameters(Shape in) {
     Shape const channels = vector_shape(in[0]);
     Init const zero = Init::constant(0.0F);

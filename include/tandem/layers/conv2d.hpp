@@ -9,6 +9,7 @@
 #include <tandem/core/geometry.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 #include <tandem/layers/options.hpp>
 
 namespace tandem {
@@ -84,6 +85,9 @@ struct Conv2d<Out, Options...> {
     return own;
   }
 
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    return {.local = true, .window = options.window};
+  }
   /// Groups see no channels of each other.
   static constexpr Columns columns(Shape in) {
     if (options.groups == 1) {

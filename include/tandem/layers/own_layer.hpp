@@ -20,6 +20,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 
 namespace tandem {
 
@@ -36,6 +37,7 @@ struct ElementLayer {
   using layer = L;
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
   static constexpr Kept kept(Shape) {
     return Kept::of(
         !requires(float x) { L::slope_of_output(x); }, !requires(float x) { L::slope(x); });

@@ -7,6 +7,7 @@
 #include <tandem/core/geometry.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 #include <tandem/layers/options.hpp>
 
 namespace tandem {
@@ -71,6 +72,9 @@ template <class... Options>
 struct MaxPool2d<Options...> : detail::PoolLayer<Options...> {
   using layer = MaxPool2d;
   static constexpr std::string_view name = "MaxPool2d";
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    return {.local = true, .window = MaxPool2d::options.window, .lowest = true};
+  }
 };
 
 namespace detail {
@@ -101,6 +105,12 @@ template <class... Options>
 struct AvgPool2d<Options...> : detail::PoolLayer<Options...> {
   using layer = AvgPool2d;
   static constexpr std::string_view name = "AvgPool2d";
+  /// What it divides by must not depend on where the border is.
+  static constexpr Neighbourhood neighbourhood(Shape) {
+    Window const& window = AvgPool2d::options.window;
+    bool const alike = AvgPool2d::options.count_padding || window.padding == Extent2d{0, 0};
+    return {.local = alike, .window = window};
+  }
 };
 
 /// The average of each channel. Shapes: x (B, C, H, W); y (B, C), a vector that Linear takes.

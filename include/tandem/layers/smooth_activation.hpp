@@ -8,6 +8,7 @@
 
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/layer.hpp>
+#include <tandem/graph/neighbourhood.hpp>
 #include <tandem/layers/rows.hpp>
 
 namespace tandem {
@@ -20,6 +21,7 @@ struct Gelu {
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))): GELU as GPT-2 has it.
@@ -30,6 +32,7 @@ struct GeluTanh {
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = x / (1 + exp(-x)).
@@ -39,6 +42,7 @@ struct SiLU {
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = 1 / (1 + exp(-x)). Its gradient is taken from y.
@@ -48,6 +52,7 @@ struct Sigmoid {
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = tanh(x). Its gradient is taken from y.
@@ -57,6 +62,7 @@ struct Tanh {
   static constexpr Kept kept(Shape) { return Kept::of(false, true); }
   static constexpr Shape output(Shape in) { return in; }
   static constexpr Columns columns(Shape) { return Columns::alike(); }
+  static constexpr Neighbourhood neighbourhood(Shape) { return Neighbourhood::alone(); }
 };
 
 /// y = exp(x) / sum(exp(x)), over the last axis. Its gradient is taken from y.

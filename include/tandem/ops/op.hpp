@@ -254,6 +254,9 @@ struct RowBias {};
 /// The words of an Embedding or a Vocabulary that one of several ranks has.
 template <class L>
 struct WordSlice {};
+/// Where ranks that have tiles of images exchange pixels: a node of a graph of tiles. Its op says
+/// what goes to whom and the engine sends it, see TileMessage.
+struct TileExchange {};
 
 /// Border<Backend>: load and store samples where a backend has them otherwise than the user.
 template <class Backend>

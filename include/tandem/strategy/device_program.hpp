@@ -5,12 +5,15 @@
 /// DeviceProgram: what one device of a model replica runs, known to the compiler.
 
 #include <cstdint>
+#include <type_traits>
 
 #include <tandem/graph/chunks.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/graph/spread/check.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
 #include <tandem/graph/spread/rows.hpp>
+#include <tandem/graph/spread/tile_check.hpp>
+#include <tandem/graph/spread/tile_rewrite.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -92,8 +95,20 @@ struct SpreadGraph<Program, D, true> : DealtGraph<Program, D, Program::sequence_
   static_assert(SpreadsAreSound<verdict.fault, verdict.node>::value);
 };
 
+/// The same of a rank that has a tile of every image.
 template <class Program, int D>
-using RankGraph = SpreadGraph<Program, D, (Program::layer_slices > 1)>;
+struct TileGraph {
+  static constexpr auto const& whole = CutGraph<Program, D>::graph;
+  static constexpr GraphSize size = tiled_size(whole, Program::tiles);
+  static constexpr auto graph = spread_tiles<size>(whole, Program::tiles);
+  static constexpr TileVerdict verdict = check_tiles(graph);
+  static_assert(TilesAreSound<verdict.fault, verdict.node>::value);
+};
+
+template <class Program, int D>
+using RankGraph = typename std::conditional_t<
+    Program::has_tiles, std::type_identity<TileGraph<Program, D>>,
+    std::type_identity<SpreadGraph<Program, D, (Program::layer_slices > 1)>>>::type;
 
 template <class Program, int D, bool Rewrites>
 struct RewrittenGraph : RankGraph<Program, D> {};

@@ -7,6 +7,7 @@
 /// Each step is a constexpr variable of its own, and none is a template argument: three variables
 /// get three budgets of the compiler, and symbols stay short.
 
+#include <tandem/core/geometry.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/graph/chunks.hpp>
 #include <tandem/graph/lower.hpp>
@@ -14,6 +15,7 @@
 #include <tandem/graph/spread/plan.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
 #include <tandem/graph/spread/rows.hpp>
+#include <tandem/graph/spread/tile_plan.hpp>
 #include <tandem/graph/spread/wishes.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
@@ -25,6 +27,7 @@
 #include <tandem/strategy/types/layer_wishes.hpp>
 #include <tandem/strategy/types/model_parallel.hpp>
 #include <tandem/strategy/types/pipeline.hpp>
+#include <tandem/strategy/types/spatial_parallel.hpp>
 #include <tandem/strategy/types/tensor_parallel.hpp>
 
 namespace tandem {
@@ -241,6 +244,16 @@ struct RowsDivide {
                 "(RowsDivide names the network, the rows and N)");
 };
 
+template <class Net, int Rows, int ColumnsOfTiles, int Windows>
+struct NetworkHasTiles {
+  static constexpr bool value = true;
+  static_assert(Rows * ColumnsOfTiles == 1 || Windows > 0,
+                "SpatialParallel<H, W>: this network has nothing that could be computed tile by "
+                "tile: no Conv2d or pool of images whose rows H divides and whose columns W does, "
+                "before and behind it, with as many of both as its stride makes of them; take "
+                "another H and W, or DataParallel (NetworkHasTiles names the network, H and W)");
+};
+
 template <bool Sliced, bool HasRows, bool Carries>
 struct SlicesAreSound {
   static constexpr bool value = true;
@@ -331,10 +344,15 @@ struct Program {
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
   static constexpr int slices = mesh.extent(Axis::tensor);  ///< ranks that share each device's part
+  /// The same ranks, where each has one of these tiles of every image.
+  static constexpr Extent2d tiles = detail::tiles_of<S>();
+  static constexpr bool has_tiles = tiles.height * tiles.width > 1;
   /// In how many a layer is dealt out that is: each rank has as many. 1: none is.
-  static constexpr int layer_slices =
-      detail::slices_fit(detail::layer_slices_of<S>, slices) ? detail::layer_slices_of<S> : slices;
-  static_assert(detail::SlicesFit<detail::layer_slices_of<S>, slices>::value);
+  static constexpr int layer_slices = has_tiles ? 1
+                                      : detail::slices_fit(detail::layer_slices_of<S>, slices)
+                                          ? detail::layer_slices_of<S>
+                                          : slices;
+  static_assert(has_tiles || detail::SlicesFit<detail::layer_slices_of<S>, slices>::value);
   /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
@@ -396,8 +414,12 @@ struct Program {
   static_assert(detail::WishesAreSound<shared.fault, shared.wish>::value);
   static_assert(detail::NetworkHasPairs < Net, layer_slices,
                 shared.fault == WishFault::none ? shared.count : 1 > ::value);
+  static_assert(detail::NetworkHasTiles < Net, tiles.height, tiles.width,
+                !has_tiles || network.fault != Fault::none
+                    ? 1
+                    : plan_tiles(network, tiles).windows > ::value);
   static constexpr Dealing dealing{.slices = layer_slices,
-                                   .own = layer_slices / slices,
+                                   .own = has_tiles ? 1 : layer_slices / slices,
                                    .apart = batching.reproducible,
                                    .wishes = wishes};
   /// Whether layers are dealt out where the network is cut as they are where it is not.
@@ -405,7 +427,8 @@ struct Program {
       layer_slices == 1 || map.stages == 1 || network.fault != Fault::none ||
       tandem::keeps_pairs(network, layer_slices, wishes, partition.part);
   static_assert(detail::CutKeepsPairs<Net, batching.reproducible, keeps_pairs>::value);
-  static_assert(detail::SlicesAreSound<(layer_slices > 1), has_row_gradients, stateful>::value);
+  static_assert(
+      detail::SlicesAreSound<(layer_slices > 1 || has_tiles), has_row_gradients, stateful>::value);
   static_assert(detail::SlicesStandAlone<(layer_slices > slices), asynchrony.on(),
                                          averaging.keeps_two()>::value);
   static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible,

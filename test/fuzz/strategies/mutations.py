@@ -84,6 +84,12 @@ MUTATIONS = {
         "ops/onednn/activation.hpp", "columns_.runs > 0 ? columns_.at[0] : 0", "0"),
     "kernel_of_one_cell": (  # a slice of a kernel's inputs is found as if it were 1x1
         "engine/memory/sliced_mirror.hpp", "to * cells, columns * cells", "to, columns"),
+    "halo_gradient_dropped": (  # what neighbours have of a tile's gradient
+        "ops/host/tile_exchange.hpp", "      } else if (!piece.in.empty()) {\n        move<true>", "      } else if (false) {\n        move<true>"),
+    "statistics_of_one_tile": ("engine/rank/op_passes.hpp", "if constexpr (OverTiles)", "if constexpr (false)"),
+    "gradients_of_one_tile": ("engine/rank/rank_parts.hpp", "if constexpr (Whole::has_tiles)", "if constexpr (false)"),
+    "statistics_of_each_tile": (  # each adds what all have
+        "engine/rank/rank_parts.hpp", "p < graph.parameters && slices.slice().number > 0", "p < 0"),
     "norm_of_each_slice": (  # what is whole on all of them counts for each
         "optim/parameter_group.hpp", "(is_slice || rank.number == 0)", "true"),
     "first_slice_of_rank": (  # a rank's slices all take themselves for its first

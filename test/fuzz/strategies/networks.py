@@ -147,8 +147,49 @@ def divides_rows(network, slices):
 
 def keeps_pairs(body):
     """Whether no cut between or within top-level parts can part a pair: each stands in one that is nested."""
-    return all(sum(part["kind"] == "linear" for part in chain) < 2 for chain in chains_of({**body, "parts": [
+    return all(sum(is_product(part) for part in chain) < 2 for chain in chains_of({**body, "parts": [
         part for part in body["parts"] if "parts" not in part or part["kind"] == "seq"]}))
+
+
+def fits_tiles(part, shape, out, tiles):
+    """Whether a convolution or a pool can be computed tile by tile, each with a halo of its neighbours."""
+    stride = part["stride"]
+    padding = part["padding"]
+    if part["kind"] == "avgpool" and part.get("exclude") and padding != (0, 0):
+        return False
+    for axis in (0, 1):
+        whole, made, reach = shape[1 + axis], out[1 + axis], part.get("dilation", (1, 1))[axis] * (part["kernel"][axis] - 1) + 1
+        behind = max(0, reach - padding[axis] - stride[axis])
+        tile = whole // tiles[axis]
+        if whole != made * stride[axis] or whole % tiles[axis] or made % tiles[axis] or max(padding[axis], behind) > tile:
+            return False
+        if (tile + padding[axis] + behind - reach) // stride[axis] + 1 != made // tiles[axis]:
+            return False
+    return True
+
+
+def has_windows(part, shape, tiles):
+    """Whether SpatialParallel computes some convolution or pool of a part tile by tile."""
+    if isinstance(shape, Rows) or shape is None or len(shape) != 3:
+        return False
+    if part["kind"] in ("conv", "maxpool", "avgpool"):
+        return fits_tiles(part, shape, shape_of(part, shape), tiles)
+    if part["kind"] in ("seq", "frozen"):
+        for child in part["parts"]:
+            if has_windows(child, shape, tiles):
+                return True
+            shape = shape_of(child, shape)
+            if isinstance(shape, Rows) or shape is None or len(shape) != 3:
+                return False
+        return False
+    return any(has_windows(child, shape, tiles) for child in part.get("parts", ()))
+
+
+def tilings(network):
+    """Rows and columns of tiles that a network can be computed in."""
+    if is_of_tokens(network):
+        return []
+    return [tiles for tiles in ((2, 1), (1, 2), (2, 2), (3, 1), (1, 3)) if has_windows(network["body"], network["input"], tiles)]
 
 
 def trains(part):

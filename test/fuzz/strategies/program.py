@@ -203,7 +203,7 @@ def with_sharded_state(seed, program):
     takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}  # of whole parameters
     for index, s in enumerate(program["strategies"]):
         if s["replicas"] and strategies.copies_of(s) == 1 and r.random() < 0.5:
-            if not rows and index not in takes_norms:
+            if not rows and not s.get("tiles") and index not in takes_norms:
                 s.update(sharded=True, by_world=False)
     return program
 

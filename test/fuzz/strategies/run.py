@@ -48,7 +48,7 @@ class Coverage:
             s = program["strategies"][pair["strategy"]]
             met = [("strategy", s["form"]), ("strategy", s.get("schedule") or s["form"])]
             met += [("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters",
-                                              "by_world", "slices", "in_rows", "pieces") if s.get(key)]
+                                              "by_world", "slices", "in_rows", "pieces", "tiles") if s.get(key)]
             met += [("option", "leaves")] if s["leaves"] is not None else []
             met += [("option", "hybrid")] if s["replicas"] and s["form"] != "data" else []
             met += [("option", "rows")] if pair["rows"] else []

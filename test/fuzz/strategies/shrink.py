@@ -33,12 +33,14 @@ def is_sound(program):
         fits = stages == set(range(own)) and pair["rows"].count("\\n") == strategies.devices_of(s)
         if not fits or ("W" in pair["rows"] and s.get("schedule") not in strategies.SPLITTING):
             return False
+    if s.get("tiles") and not networks.has_windows(body, program["network"]["input"], s["tiles"]):
+        return False
     for key in ("slices", "pieces"):
-        if s.get(key) and not networks.shares_pairs(body, s[key]):
+        if s.get(key) and not s.get("tiles") and not networks.shares_pairs(body, s[key]):
             return False
     if s.get("pieces") and not strategies.takes_pieces(s, s["pieces"]):
         return False
-    if (s.get("slices") or s.get("pieces")) and s["leaves"] is not None and not strategies.keeps_pairs(s, body):
+    if not s.get("tiles") and (s.get("slices") or s.get("pieces")) and s["leaves"] is not None and not strategies.keeps_pairs(s, body):
         return False
     if s.get("chunks") and (program["network"]["input"].time % s["chunks"] or
                             not sequences.takes_chunks(program["network"])):

@@ -54,6 +54,8 @@ def copies_of(strategy):
 def takes_pieces(strategy, pieces):
     """Whether its devices may have as many slices of each layer."""
     devices = strategy.get("slices") or 1
+    if strategy.get("tiles"):
+        return False
     return pieces % devices == 0 and (devices == 1 or power_of_two(pieces // devices))
 
 
@@ -145,6 +147,23 @@ def tensor_words(strategy):
     return [str(strategy["slices"])] + pieces + rows + strategy.get("wishes", [])
 
 
+def shared(strategy, words):
+    """How devices share a part: slices of its layers, or tiles of its images."""
+    if strategy.get("tiles"):
+        return networks.spelled("SpatialParallel", [str(n) for n in strategy["tiles"]] + words)
+    return networks.spelled("TensorParallel", tensor_words(strategy) + words)
+
+
+def random_sharing(r, network, choices):
+    """{"slices"} and perhaps {"tiles"}; None where a network has nothing to be shared."""
+    pairs = [n for n in choices if networks.shares_pairs(network["body"], n)]
+    tilings = networks.tilings(network)
+    if tilings and (not pairs or r.random() < 0.4):
+        tiles = r.choice(tilings)
+        return {"slices": tiles[0] * tiles[1], "tiles": tiles}
+    return {"slices": r.choice(pairs)} if pairs else None
+
+
 def cpp(strategy, table="table"):
     form, replicas = strategy["form"], strategy["replicas"]
     cut = strategy.get("cut")
@@ -157,8 +176,7 @@ def cpp(strategy, table="table"):
     if form == "placed":
         how = [f"Placed<{table}>"]
     if form == "tensor":
-        words = tensor_words(strategy) + ([f"Microbatches<{m}>"] if m > 1 else [])
-        model = networks.spelled("TensorParallel", words + inside)
+        model = shared(strategy, ([f"Microbatches<{m}>"] if m > 1 else []) + inside)
     elif form in ("model", "placed"):
         model = networks.spelled("ModelParallel", how + ([f"Microbatches<{m}>"] if m > 1 else []) + inside)
     elif form == "cross":
@@ -171,8 +189,7 @@ def cpp(strategy, table="table"):
         model = networks.spelled("Pipeline", [schedule, str(m)] + chunks + how + inside)
     outer = [networks.spelled("DataParallel", replica_words(strategy, n) + (options_text(strategy, True) if i == 0 else []))
              for i, n in enumerate(replicas)]
-    shared = strategy.get("slices") and form != "tensor"
-    inner = [model] + ([networks.spelled("TensorParallel", tensor_words(strategy))] if shared else [])
+    inner = [model] + ([shared(strategy, [])] if strategy.get("slices") and form != "tensor" else [])
     return networks.spelled("Hybrid", outer + inner) if len(outer + inner) > 1 else model
 
 
@@ -251,10 +268,12 @@ def random_strategy(r, network, form):
             s["replicas"] = [r.choice((2, 2, 3, 4))]
             s["microbatches"] = r.choice((1, 1, 2, 3, 4))
         elif form == "tensor":
-            choices = [n for n in (2, 2, 3, 4) if networks.shares_pairs(network["body"], n)]
-            if not choices:
+            sharing = random_sharing(r, network, (2, 2, 3, 4))
+            if not sharing:
                 return None
-            s.update(slices=r.choice(choices), buckets=None)
+            s.update(sharing, buckets=None)
+            if s.get("tiles"):
+                s["leaves"] = None
             if r.random() < 0.4:
                 s["checkpoint"] = r.choice(("Boundaries", 1, 2))
         elif form == "placed":
@@ -377,13 +396,13 @@ def smaller_strategies(strategy):
                 yield {**strategy, "form": "model", "schedule": None, "chunks": None} if schedule == "model" else {
                     **strategy, "schedule": schedule}
     if strategy.get("slices") and strategy["form"] != "tensor":
-        yield {**strategy, "slices": None, "in_rows": None}
+        yield {**strategy, "slices": None, "in_rows": None, "tiles": None}
     if strategy.get("wishes"):
         yield {**strategy, "wishes": strategy["wishes"][1:]}
     if strategy.get("pieces"):
         yield {**strategy, "pieces": None}
     if (strategy.get("slices") or 2) > 2:
-        yield {**strategy, "slices": 2, "pieces": None}
+        yield {**strategy, "slices": 2, "pieces": None, "tiles": strategy.get("tiles") and (2, 1)}
     for m in range(1, strategy["microbatches"]):
         yield {**strategy, "microbatches": m}
     if strategy.get("cut", ("",))[0] == "split":

@@ -41,21 +41,25 @@ concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Sc
                                                     ReduceScatters<C, typename B::Scalar, Sum> &&
                                                     AllReduces<C, typename B::Master, Sum>);
 template <class C, class B, class Program>
+concept ExchangesTiles = !Program::has_tiles || (Exchanges<C, typename B::Scalar> &&
+                                                 AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
 concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
 
 }  // namespace detail
 
 /// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
 /// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// sends activations where a copy is on several devices, and sums them, and gathers doubles, where
-/// devices share layers.
+/// sends activations where a copy is on several devices, sums them, and gathers doubles, where
+/// devices share layers, and exchanges them where devices have tiles of images.
 /// Labels are text that the rank owns.
 /// @tparam Program  of all devices
 template <class C, class B, class Program>
-concept Carries = std::move_constructible<C> &&
-    std::same_as<typename C::Stream, typename B::Stream> && AllReduces<C, double, Sum> &&
-    detail::ReducesMasters<C, B, Program> && detail::GathersRows<C, B, Program> &&
-    detail::SharesState<C, B, Program> && detail::SumsSlices<C, B, Program> &&
-    detail::ExchangesRows<C, B, Program> && detail::SendsScalars<C, B, Program>;
+concept Carries =
+    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
+    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
+    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
+    detail::SumsSlices<C, B, Program> && detail::ExchangesRows<C, B, Program> &&
+    detail::ExchangesTiles<C, B, Program> && detail::SendsScalars<C, B, Program>;
 
 }  // namespace tandem

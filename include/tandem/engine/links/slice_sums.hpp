@@ -2,19 +2,22 @@
 #pragma once
 
 /// @file
-/// SliceSums: what the ranks that have the slices of one model's layers add up or exchange.
+/// SliceSums: what the ranks that have the slices of one model's layers, or tiles of its images,
+/// add up or exchange.
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include <tandem/comm/message.hpp>
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/graph/columns.hpp>
+#include <tandem/ops/tile_message.hpp>
 #include <tandem/ops/verbs.hpp>
 
 namespace tandem {
@@ -32,7 +35,10 @@ class SliceSums {
   /// @param tracer   outlives this
   template <class Connect>
   TANDEM_COLD SliceSums(Device& device, Connect const& connect, int group, Tracer<Device>& tracer)
-      : group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {}
+      : group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
+    sends_.reserve(static_cast<std::size_t>(group_.size()));
+    receives_.reserve(static_cast<std::size_t>(group_.size()));
+  }
 
   /// The rank's.
   [[nodiscard]] Slice slice() { return {group_.rank(), group_.size()}; }
@@ -95,7 +101,8 @@ class SliceSums {
   }
 
   /// What is computed from now on reads the sums of @p data over the slices.
-  void add_up(Device& device, std::span<P> data, Label label) {
+  template <class E>
+  void add_up(Device& device, std::span<E> data, Label label) {
     detail::queue_collective(device, tracer_, label, mark_, [&] {
       group_.all_reduce(data, data, Sum{}, device.communication, label);
     });
@@ -111,6 +118,29 @@ class SliceSums {
           data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
       detail::queue_collective(device, tracer_, label, mark_,
                                [&] { group_.all_gather(own, data, device.communication, label); });
+      await(device);
+    }
+  }
+
+  /// What is computed from now on reads what other slices have sent; the peers of all messages call
+  /// it.
+  void exchange(Device& device, std::span<TileMessage<T> const> messages, Label label) {
+    sends_.clear();
+    receives_.clear();
+    for (TileMessage<T> const& message : messages) {
+      if (message.sent > 0) {
+        sends_.push_back({{message.out, static_cast<std::size_t>(message.sent)}, message.peer});
+      }
+      if (message.received > 0) {
+        receives_.push_back(
+            {{message.in, static_cast<std::size_t>(message.received)}, message.peer});
+      }
+    }
+    if (!messages.empty()) {
+      detail::queue_collective(device, tracer_, label, mark_, [&] {
+        group_.exchange(std::span<Outgoing<T> const>{sends_},
+                        std::span<Incoming<T> const>{receives_}, device.communication, label);
+      });
       await(device);
     }
   }
@@ -139,6 +169,8 @@ class SliceSums {
   Tracer<Device>& tracer_;
   typename Device::Mark mark_;
   std::vector<float> unread_;
+  std::vector<Outgoing<T>> sends_;
+  std::vector<Incoming<T>> receives_;
 };
 
 /// SliceSums where a rank has all slices, or whole layers.

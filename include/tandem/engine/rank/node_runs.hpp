@@ -6,6 +6,7 @@
 /// so that a compiler sees each layer of a Transformer once, however many blocks it has.
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -14,6 +15,11 @@
 #include <tandem/graph/graph.hpp>
 
 namespace tandem {
+
+/// The same of a node; `tiled` of one that joins statistics with other tiles.
+constexpr Dealt own_op(Node const& node) {
+  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+}
 
 /// Nodes of a graph by the type of their op; inputs, views and what another node's op does have
 /// none.
@@ -41,7 +47,7 @@ constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
     for (; g < groups.count; ++g) {
       Node const& other = graph.node[groups.list[g]];
       if (other.kind == node.kind && other.identity == node.identity &&
-          own_op(other.dealt) == own_op(node.dealt)) {
+          own_op(other) == own_op(node)) {
         break;
       }
     }
@@ -132,7 +138,7 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
           Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
           node.kind == NodeKind::copy, node.kind == NodeKind::reduce, node.dealt == Dealt::between,
           begun_sum(Program::graph, uses, n) == NodeKind::copy,
-          begun_sum(Program::graph, uses, n) == NodeKind::enter}) {
+          begun_sum(Program::graph, uses, n) == NodeKind::enter, node.joins_tiles()}) {
       key = 2 * key + (is ? 1 : 0);
     }
     // What computes nothing stands alone, but for a layer that has become part of another.

@@ -58,11 +58,34 @@ struct WholePasses {
   }
 };
 
+/// Of an exchange of pixels, in halves between which the engine sends what there is to send.
+template <bool MayBeEmpty>
+struct ExchangePasses {
+  template <class Host, class O, class Operands, class Pass>
+  static void forward(Host& host, O& op, Operands const& operands, Pass const& pass) {
+    if (!WholePasses<MayBeEmpty>::is_empty(pass)) {
+      op.begin_forward(operands, pass);
+      host.exchange_tiles(op.messages());
+      op.finish_forward(operands, pass);
+    }
+  }
+  template <class Host, class O, class Operands, class Pass>
+  static void input_gradient(Host& host, O& op, Operands const& operands, Pass const& pass) {
+    if (!WholePasses<MayBeEmpty>::is_empty(pass)) {
+      op.begin_input_gradient(operands, pass);
+      host.exchange_tiles(op.messages());
+      op.finish_input_gradient(operands, pass);
+    }
+  }
+};
+
 /// Of an op whose node joins something with other ranks: its phases, also of a microbatch without
 /// samples, which takes part in every collective in the order of the others.
-/// @tparam LocalStage  of the node
-/// @tparam Always      also in an evaluation; else that joins nothing
-template <class Backend, int LocalStage, bool Always>
+/// @tparam LocalStage    of the node
+/// @tparam Always        also in an evaluation; else that joins nothing
+/// @tparam OverReplicas  sums are of those that share this rank's part of the model
+/// @tparam OverTiles     and of those that have the other tiles of its images
+template <class Backend, int LocalStage, bool Always, bool OverReplicas, bool OverTiles>
 struct PhasedPasses {
   template <class Host, PhasedOp<Backend> O, class Pass>
   static void forward(Host& host, O& op, OperandsOf<Backend> const& operands, Pass const& pass) {
@@ -103,7 +126,12 @@ struct PhasedPasses {
     if (pass.batch == 0) {
       Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
     }
-    host.template join<A, How>(data, LocalStage);
+    if constexpr (OverTiles) {
+      host.join_tiles(data);
+    }
+    if constexpr (OverReplicas) {
+      host.template join<A, How>(data, LocalStage);
+    }
   }
   template <Axis A, auto Data, class Host, class O, class Operands, class Pass>
   static void phase(Gather<A, Data> /*phase*/, Host& host, O& op, Operands const& operands,

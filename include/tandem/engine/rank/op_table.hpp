@@ -41,6 +41,14 @@ struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
   using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
 };
 template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::tiled, Net, Backend, LeafIndex> {
+  using type = Op<typename Leaf<Net, LeafIndex>::synchronized, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::exchange, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<TileExchange, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
 struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<ConcatJoin, Backend>;
 };
@@ -65,7 +73,7 @@ struct SelectOp<Kind, Dealt::whole, Net, Backend, LeafIndex> {
 /// Of a node that computes.
 template <class Program, class Backend, int I>
 using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, own_op(Program::graph.node[I].dealt),
+    typename SelectOp<Program::graph.node[I].kind, own_op(Program::graph.node[I]),
                       typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
 
 /// The ops of one type, in the order of their nodes.

@@ -36,6 +36,7 @@
 #include <tandem/engine/step/sums.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/ops/phases.hpp>
+#include <tandem/ops/tile_message.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
@@ -200,6 +201,11 @@ struct RankParts {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
     }
+    if constexpr (Whole::has_tiles) {
+      if (leaf >= 0) {
+        add_tiles(bucket);
+      }
+    }
     if (leaf >= 0) {
       gradients.leaf_ready(device, memory, bucket, leaf);
     }
@@ -255,6 +261,13 @@ struct RankParts {
     ties.add(device, memory, gradients);
   }
 
+  /// Likewise of numbers that are joined where images are in tiles.
+  void join_tiles(std::span<double> data) { slices.add_up(device, data, {"statistics"}); }
+  /// What is computed from now on reads what other tiles have sent.
+  void exchange_tiles(std::span<TileMessage<T> const> messages) {
+    slices.exchange(device, messages, {"tiles"});
+  }
+
   /// Puts the gradient of received tensor @p node where it is sent from.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
     if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
@@ -290,6 +303,35 @@ struct RankParts {
   // Known before there are communicators.
   [[nodiscard]] Slice slice_of(RankOptions const& options) const {
     return {mesh().coordinate(options.rank, Axis::tensor), Whole::slices};
+  }
+  // Gradients of layers on tiles are parts of a sum over the ranks; of all else in the bucket, as
+  // of statistics, each rank has the same, which the first gives.
+  void add_tiles(int bucket) {
+    auto const& graph = Program::graph;
+    ElementRange const range = bucket_range(Program::layout, bucket);
+    auto const is_part = [&](GraphParameter const& p) {
+      Dealt const dealt = graph.node[p.node].dealt;
+      return p.parameter.role == Role::weight &&
+             (dealt == Dealt::tiled || dealt == Dealt::windowed);
+    };
+    bool any = false;
+    for (int p = 0; p < graph.parameters; ++p) {
+      any = any || (range.has(Program::layout.offset[p]) && is_part(graph.parameter[p]));
+    }
+    if (!any) {
+      return;
+    }
+    for (int p = 0; p < graph.parameters && slices.slice().number > 0; ++p) {
+      std::int64_t const at = Program::layout.offset[p];
+      if (range.has(at) && !is_part(graph.parameter[p])) {
+        Verbs<Backend>::zero(device, memory.gradients() + at,
+                             graph.parameter[p].parameter.shape.elements());
+      }
+    }
+    slices.add_up(
+        device,
+        std::span{memory.gradients() + range.begin, static_cast<std::size_t>(range.count())},
+        {"gradients of tiles"});
   }
   // Of a step, on this rank, at most.
   [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {

@@ -49,6 +49,8 @@ constexpr bool synchronizes(int first, int last) {
 /// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
 ///                        @p count forks, and goes to where it is sent from.
 /// Where ranks share layers, what SliceExchange calls.
+/// exchange_tiles(messages), join_tiles(data): where several ranks have tiles of images, what they
+///                        send each other, and what becomes its sum over them.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
                              std::int64_t elements, int i) {
@@ -126,10 +128,16 @@ struct Stage {
   }();
   /// How node I's op is run.
   template <int I>
-  using OpPasses = std::conditional_t<
-      graph.node[I].dealt == Dealt::vocabulary, PhasedPasses<Backend, local, true>,
-      std::conditional_t<tandem::synchronizes<Program>(I, I + 1),
-                         PhasedPasses<Backend, local, false>, WholePasses<synchronizes>>>;
+  using ComputingPasses = std::conditional_t<
+      graph.node[I].dealt == Dealt::vocabulary, PhasedPasses<Backend, local, true, true, false>,
+      std::conditional_t<
+          tandem::synchronizes<Program>(I, I + 1) || graph.node[I].joins_tiles(),
+          PhasedPasses<Backend, local, false, tandem::synchronizes<Program>(I, I + 1),
+                       graph.node[I].joins_tiles()>,
+          WholePasses<synchronizes>>>;
+  template <int I>
+  using OpPasses = std::conditional_t<graph.node[I].kind == NodeKind::exchange,
+                                      ExchangePasses<synchronizes>, ComputingPasses<I>>;
   using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
   static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 

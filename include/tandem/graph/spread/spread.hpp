@@ -9,6 +9,9 @@
 ///   columns    a rank has its slice of each row, or of the channels of an image
 ///   rows       a rank has its part of the rows of all samples
 ///   partial    the sum over the slices is the tensor
+///   tiles      a rank has its tile of each image
+///   widened    a rank has its tile and the pixels around it, which others have, too: of a gradient
+///              the sum over all that have a pixel is its gradient
 ///
 /// A rank has one slice of each layer that is dealt out, or several one behind the other.
 
@@ -16,7 +19,7 @@
 
 namespace tandem {
 
-enum class Spread : std::uint8_t { whole, columns, rows, partial };
+enum class Spread : std::uint8_t { whole, columns, rows, partial, tiles, widened };
 
 /// Of a value and of its gradient.
 struct SpreadPair {
@@ -42,8 +45,20 @@ enum class Dealt : std::uint8_t {
   enter,       ///< all-gathers rows for columns; their gradients are added: a reduce-scatter
   leave,       ///< values are added, and each rank has its rows: a reduce-scatter; all-gathers back
   deal,        ///< takes a rank's rows of what all have; all-gathers their gradients
-  collect      ///< all-gathers rows; takes a rank's rows of the gradient
+  collect,     ///< all-gathers rows; takes a rank's rows of the gradient
+  cut,         ///< a rank takes its tile: in backward all exchange the tiles of the gradient
+  cut_widened,  ///< likewise, with a halo
+  halo,         ///< the ranks exchange what is around their tiles
+  gather,       ///< the ranks exchange their tiles: all have the image
+  tiled,        ///< a layer or a join, on a rank's tile
+  windowed      ///< a layer whose window reaches over its tile into a halo
 };
+
+/// Whether ranks exchange pixels there.
+constexpr bool exchanges_pixels(Dealt dealt) {
+  return dealt == Dealt::cut || dealt == Dealt::cut_widened || dealt == Dealt::halo ||
+         dealt == Dealt::gather;
+}
 
 /// What decides on the op of a node: `whole`, unless it needs another one than where all of it is
 /// on each rank.
@@ -75,12 +90,25 @@ struct SpreadRule {
 /// | leave      | partial, whole     | rows, rows         |
 /// | deal       | whole, whole       | rows, rows         |
 /// | collect    | rows, rows         | whole, whole       |
+///
+/// and of tiles, of which value and gradient are alike:
+///
+/// | node        | takes   | gives   |
+/// | ----------- | ------- | ------- |
+/// | cut         | whole   | tiles   |
+/// | cut_widened | whole   | widened |
+/// | halo        | tiles   | widened |
+/// | gather      | tiles   | whole   |
+/// | tiled       | tiles   | tiles   |
+/// | windowed    | widened | tiles   |
 constexpr SpreadRule spread_rule(Dealt dealt) {
   constexpr SpreadPair whole{};
   constexpr SpreadPair copied{Spread::whole, Spread::partial};
   constexpr SpreadPair columns{Spread::columns, Spread::columns};
   constexpr SpreadPair rows{Spread::rows, Spread::rows};
   constexpr SpreadPair partial{Spread::partial, Spread::whole};
+  constexpr SpreadPair tiles{Spread::tiles, Spread::tiles};
+  constexpr SpreadPair widened{Spread::widened, Spread::widened};
   switch (dealt) {
     case Dealt::copy:
       return {whole, copied};
@@ -110,6 +138,18 @@ constexpr SpreadRule spread_rule(Dealt dealt) {
       return {whole, rows};
     case Dealt::collect:
       return {rows, whole};
+    case Dealt::cut:
+      return {whole, tiles};
+    case Dealt::cut_widened:
+      return {whole, widened};
+    case Dealt::halo:
+      return {tiles, widened};
+    case Dealt::gather:
+      return {tiles, whole};
+    case Dealt::tiled:
+      return {tiles, tiles};
+    case Dealt::windowed:
+      return {widened, tiles};
     case Dealt::whole:
       break;
   }
@@ -124,6 +164,10 @@ constexpr char const* name(Spread spread) {
       return "rows";
     case Spread::partial:
       return "partial";
+    case Spread::tiles:
+      return "tiles";
+    case Spread::widened:
+      return "widened";
     case Spread::whole:
       break;
   }

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// spread_volume: what the ranks that share layers add up and exchange in the passes of one sample.
+/// spread_volume: what the ranks that share layers add up, exchange or send in the passes of one
+/// sample.
 
 #include <cstdint>
 
@@ -12,12 +13,14 @@
 namespace tandem {
 
 /// Elements of the whole arrays of collectives, and how many these are. Of an all-gather and of a
-/// reduce-scatter half as much is sent as of an all-reduce of the same array.
+/// reduce-scatter half as much is sent as of an all-reduce of the same array. Of exchanges
+/// of tiles the elements that a rank gets, at most: it has neighbours on all sides.
 struct SpreadVolume {
   int reduces = 0;       ///< all-reduces of values
   int copies = 0;        ///< all-reduces of gradients
   int row_gathers = 0;   ///< all-gathers of rows
   int row_scatters = 0;  ///< reduce-scatters of rows
+  int exchanges = 0;     ///< of tiles
   int gathers = 0;       ///< all-gathers of numbers of doubles
   std::int64_t forward = 0;
   std::int64_t backward = 0;
@@ -26,6 +29,7 @@ struct SpreadVolume {
   constexpr void add(SpreadVolume const& other) {
     reduces += other.reduces;
     copies += other.copies;
+    exchanges += other.exchanges;
     row_gathers += other.row_gathers;
     row_scatters += other.row_scatters;
     gathers += other.gathers;
@@ -34,6 +38,19 @@ struct SpreadVolume {
     gathered += other.gathered;
   }
 };
+
+namespace detail {
+
+constexpr SpreadVolume tile_volume(Node const& node) {
+  std::int64_t const more = node.out.elements() - node.in.elements();
+  bool const cuts = node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
+  std::int64_t const back = cuts                        ? (node.slices - 1) * node.out.elements()
+                            : node.dealt == Dealt::halo ? more
+                                                        : 0;
+  return {.exchanges = 1, .forward = cuts ? 0 : more, .backward = node.needs_gradient ? back : 0};
+}
+
+}  // namespace detail
 
 /// Of one node, whose gradient nobody adds up or gathers where nobody wants one.
 constexpr SpreadVolume spread_volume(Node const& node) {
@@ -60,6 +77,8 @@ constexpr SpreadVolume spread_volume(Node const& node) {
       return {.row_gathers = back, .backward = back * node.in.elements()};
     case NodeKind::collect:
       return {.row_gathers = 1, .forward = node.out.elements()};
+    case NodeKind::exchange:
+      return detail::tile_volume(node);
     default:
       return {};
   }

@@ -24,6 +24,7 @@
 #include <tandem/ops/host/sampled_vocabulary.hpp>
 #include <tandem/ops/host/smooth_activation.hpp>
 #include <tandem/ops/host/sync_batch_norm.hpp>
+#include <tandem/ops/host/tile_exchange.hpp>
 #include <tandem/ops/host/time_pool.hpp>
 #include <tandem/ops/host/user_layer.hpp>
 #include <tandem/ops/host/vocabulary.hpp>

@@ -10,6 +10,7 @@
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/own_geometry.hpp>
 #include <tandem/runtime/host/host.hpp>
 
 namespace tandem {
@@ -87,7 +88,9 @@ struct Op<Conv2d<Out, Options...>, BasicHost<Portable, Precision>>
     : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : host::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out)} {}
+            setup,
+            detail::own_geometry(Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
+                                 setup.node)} {}
 };
 
 template <int Out, class... Options, class Precision>

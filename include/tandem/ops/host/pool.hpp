@@ -11,6 +11,7 @@
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/own_geometry.hpp>
 #include <tandem/runtime/host/host.hpp>
 
 namespace tandem {
@@ -109,15 +110,17 @@ struct Op<MaxPool2d<Options...>, BasicHost<Portable, Precision>>
     : host::MaxPoolOp<typename Precision::Scalar> {
   explicit Op(OpSetup const& setup)
       : host::MaxPoolOp<typename Precision::Scalar>{
-            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
+            setup,
+            detail::own_geometry(MaxPool2d<Options...>::geometry(setup.node.in), setup.node)} {}
 };
 
 template <class... Options, class Precision>
 struct Op<AvgPool2d<Options...>, BasicHost<Portable, Precision>>
     : host::AvgPoolOp<typename Precision::Scalar> {
   explicit Op(OpSetup const& setup)
-      : host::AvgPoolOp<typename Precision::Scalar>{AvgPool2d<Options...>::geometry(setup.node.in),
-                                                    AvgPool2d<Options...>::options.count_padding} {}
+      : host::AvgPoolOp<typename Precision::Scalar>{
+            detail::own_geometry(AvgPool2d<Options...>::geometry(setup.node.in), setup.node),
+            AvgPool2d<Options...>::options.count_padding} {}
 };
 
 template <class Precision>

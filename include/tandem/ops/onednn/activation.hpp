@@ -8,6 +8,7 @@
 #include <tandem/kernels/channels_last/elementwise.hpp>
 #include <tandem/kernels/host/dropout.hpp>
 #include <tandem/layers/activation.hpp>
+#include <tandem/layers/rows.hpp>
 #include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/host/activation.hpp>
 #include <tandem/ops/op.hpp>

@@ -19,6 +19,7 @@
 #include <tandem/kernels/onednn/team_size.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/own_geometry.hpp>
 #include <tandem/runtime/host/buffer.hpp>
 #include <tandem/runtime/host/host.hpp>
 
@@ -274,7 +275,9 @@ struct Op<Conv2d<Out, Options...>, BasicHost<OneDnn, Precision>>
     : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias> {
   explicit Op(OpSetup const& setup)
       : onednn::ConvolutionOp<typename Precision::Scalar, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
+            setup,
+            detail::own_geometry(Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out),
+                                 setup.node),
             std::same_as<Precision, Fp32Direct>} {}
 };
 

@@ -13,6 +13,7 @@
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/own_geometry.hpp>
 #include <tandem/runtime/host/host.hpp>
 
 namespace tandem {
@@ -145,7 +146,8 @@ struct Op<MaxPool2d<Options...>, BasicHost<OneDnn, Precision>>
     : host::channels_last::MaxPoolOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
       : host::channels_last::MaxPoolOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
+            setup,
+            detail::own_geometry(MaxPool2d<Options...>::geometry(setup.node.in), setup.node)} {}
 };
 
 template <class... Options, class Precision>
@@ -153,7 +155,7 @@ struct Op<AvgPool2d<Options...>, BasicHost<OneDnn, Precision>>
     : host::channels_last::AvgPoolOp<typename Precision::Scalar, typename Precision::Master> {
   explicit Op(OpSetup const& setup)
       : host::channels_last::AvgPoolOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, AvgPool2d<Options...>::geometry(setup.node.in),
+            setup, detail::own_geometry(AvgPool2d<Options...>::geometry(setup.node.in), setup.node),
             AvgPool2d<Options...>::options.count_padding} {}
 };
 

@@ -4,12 +4,14 @@
 /// @file
 /// Hybrid: a strategy within a strategy, on the product of their devices.
 
+#include <tandem/core/geometry.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/hybrid_checks.hpp>
 #include <tandem/strategy/types/model_options.hpp>
+#include <tandem/strategy/types/spatial_parallel.hpp>
 #include <tandem/strategy/types/tensor_parallel.hpp>
 
 namespace tandem {
@@ -23,6 +25,15 @@ template <class Inner>
   requires requires { Inner::averaging; }
 struct KeepsTogether<Inner> {
   static constexpr Averaging averaging = Inner::averaging;
+};
+
+/// What a strategy around one says of tiles of images, if there are any.
+template <class Inner>
+struct HasTilesOf {};
+template <class Inner>
+  requires requires { Inner::tiles; }
+struct HasTilesOf<Inner> {
+  static constexpr Extent2d tiles = Inner::tiles;
 };
 
 template <class Inner>
@@ -60,7 +71,8 @@ inline constexpr bool deals_rows<Hybrid<Parts...>> = (deals_rows<Parts> || ...);
 
 template <int N, class... Options, class Inner>
   requires detail::ReplicatesModels<N, Options...> && detail::Replicable<Inner>
-struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner> {
+struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>,
+                                                    detail::HasTilesOf<Inner> {
   using Model = Inner;
   static constexpr int devices = Inner::devices;
   static constexpr int copies = Inner::copies;
@@ -86,10 +98,31 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
+  static_assert(detail::TiledModelIsSound<detail::tiles_of<Inner>() != Extent2d{},
+                                          batching_for<1>.reproducible,
+                                          batching_for<1>.sharded_state>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
 };
+
+namespace detail {
+
+/// Outer, each part of which is shared as Inner says.
+template <class Outer, class Inner>
+struct SharedModel : HasTilesOf<Inner> {
+  using Model = typename Outer::Model;
+  static constexpr int devices = Outer::devices;
+  static constexpr int copies = Outer::copies;
+  static constexpr Mesh mesh = Outer::mesh * Inner::mesh;
+  static constexpr int ranks = mesh.size();
+  static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+
+  template <class Net>
+  using Cut = typename Outer::template Cut<Net>;
+};
+
+}  // namespace detail
 
 /// A model that is cut over devices, each part of which several share:
 ///
@@ -98,27 +131,29 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
 ///   rank 0 | part 0, slice 0    rank 2 | part 1, slice 0
 ///   rank 1 | part 0, slice 1    rank 3 | part 1, slice 1
 ///
-/// Of TensorParallel's options stands here what it says of layers, of slices and of rows: the
-/// others are the model's.
+/// Of TensorParallel's options stands here what it says of layers, of slices and of rows, of
+/// SpatialParallel's none: the others are the model's.
 template <class Outer, int N, class... Options>
   requires detail::Sliceable<Outer> && detail::DealsOutParts<N, Options...>
-struct Hybrid<Outer, TensorParallel<N, Options...>> {
-  using Model = typename Outer::Model;
-  static constexpr int devices = Outer::devices;
-  static constexpr int copies = Outer::copies;
-  static constexpr Mesh mesh = Outer::mesh * Mesh{Axis::tensor, N};
-  static constexpr int ranks = mesh.size();
-  static constexpr CheckpointRule checkpoint = Outer::checkpoint;
+struct Hybrid<Outer, TensorParallel<N, Options...>>
+    : detail::SharedModel<Outer, TensorParallel<N, Options...>> {
   static constexpr SpreadWishes wishes = detail::gather_wishes<Options...>();
   template <int Replicas, class... More>
   static constexpr Batching batching_for =
       Outer::template batching_for<Replicas, Options..., More...>;
   static constexpr Batching batching =
       detail::ModelKeepsLeaves<batching_for<1>.reproducible, batching_for<1>.leaves,
-                               batching_for<1>.microbatches, copies>::checked(batching_for<1>);
-
-  template <class Net>
-  using Cut = typename Outer::template Cut<Net>;
+                               batching_for<1>.microbatches,
+                               Outer::copies>::checked(batching_for<1>);
+};
+template <class Outer, int H, int W>
+  requires detail::Sliceable<Outer> && detail::DealsTiles<H, W>
+struct Hybrid<Outer, SpatialParallel<H, W>> : detail::SharedModel<Outer, SpatialParallel<H, W>> {
+  template <int Replicas, class... More>
+  static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
+  static constexpr Batching batching = batching_for<1>;
+  static_assert(
+      detail::TiledModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
 };
 
 template <int N, class... Options, class Second, class... Rest>

@@ -72,13 +72,14 @@ struct HybridPart {
   static_assert(Last || Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
                 "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options but Slices and SequenceRows, of one model");
+                "without options but Slices and SequenceRows, or a SpatialParallel<H, W>, of one "
+                "model");
   static_assert(!Last || !Outer<Part>::is,
                 "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
                 "replicas of a whole model write DataParallel alone");
   static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
                 "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel, Pipeline or TensorParallel");
+                "ModelParallel, Pipeline, TensorParallel or SpatialParallel");
   static_assert(!Last || !TrainsAsynchronously<Part>,
                 "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
                 "wait for each other at every update; take a synchronous schedule inside, or the "
@@ -152,6 +153,20 @@ struct ReplicasAreTold {
                 "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
                 "DataParallel<> are all that the program is started with; leave the other out");
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
+};
+
+/// Replicas of a model of which devices have tiles of images.
+template <bool IsTiled, bool IsReproducible, bool SharesState>
+struct TiledModelIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      !IsTiled || !IsReproducible,
+      "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "
+      "are cut in H W, so that the bits depend on these; leave Reproducible out");
+  static_assert(!IsTiled || IsReproducible || !SharesState,
+                "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "
+                "gradients of all parameters over the tiles before they are shared; leave "
+                "ShardedState out");
 };
 
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.

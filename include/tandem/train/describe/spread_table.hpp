@@ -32,11 +32,13 @@ std::string kib_or_dash(std::int64_t bytes) {
 template <class = void>
 std::string spread_table(GraphView graph, int devices, int slices, std::int64_t element_bytes) {
   SpreadVolume const all = spread_volume(graph);
-  std::string text = "\nspreads over " + std::to_string(devices) + " devices" +
-                     (slices > devices ? " in " + std::to_string(slices) + " slices" : "") +
-                     ", and KiB that they add up (all-reduce) or, where losses are made" +
-                     (all.row_gathers > 0 ? " or rows exchanged" : "") +
-                     ", bring together (all-gather) for one sample\n";
+  bool const tiles = all.exchanges > 0;
+  std::string text =
+      "\nspreads over " + std::to_string(devices) + " devices" +
+      (slices > devices ? " in " + std::to_string(slices) + " slices" : "") + ", and KiB that " +
+      (tiles ? "each gets (exchange)" : "they add up (all-reduce) or, where losses are made") +
+      (all.row_gathers > 0 ? " or rows exchanged" : "") +
+      (tiles ? "" : ", bring together (all-gather)") + " for one sample\n";
   auto const add = [&](std::string const& path, std::string const& kind, std::string const& shape,
                        std::string const& value, std::string const& gradient,
                        SpreadVolume const& volume) {
@@ -60,8 +62,10 @@ std::string spread_table(GraphView graph, int devices, int slices, std::int64_t 
     }
   }
   std::string const gathers = all.gathers > 0 ? ", 1 all-gather" : "";
-  add("total", std::to_string(all.reduces + all.copies) + " all-reduces" + gathers, "", "", "",
-      all);
+  std::string const total =
+      tiles ? std::to_string(all.exchanges) + " exchanges"
+            : std::to_string(all.reduces + all.copies) + " all-reduces" + gathers;
+  add("total", total, "", "", "", all);
   if (all.row_gathers > 0) {
     text += "among these of rows, all-gathers: " + std::to_string(all.row_gathers) +
             ", reduce-scatters: " + std::to_string(all.row_scatters) +

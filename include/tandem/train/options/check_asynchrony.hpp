@@ -123,6 +123,14 @@ struct ChunksRun {
                 "Trainer: Chunks run on Host; take Host or OverMpi<Host>, or leave Chunks out");
 };
 
+template <bool Tiled, class Backend>
+struct TilesRun {
+  static constexpr bool value = true;
+  static_assert(!Tiled || is_host<Backend>(),
+                "Trainer: SpatialParallel runs on Host; take Host or OverMpi<Host>, or "
+                "DataParallel, ModelParallel or Pipeline");
+};
+
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
 /// computes nothing.
 struct RefusedBackend {};

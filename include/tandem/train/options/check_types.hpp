@@ -109,7 +109,8 @@ struct TransportFits<T, B, Program> {
                 "all_gather of them for RowGradient, reduce_scatter and all_gather for "
                 "ShardedState, send and receive of activations for a model on several devices, "
                 "all_reduce of activations and all_gather of parameters for TensorParallel, "
-                "reduce_scatter and all_gather of activations for SequenceRows");
+                "reduce_scatter and all_gather of activations for SequenceRows, exchange of "
+                "them for SpatialParallel");
 };
 
 // Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.

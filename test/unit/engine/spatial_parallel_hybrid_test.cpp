@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles within replicas and parts of a pipeline, with statistics of all of them; in the backend
+// that everybody takes, with its rewrites; and what is sent.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include <tandem/graph/spread/volume.hpp>
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <logging_transport.hpp>
+#include <parity.hpp>
+#include <rank_of.hpp>
+
+namespace tandem {
+namespace spatial_parallel_hybrid_test {
+
+/// An Inception block, whose siblings a backend merges and writes in place, with biases that norms
+/// take over; and a norm of all replicas.
+struct Blocks
+    : Network<Image<3, 8, 8>,
+              Sequential<Conv2d<4, Kernel<3>, Padding<1>>, ReLU,
+                         Concat<Sequential<Conv2d<4>, BatchNorm2d<>, ReLU>,
+                                Sequential<Conv2d<2>, BatchNorm2d<>, ReLU,
+                                           Conv2d<4, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU>,
+                                Sequential<MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>, Conv2d<2>,
+                                           BatchNorm2d<>, ReLU>>,
+                         Conv2d<8, Kernel<3>, Stride<2>, Padding<1>, NoBias>, SyncBatchNorm2d<>,
+                         ReLU, GlobalAvgPool, Linear<5>>> {};
+
+/// @param bound  of losses and norms, and relative of parameters
+template <class S, class Backend>
+void check_as_one_device(double bound) {
+  using One = SingleDevice<Microbatches<S::batching.all_microbatches()>>;
+  using Parted = DataParallel<S::batching.replicas, Microbatches<S::batching.microbatches>>;
+  using Reference = std::conditional_t<(S::batching.replicas > 1), Parted, One>;
+  test::Watchdog const watchdog{"three steps of tiles"};
+  Trainer<Blocks, Reference, Backend> one{test::parity_options()};
+  Trainer<Blocks, S, Backend> many{test::parity_options()};
+  for (int s = 0; s < 3; ++s) {
+    StepResult const a = test::parity_step(one, s);
+    StepResult const b = test::parity_step(many, s);
+    INFO("step " << s);
+    CHECK(std::fabs(a.loss - b.loss) <= bound);
+    CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= bound);
+  }
+  for (int rank = 0; rank < S::ranks / S::devices; ++rank) {
+    test::Difference const off =
+        test::difference(many.parameters(rank), one.parameters(), test::Part::value);
+    INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
+    CHECK(off.error <= bound);
+  }
+}
+
+using Parts = Pipeline<OneFOneB, 2, Split<3>, Split<5>>;
+
+TEST_CASE("replicas of a pipeline whose parts have tiles train as replicas do") {
+  check_as_one_device<Hybrid<DataParallel<2>, Parts, SpatialParallel<2, 1>>, test::Double>(1e-12);
+}
+
+// Three steps in float: of sums, cut otherwise, each off by eps times their number.
+TEST_CASE("so do devices in the backend that everybody takes") {
+  check_as_one_device<SpatialParallel<2, 2>, Host>(1e-4);
+}
+
+// Of two tiles one above the other each has one neighbour: of a halo it gets half.
+TEST_CASE("each rank gets what a table of its spreads says, and one sum of gradients a step") {
+  Trainer<Blocks, SpatialParallel<2, 1, Microbatches<2>>, Host, DefaultLoss<Blocks>,
+          DefaultMetric<DefaultLoss<Blocks>>, test::LoggingTransport>
+      trainer{test::parity_options()};
+  using Own = test::DeviceOf<decltype(trainer)>;
+  test::LoggingTransport<2>::clear();
+  test::parity_step(trainer, 0);  // 13 samples in two microbatches
+  constexpr std::int64_t row = 8 * 13 * sizeof(float);
+  for (int rank = 0; rank < 2; ++rank) {
+    auto const& log = test::LoggingTransport<2>::log(rank);
+    test::Volume const got = test::volume(log, Operation::receive, "tiles");
+    // Rows of 2 channels and of 4 in forward and in backward; of 10, of which the first tile has
+    // nothing above it; the second half of 8 channels of 4 x 4.
+    std::int64_t const halos = 2 * (2 + 4) + (rank == 1 ? 10 : 0) + (rank == 0 ? 10 : 0);
+    CHECK(got.bytes == row * halos + 13 * 8 * 8 * std::int64_t{sizeof(float)});
+    CHECK(test::volume(log, Operation::all_reduce, "gradients of tiles").calls == 1);
+    CHECK(test::volume(log, Operation::all_reduce, "statistics").calls == 2 * 2 * 5);
+    CHECK(test::volume(log, Operation::all_reduce, "losses").calls == 1);
+  }
+  constexpr SpreadVolume volume = spread_volume(Own::graph);
+  static_assert(volume.exchanges == 5 && volume.reduces + volume.copies == 0);
+}
+
+}  // namespace spatial_parallel_hybrid_test
+}  // namespace tandem

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices that each have a tile of every image: the numbers of one device, and what they send.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/tandem.hpp>
+
+#include <compare.hpp>
+#include <logging_transport.hpp>
+#include <parity.hpp>
+#include <rank_of.hpp>
+#include <support/temporary_folder.hpp>
+
+namespace tandem {
+namespace spatial_parallel_test {
+
+using test::Double;
+
+/// Halos of corners, of one side, of seven pixels and of dilated kernels; norms of all tiles;
+/// joins; whole images between for a norm of groups, from which tiles are cut again; at last 3×3,
+/// which are whole.
+struct Tiles
+    : Network<Image<2, 12, 12>,
+              Sequential<Conv2d<4, Kernel<7>, Padding<3>, NoBias>, BatchNorm2d<>, ReLU,
+                         Concat<Conv2d<3>, MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>,
+                                Sequential<Conv2d<2, Kernel<3>, Padding<2>, Dilation<2>>, Sigmoid>>,
+                         Residual<Sequential<Conv2d<9, Kernel<3>, Padding<1>>, ReLU>>, GroupNorm<3>,
+                         Conv2d<4, Kernel<3>, Stride<2>, Padding<1>, Groups<1>>, ReLU,
+                         AvgPool2d<Kernel<3>, Stride<1>, Padding<1>>,
+                         Conv2d<6, Kernel<2>, Stride<2>, NoBias>, BatchNorm2d<>, ReLU,
+                         Conv2d<4, Kernel<3>, Padding<1>>, Flatten, Linear<5>>> {};
+
+using One = SingleDevice<Microbatches<2>>;
+template <int H, int W, class... Options>
+using Shared = SpatialParallel<H, W, Microbatches<2>, Options...>;
+
+template <class S>
+using On = Trainer<Tiles, S, Double>;
+
+template <class S>
+struct Trained {
+  On<S> trainer{test::parity_options()};
+  std::vector<StepResult> results{};
+  Trained() {
+    test::Watchdog const watchdog{"three steps of tiles"};
+    for (int s = 0; s < 3; ++s) {
+      results.push_back(test::parity_step(trainer, s));
+    }
+  }
+};
+
+template <class S>
+void check_as_one_device() {
+  static Trained<One> const one;
+  Trained<S> const many;
+  for (std::size_t s = 0; s < one.results.size(); ++s) {
+    INFO("step " << s);
+    CHECK(std::fabs(one.results[s].loss - many.results[s].loss) <= 1e-12);
+    CHECK(std::fabs(one.results[s].gradient_norm - many.results[s].gradient_norm) <= 1e-12);
+    CHECK(one.results[s].metric == many.results[s].metric);
+  }
+  for (int rank = 0; rank < S::ranks; ++rank) {
+    for (test::Part const part : {test::Part::value, test::Part::gradient}) {
+      test::Difference const off =
+          test::difference(many.trainer.parameters(rank), one.trainer.parameters(), part);
+      INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
+      CHECK(off.error <= 1e-12);
+    }
+  }
+}
+
+TEST_CASE("two devices with half of each image, and four with a quarter, train as one does") {
+  check_as_one_device<Shared<2, 1>>();
+  check_as_one_device<Shared<2, 2>>();
+}
+
+TEST_CASE("so do three where activations are computed again") {
+  check_as_one_device<Shared<1, 3, Checkpoint<Every<2>>>>();
+}
+
+TEST_CASE("all ranks have the same bits, each run has them, and the file is one device's") {
+  test::TemporaryFolder const folder;
+  Trained<Shared<2, 2>> first;
+  Trained<Shared<2, 2>> again;
+  for (int rank = 0; rank < 4; ++rank) {
+    CHECK(test::first_difference(again.trainer.parameters(rank), first.trainer.parameters()) == "");
+  }
+  first.trainer.save(folder.file("saved"));
+  On<One> one{test::parity_options()};
+  one.load(folder.file("saved"));
+  CHECK(test::first_difference(one.parameters(), first.trainer.parameters()) == "");
+  double const loss = test::parity_step(first.trainer, 3).loss;
+  CHECK(std::fabs(test::parity_step(one, 3).loss - loss) <= 1e-12);
+}
+
+// Each device has whole parameters.
+TEST_CASE("an optimizer that takes norms of whole parameters gets them") {
+  TrainerOptions options = test::parity_options();
+  options.optimizer = own_optimizer<Double>(Lamb{});
+  On<One> one{options};
+  On<Shared<2, 2>> four{options};
+  for (int s = 0; s < 2; ++s) {
+    CHECK(std::fabs(test::parity_step(one, s).loss - test::parity_step(four, s).loss) <= 1e-12);
+  }
+  test::Difference const off =
+      test::difference(four.parameters(3), one.parameters(), test::Part::value);
+  INFO(off.name << " is off by " << off.error);
+  CHECK(off.error <= 1e-12);
+}
+
+TEST_CASE("a rank has its tiles alone, and fits<> counts as many") {
+  On<Shared<2, 2>> const four{test::parity_options()};
+  MemoryReport const own = four.memory(1);
+  constexpr DeviceMemory most = device_memory<Tiles, Shared<2, 2>, Sgd, Fp64>(13, 0);
+  constexpr DeviceMemory whole = device_memory<Tiles, One, Sgd, Fp64>(13, 0);
+  CHECK(own.parameters == most.parameters);
+  CHECK(own.gradients == most.gradients);
+  CHECK(own.kept + own.recomputed + own.transient <=
+        most.kept + most.recomputed + most.passing + most.activation_gradients);
+  CHECK(most.kept < whole.kept);  // small images have wide halos
+}
+
+}  // namespace spatial_parallel_test
+}  // namespace tandem
