@@ -1380,10 +1380,10 @@ struct Node {
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
   /// Whether the ranks that share layers add or exchange something where it stands.
   [[nodiscard]] constexpr bool is_collective() const {
-    return kind == NodeKind::copy || kind == NodeKind::reduce || deals_rows();
+    return kind == NodeKind::copy || kind == NodeKind::reduce || exchanges_rows();
   }
   /// Whether its value or its input are a rank's rows, and the other is all of them.
-  [[nodiscard]] constexpr bool deals_rows() const {
+  [[nodiscard]] constexpr bool exchanges_rows() const {
     return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
            kind == NodeKind::collect;
   }
@@ -19368,7 +19368,7 @@ struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<RowBias, Backend>;
 };
 template <NodeKind Kind, class Net, class Backend, int LeafIndex>
-  requires(Node{.kind = Kind}.deals_rows())
+  requires(Node{.kind = Kind}.exchanges_rows())
 struct SelectOp<Kind, Dealt::whole, Net, Backend, LeafIndex> {
   using type = NoOp;  // the engine does all that there is to do
 };
@@ -23160,7 +23160,7 @@ struct SliceExchange {
       } else {
         host.end_scatter(table.operands[n].dx[0], rows(host, pass), width(n));
       }
-    } else if constexpr (Program::gives_input_gradient.of[I] && graph.node[I].deals_rows()) {
+    } else if constexpr (Program::gives_input_gradient.of[I] && graph.node[I].exchanges_rows()) {
       auto* const own = table.gradient[n];
       auto* const to = table.operands[n].dx[0];
       if constexpr (kind == NodeKind::collect) {
@@ -25024,7 +25024,7 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   if (node.dealt == Dealt::whole) {
     return node.slices == 1;
   }
-  if (node.dealt == Dealt::between || node.deals_rows()) {
+  if (node.dealt == Dealt::between || node.exchanges_rows()) {
     return has_own_times(graph, n);
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
@@ -25044,7 +25044,7 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
 template <GraphSize Size>
 constexpr bool has_own_span(Graph<Size> const& graph, int n, int own) {
   Node const& node = graph.node[n];
-  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.deals_rows()) {
+  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.exchanges_rows()) {
     return node.slice == 0 && node.span == 1;
   }
   Node const& before = graph.node[graph.source[node.first_edge]];

@@ -129,10 +129,10 @@ struct Node {
   [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
   /// Whether the ranks that share layers add or exchange something where it stands.
   [[nodiscard]] constexpr bool is_collective() const {
-    return kind == NodeKind::copy || kind == NodeKind::reduce || deals_rows();
+    return kind == NodeKind::copy || kind == NodeKind::reduce || exchanges_rows();
   }
   /// Whether its value or its input are a rank's rows, and the other is all of them.
-  [[nodiscard]] constexpr bool deals_rows() const {
+  [[nodiscard]] constexpr bool exchanges_rows() const {
     return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
            kind == NodeKind::collect;
   }

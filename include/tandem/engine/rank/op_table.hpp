@@ -65,7 +65,7 @@ struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
   using type = Op<RowBias, Backend>;
 };
 template <NodeKind Kind, class Net, class Backend, int LeafIndex>
-  requires(Node{.kind = Kind}.deals_rows())
+  requires(Node{.kind = Kind}.exchanges_rows())
 struct SelectOp<Kind, Dealt::whole, Net, Backend, LeafIndex> {
   using type = NoOp;  // the engine does all that there is to do
 };

@@ -58,7 +58,7 @@ struct SliceExchange {
       } else {
         host.end_scatter(table.operands[n].dx[0], rows(host, pass), width(n));
       }
-    } else if constexpr (Program::gives_input_gradient.of[I] && graph.node[I].deals_rows()) {
+    } else if constexpr (Program::gives_input_gradient.of[I] && graph.node[I].exchanges_rows()) {
       auto* const own = table.gradient[n];
       auto* const to = table.operands[n].dx[0];
       if constexpr (kind == NodeKind::collect) {

@@ -115,7 +115,7 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   if (node.dealt == Dealt::whole) {
     return node.slices == 1;
   }
-  if (node.dealt == Dealt::between || node.deals_rows()) {
+  if (node.dealt == Dealt::between || node.exchanges_rows()) {
     return has_own_times(graph, n);
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
@@ -135,7 +135,7 @@ constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
 template <GraphSize Size>
 constexpr bool has_own_span(Graph<Size> const& graph, int n, int own) {
   Node const& node = graph.node[n];
-  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.deals_rows()) {
+  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.exchanges_rows()) {
     return node.slice == 0 && node.span == 1;
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
