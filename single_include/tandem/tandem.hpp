@@ -14441,7 +14441,8 @@ struct Rewrites {
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
   /// A convolution's bias in front of a batch norm is added to the running mean instead.
   bool absorb_bias = false;
-  bool whole_tables = false;  ///< where ranks share layers, each has whole tables of words
+  bool whole_tables = false;    ///< where ranks share layers, each has whole tables of words
+  bool whole_channels = false;  ///< and all channels of convolutions
 };
 
 }  // namespace tandem
@@ -24308,6 +24309,7 @@ struct SpreadWishes {
   static constexpr int most = 32;
   int count = 0;
   SpreadWish item[most] = {};
+  bool whole_channels = false;  ///< convolutions begin and end no pair
   bool decided = false;
   int tables = 0;
   int table[most] = {};  ///< each one's owner in the network's graph
@@ -24449,7 +24451,8 @@ class SpreadPlanner {
   // Whether each of its outputs wants a whole row, and it may be dealt out.
   [[nodiscard]] constexpr bool is_product(int n) const {
     Node const& node = graph_.node[n];
-    bool const product = node.layer == LayerKind::linear || is_convolution(node.layer);
+    bool const product =
+        node.layer == LayerKind::linear || (is_convolution(node.layer) && !wishes_.whole_channels);
     return product && !node.columns.any() && plan_.dealt[n] == Dealt::whole && !shared_[n] &&
            wish_[n] != Wish::whole;
   }
@@ -43617,7 +43620,8 @@ struct BasicCuda {
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
                                      .absorb_bias = true,
-                                     .whole_tables = true};
+                                     .whole_tables = true,
+                                     .whole_channels = true};
   static constexpr bool shares_layers = true;  ///< as TensorParallel does
   static constexpr bool deals_states = true;   ///< as ShardedState does
   static constexpr char const* name = "cuda";
@@ -46230,8 +46234,8 @@ struct TensorParallelIsSound {
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
 /// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
-/// SequenceRows. On Host; on Cuda without Reproducible, Slices and SequenceRows, and with whole
-/// tables: KeepWhole says so to fits<>, too.
+/// SequenceRows. On Host; on Cuda without Reproducible, Slices and SequenceRows, with convolutions
+/// whole, and tables: KeepWhole says so to fits<>, too.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -48736,6 +48740,7 @@ struct Program {
   static constexpr SpreadWishes asked_wishes = [] {
     SpreadWishes asked = detail::wishes_of<S>();
     asked.decided = batching.reproducible || layer_slices > slices || R.whole_tables;
+    asked.whole_channels = R.whole_channels;
     return asked;
   }();
   static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none
