@@ -40,7 +40,7 @@ using RankGraphs = std::function<RankGraph(int slices)>;
 template <class = void, GraphSize Size>
 [[nodiscard]] RankGraphs rank_graphs(Graph<Size> const& network) {
   return [&network](int slices) {
-    detail::Spreader<Size> counter{network, slices};
+    detail::Spreader<Size> counter{network, Dealing{.slices = slices}};
     detail::Spreader<Size> maker = counter;
     RankGraph rank;
     rank.graph.resize(counter.walk(static_cast<RankGraph::Sized*>(nullptr)));
