@@ -398,6 +398,7 @@ TEST_CASE("Fp32Direct computes no convolution by Winograd's method") {
   Problem<float> problem{c, {}};
   OpSetup setup = problem.setup();
   setup.node.in = image_shape(64, 8, 8);
+  setup.node.out = image_shape(96, 8, 8);
   onednn::ConvolutionOp<float, false> direct{setup, c.geometry, true};
   CHECK(problem.error(direct) <= 1.0);
   auto const bits = problem.bits;
