@@ -187,6 +187,7 @@ TEST_CASE("Op<Conv2d, BasicCuda<CuDnn, ...>> with a batch of none") {
   using Layer = Conv2d<4, Kernel<3>, NoBias>;
   OpSetup setup;
   setup.node.in = image_shape(3, 5, 5);
+  setup.node.out = image_shape(4, 3, 3);
   setup.batch = 2;
   Op<Layer, BasicCuda<CuDnn, Bf16>> op{setup, device};
   Scratch const scratch{device, op.needs().scratch_bytes};
