@@ -72,7 +72,8 @@ class Files(plan_cases.PlanTest):
         self.assertEqual(self.output("--compare", one, one), "nothing differs\n")
         other.write_text(self.output(*words, "--memory", "3GB"), encoding="utf-8")
         text = self.output("--compare", one, other)
-        self.assertIn(f"8 devices, DataParallel<8>: cannot be in {other}, a device needs ", text)
+        self.assertIn(f"1 devices, SingleDevice<>: cannot be in {other}, a device needs ", text)
+        self.assertIn(f"8 devices, DataParallel<8, ShardedState>: in {other} only\n", text)  # tried where that does not fit
         self.assertNotIn("sources", text)
         other.write_text(self.output(*words, "--precision", "fp16"), encoding="utf-8")
         text = self.output("--compare", one, other)
