@@ -16735,7 +16735,7 @@ class PartialSums {
       Verbs<Backend>::copy(device, memory.gradients() + own.begin, sums + at, own.count());
       at += own.count();
     }
-    slices.add_up(device, {sums, static_cast<std::size_t>(at)}, {"gradients of rows"});
+    slices.add_up(device, std::span<P>{sums, static_cast<std::size_t>(at)}, {"gradients of rows"});
     at = 0;
     for (ElementRange const& own : ranges_) {
       Verbs<Backend>::copy(device, sums + at, memory.gradients() + own.begin, own.count());
@@ -22457,7 +22457,8 @@ struct RankParts {
     expects(
         !Whole::sharded_parameters || memory.report().weights == 0,
         "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
-        "recurrent ones of OneDnn; take BasicHost<Portable>, or ShardedGradients");
+        "convolutions and recurrent ones of OneDnn; take BasicHost<Portable>, or "
+        "ShardedGradients");
   }
 
   RankParts(RankParts const&) = delete;

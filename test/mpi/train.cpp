@@ -84,10 +84,10 @@ void add(std::span<T const> values) {
 }
 void add(double value) { add(std::span<double const>{&value, 1}); }
 
-template <class Strategy, bool Clips = true, class Network = Net>
+template <class Strategy, bool Clips = true, class Network = Net, class Backend = td::Host>
 int train(td::World const& world, std::string const& what, std::string const& argument) {
   int const which = argument.empty() ? -1 : std::atoi(argument.c_str());
-  td::Trainer<Network, Strategy, td::OverMpi<td::Host>> trainer{
+  td::Trainer<Network, Strategy, td::OverMpi<Backend>> trainer{
       {.batch = 16,
        .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
        .clip_norm = Clips ? 2.0 : 0.0,
@@ -167,7 +167,8 @@ int main(int argc, char** argv) try {
     return train<td::DataParallel<4>>(world, what, argument);
   }
   if (strategy == "parts") {
-    return train<td::DataParallel<4, Small, td::ShardedParameters>>(world, what, argument);
+    return train<td::DataParallel<4, Small, td::ShardedParameters>, true, Net,
+                 td::BasicHost<td::Portable>>(world, what, argument);
   }
   if (strategy == "tensor") {
     return train<td::Hybrid<td::DataParallel<2, Small, td::ShardedState>,

@@ -124,7 +124,8 @@ struct RankParts {
     expects(
         !Whole::sharded_parameters || memory.report().weights == 0,
         "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
-        "recurrent ones of OneDnn; take BasicHost<Portable>, or ShardedGradients");
+        "convolutions and recurrent ones of OneDnn; take BasicHost<Portable>, or "
+        "ShardedGradients");
   }
 
   RankParts(RankParts const&) = delete;
