@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Chunks<K>: K must divide the network.s rows, the T of its Tokens<T, V>
+// expect-error: Chunks<K>: K must divide the network's rows, the T of its Tokens<T, V>
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

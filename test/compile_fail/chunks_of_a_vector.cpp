@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Chunks<K>: this network.s input is no sequence
+// expect-error: Chunks<K>: this network's input is no sequence
 #include <tandem/tandem.hpp>
 
 using namespace tandem;
