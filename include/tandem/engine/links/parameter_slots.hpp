@@ -93,7 +93,7 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
 
   // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
   [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
-    auto const run = [this](std::vector<int> const& node, int of) {
+    auto const run = [](std::vector<int> const& node, int of) {
       return Program::segments.of[node[static_cast<std::size_t>(of)]];
     };
     int const earlier = bucket > other ? bucket : other;
