@@ -55,7 +55,7 @@ struct AccountDevice {
   std::int64_t elements;           ///< of all parameters
   std::int64_t dense;              ///< of those that have a gradient in the flat array
   std::int64_t trained;            ///< of these and of those whose gradients are GradientRows
-  std::int64_t parameter_squares;  ///< that ranks add where they clip by a norm
+  std::int64_t parameter_squares;  ///< of each slice, which ranks add where they clip
   int ranks;
   int parts;     ///< of the model
   int copies;    ///< likewise
@@ -80,26 +80,27 @@ AccountDevice account_device() {
   using Whole = typename Device::Program;
   static constexpr auto const& graph = Device::graph;
   static constexpr auto const& layout = Device::layout;
-  AccountDevice own{.graph = graph,
-                    .plan = make_rank_plan<Device>(nullptr, 0),
-                    .stages = {std::begin(Device::stages.stage), std::end(Device::stages.stage)},
-                    .gives_input_gradient = Device::gives_input_gradient.of,
-                    .segment = Device::segments.of,
-                    .closes = layout.closes,
-                    .buckets = {},
-                    .ties = {},
-                    .traits = {},
-                    .elements = layout.elements,
-                    .dense = layout.dense,
-                    .trained = layout.trained,
-                    .parameter_squares = GraphView{Whole::network}.parameters,
-                    .ranks = Whole::ranks,
-                    .parts = Whole::map.parts(),
-                    .copies = Whole::map.copies,
-                    .replicas = Device::gradient_replicas(1),
-                    .keeps_two = Whole::averaging.keeps_two(),
-                    .alone = Whole::devices * Whole::slices == 1,
-                    .shares = Device::state_shares};
+  AccountDevice own{
+      .graph = graph,
+      .plan = make_rank_plan<Device>(nullptr, 0),
+      .stages = {std::begin(Device::stages.stage), std::end(Device::stages.stage)},
+      .gives_input_gradient = Device::gives_input_gradient.of,
+      .segment = Device::segments.of,
+      .closes = layout.closes,
+      .buckets = {},
+      .ties = {},
+      .traits = {},
+      .elements = layout.elements,
+      .dense = layout.dense,
+      .trained = layout.trained,
+      .parameter_squares = std::int64_t{Whole::layer_slices} * GraphView{Whole::network}.parameters,
+      .ranks = Whole::ranks,
+      .parts = Whole::map.parts(),
+      .copies = Whole::map.copies,
+      .replicas = Device::gradient_replicas(1),
+      .keeps_two = Whole::averaging.keeps_two(),
+      .alone = Whole::devices * Whole::slices == 1,
+      .shares = Device::state_shares};
   for (int b = 0; b < layout.buckets; ++b) {
     own.buckets.push_back({bucket_range(layout, b).count(), layout.bucket_stage[b],
                            Device::has_twins ? Device::twin_buckets.of[b] : -1,
