@@ -46,7 +46,10 @@ TEST_CASE("so it has where the encoder's rows pass a stage, and in two models") 
 TEST_CASE("a Gnmt learns what to say") {
   test::Watchdog const watchdog{"eighty steps of a Gnmt"};
   Trainer<test::FreeGnmt, SingleDevice<>, Backend> trainer{
-      {.batch = 9, .optimizer = Adam{.learning_rate = 0.02F}, .clip_norm = 5.0}};
+      {.batch = 9,
+       .optimizer = Adam{.learning_rate = 0.02F},
+       .clip_norm = 5.0,
+       .threads_per_device = 1}};
   double const first = test::gnmt_step(trainer, 0).loss;
   double last = first;
   for (int s = 0; s < 80; ++s) {
