@@ -12521,6 +12521,8 @@ class GradientLives {
     }
   }
 
+  constexpr ~GradientLives() = default;  // nvcc's implicit one is not constexpr
+
   constexpr void follow(Action action) {
     int const stage = local(action.stage);
     switch (action.kind) {
@@ -12605,12 +12607,12 @@ class GradientLives {
 /// More than deferred_microbatches() where another pass stands between a gradient's arrival and its
 /// own, or between those of two stages of the device: in rows that a program brings, and where a
 /// device of a placed network has several stages.
-/// @param row  of the device
-template <class = void>  // compiled where it is called, not by every include
-constexpr int held_gradients(ActionSpan row, StageMapView const& map,
+/// @param stages  of the device
+template <class Table>
+constexpr int held_gradients(Table const& table, int device, StageMapView const& map,
                              std::span<LocalStage const> stages, int microbatches) {
   detail::GradientLives<> lives{map, stages, microbatches};
-  for (Action const& action : row) {
+  for (Action const& action : row_of(table, device)) {
     lives.follow(action);
   }
   return lives.held();
@@ -12732,8 +12734,7 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
                    .stage = static_cast<std::int16_t>(first_stage(task.map, task.device))};
   training(end);
   forward(end);
-  int const held =
-      held_gradients(row_of(table, task.device), task.map, task.stages, batching.passes());
+  int const held = held_gradients(table, task.device, task.map, task.stages, batching.passes());
   for (LocalStage const& own : task.stages) {
     plan.stages.push_back(
         {.first = own.first,
@@ -44074,7 +44075,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
     ++buffers;
   }
-  constexpr int held = held_gradients(row_of(Whole::table, Device::device), Whole::map,
+  constexpr int held = held_gradients(Whole::table, Device::device, Whole::map,
                                       Device::stages.stage, batching.passes());
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {

@@ -146,14 +146,14 @@ class Check(unittest.TestCase):
                           "together"], [name for name in parts if parts[name] != "passed"])
 
     def test_first_with_one_gpu_and_without_nccl(self):
-        run, parts, answers = self.first("exit 77", 'echo "skipped: this wants $1 GPUs"; exit 77')
+        run, parts, answers = self.first("exit 77", 'echo "skipped: this wants $1"; exit 77')
         self.assertEqual("skipped", parts["together"])
-        self.assertIn("this wants 2 GPUs", answers["together"])
+        self.assertIn("this wants data_parallel_2", answers["together"])
         self.assertEqual("skipped", parts["order.32"])
         self.assertEqual(0, run.returncode)
 
     def test_first_two_gpus(self):
-        _, parts, answers = self.first("exit 0", '[ "$1" = 2 ] || { echo "skipped: this wants 4"; exit 77; }')
+        _, parts, answers = self.first("exit 0", '[ "$1" = data_parallel_2 ] || { echo "skipped: this wants 4"; exit 77; }')
         self.assertEqual("passed", parts["together"])
         self.assertIn("skipped: this wants 4", answers["together"])
 

@@ -17,7 +17,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
 for ranks in 2 4; do
-  timeout -k 2 "$seconds" "$program" "$ranks" walked >"$folder/walked" 2>&1
+  timeout -k 2 "$seconds" "$program" "data_parallel_$ranks" walked >"$folder/walked" 2>&1
   status=$?
   if [ "$status" = 77 ]; then
     cat "$folder/walked"
@@ -30,7 +30,7 @@ for ranks in 2 4; do
     exit 1
   fi
   for round in 1 2 3; do
-    timeout -k 2 "$seconds" "$program" "$ranks" together >"$folder/together" 2>&1
+    timeout -k 2 "$seconds" "$program" "data_parallel_$ranks" together >"$folder/together" 2>&1
     status=$?
     case $status in
       0)

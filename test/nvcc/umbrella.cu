@@ -18,6 +18,7 @@ struct Net : td::Network<td::Tokens<4, 7>,
 int main() {
   constexpr auto shape = tandem::Image<3, 32, 32>::shape;
   static_assert(shape.elements() == 3072);
+  static_assert(td::fits<Net, td::SingleDevice<>, td::AdamW, td::Fp32>(2, 1 << 20));
   td::Trainer<Net, td::SingleDevice<>, td::Host> trainer{
       {.batch = 2, .optimizer = td::AdamW{.learning_rate = 0.1F}, .threads_per_device = 1}};
   std::vector<std::int32_t> const tokens{1, 2, 3, 4, 6, 5, 4, 3};

@@ -139,8 +139,7 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
                    .stage = static_cast<std::int16_t>(first_stage(task.map, task.device))};
   training(end);
   forward(end);
-  int const held =
-      held_gradients(row_of(table, task.device), task.map, task.stages, batching.passes());
+  int const held = held_gradients(table, task.device, task.map, task.stages, batching.passes());
   for (LocalStage const& own : task.stages) {
     plan.stages.push_back(
         {.first = own.first,

@@ -182,7 +182,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
     ++buffers;
   }
-  constexpr int held = held_gradients(row_of(Whole::table, Device::device), Whole::map,
+  constexpr int held = held_gradients(Whole::table, Device::device, Whole::map,
                                       Device::stages.stage, batching.passes());
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {

@@ -41,6 +41,8 @@ class GradientLives {
     }
   }
 
+  constexpr ~GradientLives() = default;  // nvcc's implicit one is not constexpr
+
   constexpr void follow(Action action) {
     int const stage = local(action.stage);
     switch (action.kind) {
@@ -125,12 +127,12 @@ class GradientLives {
 /// More than deferred_microbatches() where another pass stands between a gradient's arrival and its
 /// own, or between those of two stages of the device: in rows that a program brings, and where a
 /// device of a placed network has several stages.
-/// @param row  of the device
-template <class = void>  // compiled where it is called, not by every include
-constexpr int held_gradients(ActionSpan row, StageMapView const& map,
+/// @param stages  of the device
+template <class Table>
+constexpr int held_gradients(Table const& table, int device, StageMapView const& map,
                              std::span<LocalStage const> stages, int microbatches) {
   detail::GradientLives<> lives{map, stages, microbatches};
-  for (Action const& action : row) {
+  for (Action const& action : row_of(table, device)) {
     lives.follow(action);
   }
   return lives.held();
