@@ -6,97 +6,25 @@
 ///
 ///   bench_gpt_bf16 BATCH STEPS
 ///
-/// Prints, as JSON, the seconds of a step over STEPS steps that are queued behind each other, seven
-/// rounds of which the first is left out: the median, the least and the most. Compiled once for
-/// each precision, which is in its name.
-
-#include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <vector>
+/// Prints what token_steps.hpp says. Compiled once for each precision, which is in its name.
 
 #include <tandem/cuda.cuh>
 #include <tandem/models/gpt.hpp>
 
+#include "token_steps.hpp"
+
 namespace {
 
 namespace td = tandem;
-using Clock = std::chrono::steady_clock;
 
 constexpr int words = 65;
 constexpr int rows = 256;
 struct Net : td::models::Gpt<words, rows, 384, 6, 6, td::NoBias, td::Gelu, td::Percent<20>> {};
 using Backend = td::BasicCuda<td::TANDEM_BENCH_KERNELS, td::TANDEM_BENCH_PRECISION>;
-using Trainer = td::Trainer<Net, td::SingleDevice<>, Backend>;
-
-std::vector<std::int32_t> text(int samples, std::uint64_t seed) {
-  std::vector<std::int32_t> tokens(static_cast<std::size_t>(samples) * rows);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    auto const word = td::philox(seed, td::RandomUse::user, i, 0).word[0];
-    tokens[i] = static_cast<std::int32_t>(word % words);
-  }
-  return tokens;
-}
-
-/// Steps queued behind each other as Trainer::train() does, on the rank's own thread.
-double seconds_of_step(Trainer& trainer, std::vector<std::int32_t> const& x,
-                       std::vector<std::int32_t> const& y, int batch, int steps) {
-  auto const begin = Clock::now();
-  trainer.workers().run([&](Trainer::RankType& rank) {
-    constexpr int most = Trainer::Workers::steps_in_flight;
-    for (int step = 0; step < steps; ++step) {
-      if (step >= most) {
-        rank.collect();
-      }
-      rank.queue_training({.step = step, .learning_rate = 0.0001},
-                          {.x = x.data(), .targets = y.data(), .size = batch, .time = rows});
-    }
-    for (int step = 0; step < std::min(steps, most); ++step) {
-      rank.collect();
-    }
-  });
-  return std::chrono::duration<double>(Clock::now() - begin).count() / steps;
-}
-
-void run(int batch, int steps) {
-  auto const x = text(batch, 1);
-  auto const y = text(batch, 2);
-  Trainer trainer{{.batch = batch, .optimizer = td::AdamW{.learning_rate = 0.0001F}}};
-  double const loss = trainer.step(x, y).loss;
-  std::vector<double> times;
-  for (int round = 0; round < 7; ++round) {
-    double const time = seconds_of_step(trainer, x, y, batch, steps);
-    if (round > 0) {
-      times.push_back(time);
-    }
-  }
-  std::sort(times.begin(), times.end());
-  std::printf(
-      "{\"parameters\": %lld, \"loss\": %.6f, \"planned_bytes\": %lld, \"step_s\": %.9f, "
-      "\"least_s\": %.9f, \"most_s\": %.9f}\n",
-      static_cast<long long>(Trainer::graph.parameter_elements()), loss,
-      static_cast<long long>(trainer.memory().total()), times[times.size() / 2], times.front(),
-      times.back());
-}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int const batch = argc == 3 ? std::atoi(argv[1]) : 0;
-  int const steps = argc == 3 ? std::atoi(argv[2]) : 0;
-  if (batch < 1 || steps < 1) {
-    std::fputs("usage: bench_gpt_bf16 BATCH STEPS\n", stderr);
-    return 2;
-  }
-  try {
-    run(batch, steps);
-  } catch (std::exception const& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
-  return 0;
+  return token_steps::main_of<td::Trainer<Net, td::SingleDevice<>, Backend>>(argc, argv, rows,
+                                                                             words);
 }

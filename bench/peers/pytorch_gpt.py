@@ -50,9 +50,9 @@ SIZES = {"gpt": Size(6, 6, 384, 256), "gpt_small": Size(4, 4, 128, 64)}
 
 
 class Block(nn.Module):
-    def __init__(self, size, bias):
+    def __init__(self, size, bias, dropout=0.0):
         super().__init__()
-        c, self.heads = size.channels, size.heads
+        c, self.heads, self.dropout = size.channels, size.heads, dropout
         self.ln_1, self.ln_2 = nn.LayerNorm(c, bias=bias), nn.LayerNorm(c, bias=bias)
         self.c_attn, self.c_proj = nn.Linear(c, 3 * c, bias=bias), nn.Linear(c, c, bias=bias)
         self.mlp = nn.Sequential(nn.Linear(c, 4 * c, bias=bias), nn.GELU(), nn.Linear(4 * c, c, bias=bias))
@@ -61,18 +61,20 @@ class Block(nn.Module):
         b, t, c = x.shape
         q, k, v = (part.view(b, t, self.heads, c // self.heads).transpose(1, 2)
                    for part in self.c_attn(self.ln_1(x)).split(c, 2))
-        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.c_proj(y.transpose(1, 2).reshape(b, t, c))
-        return x + self.mlp(self.ln_2(x))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                                    dropout_p=self.dropout if self.training else 0.0)
+        x = x + functional.dropout(self.c_proj(y.transpose(1, 2).reshape(b, t, c)), self.dropout, self.training)
+        return x + functional.dropout(self.mlp(self.ln_2(x)), self.dropout, self.training)
 
 
 class Gpt(nn.Module):
     """Head tied to the embedding; initial values as nanoGPT draws them."""
 
-    def __init__(self, size, bias=True):
+    def __init__(self, size, bias=True, dropout=0.0):
         super().__init__()
+        self.dropout = dropout
         self.wte, self.wpe = nn.Embedding(size.vocabulary, size.channels), nn.Embedding(size.time, size.channels)
-        self.h = nn.Sequential(*(Block(size, bias) for _ in range(size.layers)))
+        self.h = nn.Sequential(*(Block(size, bias, dropout) for _ in range(size.layers)))
         self.ln_f = nn.LayerNorm(size.channels, bias=bias)
         for name, p in self.named_parameters():
             if p.dim() >= 2:
@@ -83,6 +85,7 @@ class Gpt(nn.Module):
 
     def forward(self, x):
         h = self.wte(x) + self.wpe.weight[:x.shape[1]]
+        h = functional.dropout(h, self.dropout, self.training)
         return functional.linear(self.ln_f(self.h(h)), self.wte.weight)
 
     def loss(self, x, targets):
