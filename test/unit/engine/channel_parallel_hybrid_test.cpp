@@ -58,6 +58,15 @@ TEST_CASE("replicas of a pipeline whose parts devices share train as replicas do
   check_as_one_device<Hybrid<DataParallel<2>, Parts, ChannelParallel<2>>, test::Double>(1e-12);
 }
 
+// Buckets of several parameters each.
+template <class Sharded>
+using Dealt = Hybrid<DataParallel<2, BucketBytes<256, 512>, Sharded>, Parts, ChannelParallel<2>>;
+
+TEST_CASE("so do those that keep a part of the gradients of their channels, or of these, too") {
+  check_as_one_device<Dealt<ShardedGradients>, test::Double>(1e-12);
+  check_as_one_device<Dealt<ShardedParameters>, test::Double>(1e-12);
+}
+
 // Three steps in float: of a sum's parts, each off by eps times their number.
 TEST_CASE("so do devices in the backend that everybody takes") {
   check_as_one_device<ChannelParallel<2>, Host>(1e-4);

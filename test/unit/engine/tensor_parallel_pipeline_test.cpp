@@ -48,6 +48,10 @@ TEST_CASE("so do replicas of one whose gradients are computed apart, each rank k
   check_as_one_device<Replicas<ZeroBubbleH1, BucketBytes<256, 512>, ShardedGradients>>();
 }
 
+TEST_CASE("so do those that keep a part of their parameters") {
+  check_as_one_device<Replicas<OneFOneB, BucketBytes<256, 512>, ShardedParameters>>();
+}
+
 // What goes from part to part is whole.
 TEST_CASE("and parts whose devices have their rows of what they do not share") {
   check_as_one_device<
