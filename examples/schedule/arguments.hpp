@@ -110,7 +110,7 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       "together with its receive")
       ->transform(number(0, 65'536));
   add("--format", "FORMAT", a.format,
-      "text: makespan, idle times, live microbatches (default)\n"
+      "text: makespan, idle times, live microbatches, or chunks of them (default)\n"
       "csv: a line a rank, a cell a time slot, as torch.distributed.pipelining has it\n"
       "csv-lowered: with sends and receives\n"
       "csv-pairs: a forward and a backward pass behind it as PyTorch's OVERLAP_F_B\n"

@@ -116,11 +116,11 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
            td::staleness_text(table.asynchrony);
   auto const timeline = td::simulate(table.lowered, table.map, arguments.costs,
                                      arguments.depth * arguments.time_chunks);
-  return arguments.format == "svg"
-             ? td::schedule_svg(table.lowered, timeline, title)
-             : td::schedule_summary(table.lowered, table.map, timeline, title) +
-                   wave_text(table, timeline, arguments.time_chunks) +
-                   td::staleness_text(table.asynchrony);
+  return arguments.format == "svg" ? td::schedule_svg(table.lowered, timeline, title)
+                                   : td::schedule_summary(table.lowered, table.map, timeline, title,
+                                                          arguments.time_chunks) +
+                                         wave_text(table, timeline, arguments.time_chunks) +
+                                         td::staleness_text(table.asynchrony);
 }
 
 // Prints the fastest table; times are in twelfths, so that those of all parts are whole numbers.

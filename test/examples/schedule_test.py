@@ -98,7 +98,7 @@ class Schedule(program.ProgramTest):
             bound = f"{ranks * chunks / (chunks + ranks - 1):.3f}"
             self.assertIn(f"ranks at work: {bound}; in chunks of time of stages of one cost {bound} at most", text)
             self.assertIn(f"makespan {3 * (chunks + ranks - 1)},", text)
-            self.assertIn(f"stage 0 on rank 0: {chunks} microbatches live at most", text)
+            self.assertIn(f"stage 0 on rank 0: {chunks} chunks of time live at most", text)
         text = self.output("--schedule", "gpipe", "--stages", 2, "--microbatches", 1, "--time-chunks", 2, "--format", "csv")
         self.assertEqual(text, "0F0,0F1,,,0B0,0B1\n,1F0,1F1,1B0,1B1\n")
         self.assertIn("--time-chunks goes with synchronous", self.sentence(

@@ -7,6 +7,7 @@
 
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/time/simulate.hpp>
 #include <tandem/schedule/time/summary.hpp>
 
@@ -124,6 +125,11 @@ TEST_CASE("the summary says idle times and live microbatches") {
         "pass\n"
         "stage 0 on rank 0: 2 microbatches live at most\n"
         "stage 1 on rank 1: 1 microbatch live at most\n");
+  ActionRows const chunks = chunked(rows, 3);
+  std::string const text = live_text(chunks, map, 3);
+  CHECK(has(text, "stage 0 on rank 0: 6 chunks of time live at most\n"));
+  CHECK(has(text, "stage 1 on rank 1: 3 chunks of time live at most\n"));
+  CHECK(has(schedule_summary(rows, map, simulate(rows, map), "", 3), "1 chunk of time live"));
   ActionRows const both = make_schedule("chimera", 2, 2);
   CHECK(has(live_text(both, make_map("chimera", 2)), "stage 3, copy 1 of part 1, on rank 0: 1 "));
 }

@@ -64,10 +64,12 @@ std::vector<int> live_of_stages(Table const& table, StageMapView const& map) {
 
 }  // namespace detail
 
-/// A line a stage: "stage 2, copy 1 on rank 1: 3 microbatches live at most".
+/// A line a stage: "stage 2, copy 1 on rank 1: 3 microbatches live at most"; of chunked() tables "6
+/// chunks of time live at most".
+/// @param chunks  of each microbatch
 /// @pre the table passes verify()
 template <class Table>
-std::string live_text(Table const& table, StageMapView const& map) {
+std::string live_text(Table const& table, StageMapView const& map, int chunks = 1) {
   std::string text;
   std::vector<int> const all = detail::live_of_stages(table, map);
   for (int s = 0; s < map.stages; ++s) {
@@ -77,7 +79,10 @@ std::string live_text(Table const& table, StageMapView const& map) {
                                   std::to_string(s % map.parts()) + ","
                             : std::string{}) +
             " on rank " + std::to_string(map.device[s]) + ": " + std::to_string(live) +
-            (live == 1 ? " microbatch" : " microbatches") + " live at most\n";
+            (chunks > 1  ? live == 1 ? " chunk of time" : " chunks of time"
+             : live == 1 ? " microbatch"
+                         : " microbatches") +
+            " live at most\n";
   }
   return text;
 }
@@ -98,9 +103,10 @@ inline std::string staleness_text(Asynchrony const& asynchrony) {
 
 /// The makespan, the idle time of each rank, and the live microbatches of each stage.
 /// @param timeline  what simulate() made of @p table, which passes verify()
+/// @param chunks    of each microbatch, if the table is chunked()
 template <class Table, class Result>
 std::string schedule_summary(Table const& table, StageMapView const& map, Result const& timeline,
-                             std::string const& name) {
+                             std::string const& name, int chunks = 1) {
   int const ranks = devices_of(table);
   std::string text = name + "\n" + bubble_text(timeline, ranks) + "\n";
   for (int d = 0; d < ranks; ++d) {
@@ -110,7 +116,7 @@ std::string schedule_summary(Table const& table, StageMapView const& map, Result
             std::to_string(timeline.device[d].idle_between_actions) +
             " between its first and its last pass\n";
   }
-  return text + live_text(table, map);
+  return text + live_text(table, map, chunks);
 }
 
 }  // namespace tandem
