@@ -18813,15 +18813,18 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
   return keys;
 }
 
-/// Those of nodes [Begin, End): the longest repetition at each place, of at most 24 nodes; what is
-/// not repeated makes one run.
+/// Most nodes that are repeated together, and that a compiler sees in one function: a Transformer's
+/// block of a device with four slices of each layer has 52.
+inline constexpr int longest_period = 128;
+
+/// Those of nodes [Begin, End): the longest repetition at each place, of at most longest_period
+/// nodes; of what is not repeated as many make one run.
 template <int Begin, int End, int Nodes>
 constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
-  constexpr int longest = 24;
   NodeRuns<End - Begin> runs;
   for (int n = Begin; n < End;) {
     NodeRun best{.first = n};
-    for (int period = 1; period <= longest && n + 2 * period <= End; ++period) {
+    for (int period = 1; period <= longest_period && n + 2 * period <= End; ++period) {
       int same = 0;
       while (n + period + same < End && keys.of[n + same] == keys.of[n + period + same]) {
         ++same;
@@ -18831,7 +18834,8 @@ constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
         best = {n, period, times};
       }
     }
-    if (best.times == 1 && runs.count > 0 && runs.run[runs.count - 1].times == 1) {
+    if (best.times == 1 && runs.count > 0 && runs.run[runs.count - 1].times == 1 &&
+        runs.run[runs.count - 1].period < longest_period) {
       ++runs.run[runs.count - 1].period;
     } else {
       runs.run[runs.count++] = best;
@@ -18839,6 +18843,28 @@ constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
     n += best.times > 1 ? best.period * best.times : 1;
   }
   return runs;
+}
+
+/// Neighbouring runs, taken together while they have at most longest_period nodes between them:
+/// runs [first[b], first[b + 1]) of block b.
+template <int Most>
+struct RunBlocks {
+  int count = 0;
+  int first[static_cast<std::size_t>(Most) + 1] = {};
+};
+
+template <int Most>
+constexpr RunBlocks<Most> block_runs(NodeRuns<Most> const& runs) {
+  RunBlocks<Most> blocks;
+  for (int r = 0, nodes = longest_period; r < runs.count; ++r) {
+    nodes += runs.run[r].period;
+    if (nodes > longest_period) {
+      blocks.first[blocks.count++] = r;
+      nodes = runs.run[r].period;
+    }
+  }
+  blocks.first[blocks.count] = runs.count;
+  return blocks;
 }
 
 namespace detail {
@@ -18875,24 +18901,25 @@ TANDEM_INLINE void each_of_run_back(F const& f) {
 
 }  // namespace detail
 
-/// The same of all nodes of @p Runs, a NodeRuns, in order.
-template <auto const& Runs, class F>
+/// The same of the nodes of runs [First, Last) of @p Runs, a NodeRuns, in order.
+template <auto const& Runs, int First = 0, int Last = Runs.count, class F>
 TANDEM_INLINE void each_node(F const& f) {
   [&]<int... R>(std::integer_sequence<int, R...>) {
-    (detail::each_of_run<Runs.run[R].first, Runs.run[R].period, Runs.run[R].times>(f), ...);
-  }
-  (std::make_integer_sequence<int, Runs.count>{});
-}
-/// From the last to the first.
-template <auto const& Runs, class F>
-TANDEM_INLINE void each_node_back(F const& f) {
-  constexpr int last = Runs.count - 1;
-  [&]<int... R>(std::integer_sequence<int, R...>) {
-    (detail::each_of_run_back<Runs.run[last - R].first, Runs.run[last - R].period,
-                              Runs.run[last - R].times>(f),
+    (detail::each_of_run<Runs.run[First + R].first, Runs.run[First + R].period,
+                         Runs.run[First + R].times>(f),
      ...);
   }
-  (std::make_integer_sequence<int, Runs.count>{});
+  (std::make_integer_sequence<int, Last - First>{});
+}
+/// From the last to the first.
+template <auto const& Runs, int First = 0, int Last = Runs.count, class F>
+TANDEM_INLINE void each_node_back(F const& f) {
+  [&]<int... R>(std::integer_sequence<int, R...>) {
+    (detail::each_of_run_back<Runs.run[Last - 1 - R].first, Runs.run[Last - 1 - R].period,
+                              Runs.run[Last - 1 - R].times>(f),
+     ...);
+  }
+  (std::make_integer_sequence<int, Last - First>{});
 }
 
 }  // namespace tandem
@@ -22697,9 +22724,9 @@ struct RankParts {
 /// @file
 /// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
 ///
-/// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
-/// actions calls it with the microbatch as a run-time number. Nodes that are repeated, as a
-/// Transformer's blocks, are a loop.
+/// Each pass is a function of its own, made of blocks of at most longest_period nodes; a rank's
+/// loop over its actions calls it with the microbatch as a run-time number. Nodes that are
+/// repeated, as a Transformer's blocks, are a loop, and count once.
 
 // ---- tandem/engine/rank/op_passes.hpp
 
@@ -23246,7 +23273,6 @@ struct Stage {
   using PassType = typename Host::PassType;
   using Table = typename Host::Table;
   static constexpr auto const& graph = Program::graph;
-  static constexpr int block = 128;
   static constexpr auto uses = count_uses(graph);
   static constexpr auto keys = node_keys<Program>(detail::op_groups<Program>, uses);
   static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
@@ -23262,7 +23288,7 @@ struct Stage {
 
   TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
     [[maybe_unused]] auto const scope = returning(host);
-    forward_blocks(host, pass, table, Blocks{});
+    forward_nodes<First, Last>(host, pass, table);
   }
 
   /// What was not kept is computed again, run by run, and then goes backward, both gradients at
@@ -23273,7 +23299,7 @@ struct Stage {
                                        int leaf) {
     [[maybe_unused]] auto const scope = returning(host);
     if constexpr (Program::segments.of[First] < 0) {
-      backward_blocks<P>(host, pass, table, leaf, Blocks{});
+      backward_nodes<P, First, Last>(host, pass, table, leaf);
     } else {
       static_assert(P == BackwardPart::whole);
       recompute_and_back<Last>(host, pass, table, leaf);
@@ -23282,7 +23308,7 @@ struct Stage {
 
   /// After parameters have changed.
   TANDEM_NOINLINE static void pack(Host& host, Table const& table) {
-    pack_blocks(host, table, Blocks{});
+    each_block<First, Last>([&](auto block) { pack_block<block>(host, table); });
     if constexpr (requires { Verbs<Backend>::finish_packing(host.device); }) {
       Verbs<Backend>::finish_packing(host.device);
     }
@@ -23308,17 +23334,28 @@ struct Stage {
   template <int I>
   using OpPasses = std::conditional_t<graph.node[I].kind == NodeKind::exchange,
                                       ExchangePasses<synchronizes>, ComputingPasses<I>>;
-  using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
-  static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
-  template <int... B>
-  static void forward_blocks(Host& host, PassType const& pass, Table const& table,
-                             std::integer_sequence<int, B...>) {
-    (forward_nodes<First + B * block, block_end(First + B * block)>(host, pass, table), ...);
+  template <int Begin, int End>
+  static constexpr auto runs = find_runs<Begin, End>(keys);
+  template <int Begin, int End>
+  static constexpr auto blocks = block_runs(runs<Begin, End>);
+
+  // f(b) of each block of nodes [Begin, End), in order.
+  template <int Begin, int End, class F>
+  static void each_block(F const& f) {
+    [&]<int... B>(std::integer_sequence<int, B...>) { (f(std::integral_constant<int, B>{}), ...); }
+    (std::make_integer_sequence<int, blocks<Begin, End>.count>{});
   }
+
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
-    each_node<runs<Begin, End>>([&](auto at, auto n) {
+    each_block<Begin, End>([&](auto b) { forward_block<Begin, End, b>(host, pass, table); });
+  }
+  template <int Begin, int End, int B>
+  static void forward_block(Host& host, PassType const& pass, Table const& table) {
+    constexpr int from = blocks<Begin, End>.first[B];
+    constexpr int to = blocks<Begin, End>.first[B + 1];
+    each_node<runs<Begin, End>, from, to>([&](auto at, auto n) {
       if constexpr (Program::sharded_parameters) {
         host.use_parameters(n, PassDirection::forward);
       }
@@ -23343,21 +23380,19 @@ struct Stage {
     });
   }
 
-  template <int Begin, int End>
-  static constexpr auto runs = find_runs<Begin, End>(keys);
-
   // Blocks and nodes in descending order.
-  template <BackwardPart P, int... B>
-  static void backward_blocks(Host& host, PassType const& pass, Table const& table, int leaf,
-                              std::integer_sequence<int, B...>) {
-    constexpr int last = static_cast<int>(sizeof...(B)) - 1;
-    (backward_nodes<P, First + (last - B) * block, block_end(First + (last - B) * block)>(
-         host, pass, table, leaf),
-     ...);
-  }
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
-    each_node_back<runs<Begin, End>>([&](auto node, auto n) {
+    each_block<Begin, End>([&](auto b) {
+      constexpr int last = blocks<Begin, End>.count - 1;
+      backward_block<P, Begin, End, last - b>(host, pass, table, leaf);
+    });
+  }
+  template <BackwardPart P, int Begin, int End, int B>
+  static void backward_block(Host& host, PassType const& pass, Table const& table, int leaf) {
+    constexpr int from = blocks<Begin, End>.first[B];
+    constexpr int to = blocks<Begin, End>.first[B + 1];
+    each_node_back<runs<Begin, End>, from, to>([&](auto node, auto n) {
       if constexpr (Program::sharded_parameters) {
         host.use_parameters(n, PassDirection::backward);
       }
@@ -23412,13 +23447,11 @@ struct Stage {
   // Where nothing is joined with other ranks no such pass is called.
   static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
 
-  template <int... B>
-  static void pack_blocks(Host& host, Table const& table, std::integer_sequence<int, B...>) {
-    (pack_nodes<First + B * block, block_end(First + B * block)>(host, table), ...);
-  }
-  template <int Begin, int End>
-  static void pack_nodes(Host& host, Table const& table) {
-    each_node<runs<Begin, End>>([&](auto at, auto n) {
+  template <int B>
+  static void pack_block(Host& host, Table const& table) {
+    constexpr int from = blocks<First, Last>.first[B];
+    constexpr int to = blocks<First, Last>.first[B + 1];
+    each_node<runs<First, Last>, from, to>([&](auto at, auto n) {
       if constexpr (graph.node[at].computes()) {
         auto& op = host.ops.template get<at>(n);
         if constexpr (requires { op.pack(table.operands[n], host.device); }) {

@@ -48,6 +48,30 @@ using OnCuda = Of<models::Gpt2<>, SingleDevice<>, rewrites_of<Cuda>()>;
 static_assert(OnCuda::distinct() == 3 + 10 + 2 && OnCuda::runs.run[1].times == 12);
 static_assert(OnCuda::graph.node[10].view && OnCuda::graph.node[11].activated_by == 9);
 
+// Of four slices of each layer a block has 52 nodes, and most blocks begin in the middle of 128.
+using Sliced = Of<models::Gpt2<>, SingleDevice<Slices<4>, Microbatches<4>, Reproducible<>>>;
+static_assert(Sliced::graph.nodes == 629 && Sliced::runs.run[1].period == 52 &&
+              Sliced::runs.run[1].times == 11 && Sliced::distinct() == 81);
+
+// What is not repeated comes in blocks that a compiler takes.
+struct Distinct {
+  NodeKeys<300> keys;
+  NodeRuns<300> runs;
+  RunBlocks<300> blocks;
+  constexpr Distinct() {
+    for (int n = 0; n < 300; ++n) {
+      keys.of[n] = n < 200 ? n : n % 2;
+    }
+    runs = find_runs<0, 300>(keys);
+    blocks = block_runs(runs);
+  }
+};
+constexpr Distinct distinct;
+static_assert(distinct.runs.count == 3 && distinct.runs.run[0].period == 128 &&
+              distinct.runs.run[1].period == 72 && distinct.runs.run[2].times == 50);
+static_assert(distinct.blocks.count == 2 && distinct.blocks.first[1] == 1 &&
+              distinct.blocks.first[2] == 3);
+
 template <class O>
 void check() {
   std::vector<int> forward;
@@ -77,6 +101,7 @@ using Frozen2 = Network<Image<3, 8, 8>, Sequential<Frozen<Sequential<Conv2d<3, K
 TEST_CASE("each node has its turn, in order and in reverse") {
   check<Gpt12>();
   check<OnCuda>();
+  check<Sliced>();
   check<Of<models::Gpt2<>, Pipeline<OneFOneB, 8, Split<8>, Split<8>>>>();
   check<Of<models::ResNet20<10>>>();
   check<Of<Frozen2>>();

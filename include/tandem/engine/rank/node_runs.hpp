@@ -148,15 +148,18 @@ constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
   return keys;
 }
 
-/// Those of nodes [Begin, End): the longest repetition at each place, of at most 24 nodes; what is
-/// not repeated makes one run.
+/// Most nodes that are repeated together, and that a compiler sees in one function: a Transformer's
+/// block of a device with four slices of each layer has 52.
+inline constexpr int longest_period = 128;
+
+/// Those of nodes [Begin, End): the longest repetition at each place, of at most longest_period
+/// nodes; of what is not repeated as many make one run.
 template <int Begin, int End, int Nodes>
 constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
-  constexpr int longest = 24;
   NodeRuns<End - Begin> runs;
   for (int n = Begin; n < End;) {
     NodeRun best{.first = n};
-    for (int period = 1; period <= longest && n + 2 * period <= End; ++period) {
+    for (int period = 1; period <= longest_period && n + 2 * period <= End; ++period) {
       int same = 0;
       while (n + period + same < End && keys.of[n + same] == keys.of[n + period + same]) {
         ++same;
@@ -166,7 +169,8 @@ constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
         best = {n, period, times};
       }
     }
-    if (best.times == 1 && runs.count > 0 && runs.run[runs.count - 1].times == 1) {
+    if (best.times == 1 && runs.count > 0 && runs.run[runs.count - 1].times == 1 &&
+        runs.run[runs.count - 1].period < longest_period) {
       ++runs.run[runs.count - 1].period;
     } else {
       runs.run[runs.count++] = best;
@@ -174,6 +178,28 @@ constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
     n += best.times > 1 ? best.period * best.times : 1;
   }
   return runs;
+}
+
+/// Neighbouring runs, taken together while they have at most longest_period nodes between them:
+/// runs [first[b], first[b + 1]) of block b.
+template <int Most>
+struct RunBlocks {
+  int count = 0;
+  int first[static_cast<std::size_t>(Most) + 1] = {};
+};
+
+template <int Most>
+constexpr RunBlocks<Most> block_runs(NodeRuns<Most> const& runs) {
+  RunBlocks<Most> blocks;
+  for (int r = 0, nodes = longest_period; r < runs.count; ++r) {
+    nodes += runs.run[r].period;
+    if (nodes > longest_period) {
+      blocks.first[blocks.count++] = r;
+      nodes = runs.run[r].period;
+    }
+  }
+  blocks.first[blocks.count] = runs.count;
+  return blocks;
 }
 
 namespace detail {
@@ -210,24 +236,25 @@ TANDEM_INLINE void each_of_run_back(F const& f) {
 
 }  // namespace detail
 
-/// The same of all nodes of @p Runs, a NodeRuns, in order.
-template <auto const& Runs, class F>
+/// The same of the nodes of runs [First, Last) of @p Runs, a NodeRuns, in order.
+template <auto const& Runs, int First = 0, int Last = Runs.count, class F>
 TANDEM_INLINE void each_node(F const& f) {
   [&]<int... R>(std::integer_sequence<int, R...>) {
-    (detail::each_of_run<Runs.run[R].first, Runs.run[R].period, Runs.run[R].times>(f), ...);
-  }
-  (std::make_integer_sequence<int, Runs.count>{});
-}
-/// From the last to the first.
-template <auto const& Runs, class F>
-TANDEM_INLINE void each_node_back(F const& f) {
-  constexpr int last = Runs.count - 1;
-  [&]<int... R>(std::integer_sequence<int, R...>) {
-    (detail::each_of_run_back<Runs.run[last - R].first, Runs.run[last - R].period,
-                              Runs.run[last - R].times>(f),
+    (detail::each_of_run<Runs.run[First + R].first, Runs.run[First + R].period,
+                         Runs.run[First + R].times>(f),
      ...);
   }
-  (std::make_integer_sequence<int, Runs.count>{});
+  (std::make_integer_sequence<int, Last - First>{});
+}
+/// From the last to the first.
+template <auto const& Runs, int First = 0, int Last = Runs.count, class F>
+TANDEM_INLINE void each_node_back(F const& f) {
+  [&]<int... R>(std::integer_sequence<int, R...>) {
+    (detail::each_of_run_back<Runs.run[Last - 1 - R].first, Runs.run[Last - 1 - R].period,
+                              Runs.run[Last - 1 - R].times>(f),
+     ...);
+  }
+  (std::make_integer_sequence<int, Last - First>{});
 }
 
 }  // namespace tandem

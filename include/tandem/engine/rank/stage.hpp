@@ -4,9 +4,9 @@
 /// @file
 /// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
 ///
-/// Each pass is a function of its own, made of blocks of at most 128 nodes; a rank's loop over its
-/// actions calls it with the microbatch as a run-time number. Nodes that are repeated, as a
-/// Transformer's blocks, are a loop.
+/// Each pass is a function of its own, made of blocks of at most longest_period nodes; a rank's
+/// loop over its actions calls it with the microbatch as a run-time number. Nodes that are
+/// repeated, as a Transformer's blocks, are a loop, and count once.
 
 #include <cstdint>
 #include <span>
@@ -76,7 +76,6 @@ struct Stage {
   using PassType = typename Host::PassType;
   using Table = typename Host::Table;
   static constexpr auto const& graph = Program::graph;
-  static constexpr int block = 128;
   static constexpr auto uses = count_uses(graph);
   static constexpr auto keys = node_keys<Program>(detail::op_groups<Program>, uses);
   static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
@@ -92,7 +91,7 @@ struct Stage {
 
   TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
     [[maybe_unused]] auto const scope = returning(host);
-    forward_blocks(host, pass, table, Blocks{});
+    forward_nodes<First, Last>(host, pass, table);
   }
 
   /// What was not kept is computed again, run by run, and then goes backward, both gradients at
@@ -103,7 +102,7 @@ struct Stage {
                                        int leaf) {
     [[maybe_unused]] auto const scope = returning(host);
     if constexpr (Program::segments.of[First] < 0) {
-      backward_blocks<P>(host, pass, table, leaf, Blocks{});
+      backward_nodes<P, First, Last>(host, pass, table, leaf);
     } else {
       static_assert(P == BackwardPart::whole);
       recompute_and_back<Last>(host, pass, table, leaf);
@@ -112,7 +111,7 @@ struct Stage {
 
   /// After parameters have changed.
   TANDEM_NOINLINE static void pack(Host& host, Table const& table) {
-    pack_blocks(host, table, Blocks{});
+    each_block<First, Last>([&](auto block) { pack_block<block>(host, table); });
     if constexpr (requires { Verbs<Backend>::finish_packing(host.device); }) {
       Verbs<Backend>::finish_packing(host.device);
     }
@@ -138,17 +137,28 @@ struct Stage {
   template <int I>
   using OpPasses = std::conditional_t<graph.node[I].kind == NodeKind::exchange,
                                       ExchangePasses<synchronizes>, ComputingPasses<I>>;
-  using Blocks = std::make_integer_sequence<int, (Last - First + block - 1) / block>;
-  static constexpr int block_end(int first) { return Last - first < block ? Last : first + block; }
 
-  template <int... B>
-  static void forward_blocks(Host& host, PassType const& pass, Table const& table,
-                             std::integer_sequence<int, B...>) {
-    (forward_nodes<First + B * block, block_end(First + B * block)>(host, pass, table), ...);
+  template <int Begin, int End>
+  static constexpr auto runs = find_runs<Begin, End>(keys);
+  template <int Begin, int End>
+  static constexpr auto blocks = block_runs(runs<Begin, End>);
+
+  // f(b) of each block of nodes [Begin, End), in order.
+  template <int Begin, int End, class F>
+  static void each_block(F const& f) {
+    [&]<int... B>(std::integer_sequence<int, B...>) { (f(std::integral_constant<int, B>{}), ...); }
+    (std::make_integer_sequence<int, blocks<Begin, End>.count>{});
   }
+
   template <int Begin, int End>
   static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
-    each_node<runs<Begin, End>>([&](auto at, auto n) {
+    each_block<Begin, End>([&](auto b) { forward_block<Begin, End, b>(host, pass, table); });
+  }
+  template <int Begin, int End, int B>
+  static void forward_block(Host& host, PassType const& pass, Table const& table) {
+    constexpr int from = blocks<Begin, End>.first[B];
+    constexpr int to = blocks<Begin, End>.first[B + 1];
+    each_node<runs<Begin, End>, from, to>([&](auto at, auto n) {
       if constexpr (Program::sharded_parameters) {
         host.use_parameters(n, PassDirection::forward);
       }
@@ -173,21 +183,19 @@ struct Stage {
     });
   }
 
-  template <int Begin, int End>
-  static constexpr auto runs = find_runs<Begin, End>(keys);
-
   // Blocks and nodes in descending order.
-  template <BackwardPart P, int... B>
-  static void backward_blocks(Host& host, PassType const& pass, Table const& table, int leaf,
-                              std::integer_sequence<int, B...>) {
-    constexpr int last = static_cast<int>(sizeof...(B)) - 1;
-    (backward_nodes<P, First + (last - B) * block, block_end(First + (last - B) * block)>(
-         host, pass, table, leaf),
-     ...);
-  }
   template <BackwardPart P, int Begin, int End>
   static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
-    each_node_back<runs<Begin, End>>([&](auto node, auto n) {
+    each_block<Begin, End>([&](auto b) {
+      constexpr int last = blocks<Begin, End>.count - 1;
+      backward_block<P, Begin, End, last - b>(host, pass, table, leaf);
+    });
+  }
+  template <BackwardPart P, int Begin, int End, int B>
+  static void backward_block(Host& host, PassType const& pass, Table const& table, int leaf) {
+    constexpr int from = blocks<Begin, End>.first[B];
+    constexpr int to = blocks<Begin, End>.first[B + 1];
+    each_node_back<runs<Begin, End>, from, to>([&](auto node, auto n) {
       if constexpr (Program::sharded_parameters) {
         host.use_parameters(n, PassDirection::backward);
       }
@@ -242,13 +250,11 @@ struct Stage {
   // Where nothing is joined with other ranks no such pass is called.
   static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
 
-  template <int... B>
-  static void pack_blocks(Host& host, Table const& table, std::integer_sequence<int, B...>) {
-    (pack_nodes<First + B * block, block_end(First + B * block)>(host, table), ...);
-  }
-  template <int Begin, int End>
-  static void pack_nodes(Host& host, Table const& table) {
-    each_node<runs<Begin, End>>([&](auto at, auto n) {
+  template <int B>
+  static void pack_block(Host& host, Table const& table) {
+    constexpr int from = blocks<First, Last>.first[B];
+    constexpr int to = blocks<First, Last>.first[B + 1];
+    each_node<runs<First, Last>, from, to>([&](auto at, auto n) {
       if constexpr (graph.node[at].computes()) {
         auto& op = host.ops.template get<at>(n);
         if constexpr (requires { op.pack(table.operands[n], host.device); }) {
