@@ -5,10 +5,10 @@
 using namespace tandem;
 
 #ifdef TANDEM_COMPILE_FAIL
+struct Net : Network<Tokens<8, 5>, Sequential<Embedding<5, 12>, Attention<2>, Vocabulary<5>>> {};
+#else
 struct Net
     : Network<Tokens<8, 5>, Sequential<Embedding<5, 12>, Attention<2, Causal>, Vocabulary<5>>> {};
-#else
-struct Net : Network<Tokens<8, 5>, Sequential<Embedding<5, 4>, Lstm<4>, Vocabulary<5>>> {};
 #endif
 using S = Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<1>>;
 

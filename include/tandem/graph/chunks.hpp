@@ -53,12 +53,14 @@ struct NetworkComesInChunks {
                 "time; leave Chunks out");
   static_assert(Why != ChunkFault::two_inputs,
                 "Chunks<K>: a network on Inputs<A, B> has two times; leave Chunks out");
-  static_assert(Why != ChunkFault::layer,
-                "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
-                "them, or has no passes in chunks of time: these are those of rows alone, "
-                "Embedding, Linear, LayerNorm, activations, Dropout and Vocabulary, and Lstm and "
-                "Gru but Bidirectional; leave Chunks out (NetworkComesInChunks names the layer's "
-                "index among the network's nodes)");
+  static_assert(
+      Why != ChunkFault::layer,
+      "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
+      "them, or has no passes in chunks of time: these are those of rows alone, "
+      "Embedding, Positions, RotaryPositions, Linear, LayerNorm, activations, Dropout and "
+      "Vocabulary, an Attention that is Causal, and Lstm and Gru but Bidirectional; leave "
+      "Chunks out (NetworkComesInChunks names the layer's index among the network's "
+      "nodes)");
   static_assert(Why != ChunkFault::criterion,
                 "Chunks<K>: the loss must be a sum over rows, so the network's last layer must be "
                 "a Vocabulary");
@@ -90,6 +92,7 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
     node.in = detail::chunk_shape(node.in, chunks);
     node.out = detail::chunk_shape(node.out, chunks);
     node.macs = detail::chunk_part(node.macs, chunks);
+    node.chunks = chunks;
     CarriedState const once = node.hands_on;  // kept of a chunk as of all rows
     node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
     node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;

@@ -121,6 +121,8 @@ struct Node {
   CarriedState carried{};         ///< of one sample, from step to step
   bool in_chunks = false;         ///< its op has passes over chunks of time, see takes_chunks()
   CarriedState hands_on{};        ///< of one sample, from chunk to chunk
+  std::int64_t hands_back = 0;    ///< the same of gradients alone, from the last chunk on
+  int chunks = 1;                 ///< of time, of which a pass has one, see in_chunks()
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by

@@ -149,6 +149,7 @@ struct GraphBuilder {
         node.neighbourhood = neighbourhood_of<L>(in);
         node.carried = carried_of<L>();
         node.hands_on = hands_on_of<L>();
+        node.hands_back = hands_back_of<L>(in);
         node.in_chunks = takes_chunks<L>(in);
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);

@@ -166,8 +166,8 @@ struct CarriedState {
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
 /// `Divisor` is the loss), `carried` and `hands_on` (see CarriedState), `columns(in)` (it needs no
-/// whole rows), `neighbourhood(in)` (no whole images), `in_chunks` (see takes_chunks()), and
-/// `shares` (see Shares).
+/// whole rows), `neighbourhood(in)` (no whole images), `in_chunks` (see takes_chunks()),
+/// `hands_back(in)`, and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -238,6 +238,17 @@ constexpr CarriedState hands_on_of() {
   }
 }
 
+/// Numbers of a sample's gradient of earlier rows, of the type of parameters, that backward passes
+/// over chunks of time hand from the last one on, where forward reads these rows themselves.
+template <class L>
+constexpr std::int64_t hands_back_of(Shape in) {
+  if constexpr (requires { L::hands_back(in); }) {
+    return L::hands_back(in);
+  } else {
+    return 0;
+  }
+}
+
 template <class L>
 constexpr LayerKind kind_of() {
   if constexpr (requires { L::kind; }) {
@@ -248,8 +259,9 @@ constexpr LayerKind kind_of() {
 }
 
 /// Whether its op has passes over chunks of a sequence's rows, the gradients of later chunks first:
-/// it makes each row of that row alone, or of what Operands::carry has of earlier ones. A layer
-/// that is neither of a kind that does, nor says `in_chunks`, does not.
+/// it makes each row of that row alone, of what Operands::carry has of earlier ones, or of those
+/// themselves, see Operands::apart. A layer that is neither of a kind that does, nor says
+/// `in_chunks`, does not.
 template <class L>
 constexpr bool takes_chunks(Shape in) {
   if constexpr (requires { L::in_chunks; }) {

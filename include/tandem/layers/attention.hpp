@@ -106,6 +106,7 @@ struct Attention<Heads, Options...> {
   static constexpr int key_heads = options.key_heads;
   static constexpr bool causal = options.causal;
   static constexpr double dropout = options.dropout;
+  static constexpr bool in_chunks = causal;
 
   /// D, of one head.
   static constexpr int width(Shape in) { return in[1] / (Heads + 2 * key_heads); }
@@ -119,6 +120,10 @@ struct Attention<Heads, Options...> {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], Heads * width(in)); }
   static constexpr Kept kept(Shape in) {
     return Kept::of(true, true, 0, std::int64_t{in[0]} * Heads);
+  }
+  /// Of keys and values.
+  static constexpr std::int64_t hands_back(Shape in) {
+    return std::int64_t{in[0]} * 2 * key_heads * width(in);
   }
   /// By heads: a rank has the queries of its heads and the keys and values that they read.
   static constexpr Columns columns(Shape in) {

@@ -104,6 +104,7 @@ template <class... Options>
 struct Positions<Options...> {
   using layer = Positions;
   static constexpr std::string_view name = "Positions";
+  static constexpr bool in_chunks = true;
 
   static constexpr Fault fault(Shape in) {
     return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;

@@ -88,6 +88,7 @@ template <int Heads, class... Options>
 struct RotaryPositions<Heads, Options...> {
   using layer = RotaryPositions;
   static constexpr std::string_view name = "RotaryPositions";
+  static constexpr bool in_chunks = true;
   static constexpr detail::RotaryOptions options = detail::rotary_options<Heads, Options...>();
 
   static constexpr Fault fault(Shape in) {

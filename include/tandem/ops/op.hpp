@@ -95,6 +95,9 @@ struct Operands {
   /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
   /// samples, as the op lays it out.
   std::byte* carry_gradient = nullptr;
+  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
+  /// between all before it, which are kept for the microbatch.
+  std::int64_t apart = 0;
 };
 
 /// What a pass over one microbatch may depend on.

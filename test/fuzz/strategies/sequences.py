@@ -42,15 +42,16 @@ def is_of_host(network):
     return any(part.get("sampled", 0) for part in parts_in(network["body"]))
 
 
-IN_CHUNKS = ("embedding", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "relu", "dropout",
-             "linear", "recurrent", "vocabulary", "let", "use")
+IN_CHUNKS = ("embedding", "positions", "rotary", "attention", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu",
+             "sigmoid", "tanh", "relu", "dropout", "linear", "recurrent", "vocabulary", "let", "use")
 
 
 def takes_chunks(network):
     """Whether its rows may come in chunks of time: each layer makes a row of that row and of earlier ones."""
     parts = list(parts_in(network["body"]))
     return not network.get("second") and network["body"]["parts"][-1]["kind"] == "vocabulary" and all(
-        part["kind"] in IN_CHUNKS + ("seq", "residual", "concat") and not part.get("both") for part in parts)
+        part["kind"] in IN_CHUNKS + ("seq", "residual", "concat") and not part.get("both") and part.get("causal", True)
+        for part in parts)
 
 
 def is_by_sample(network):

@@ -150,6 +150,7 @@ TEST_CASE("chunks of time are as many parts of what is kept, and hand states on 
   check<Lasting, Pipeline<OneFOneB, 2, Chunks<3>, Split<2>, Split<2>>>(16);
   using S = Pipeline<GPipe, 1, Chunks<4>, Split<3>, Split<3>>;
   check<Waves, S>(8);
+  check<Small, Pipeline<GPipe, 1, Chunks<4>, Split<4>, Split<4>>>(4);
   CHECK(device_memory<Waves, S, AdamW, Fp32>(8, 1).states == 0);
   CHECK(device_memory<Waves, S, AdamW, Fp32>(8, 0).states == 8 * (96 + 80 + 96 + 80 + 80 + 80));
 }

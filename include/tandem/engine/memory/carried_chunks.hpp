@@ -40,8 +40,9 @@ class CarriedChunks {
 
   /// Points the operands of stage @p stage to what a chunk begins with, and where it leaves what
   /// its rows have got to; those of Stateful layers to what CarriedStates has said already, but
-  /// that a chunk behind the first goes on with what the one before has left.
-  /// @param operands  operands(n) of node n
+  /// that a chunk behind the first goes on with what the one before has left. What looks at earlier
+  /// rows finds those of the chunks before.
+  /// @param operands  operands(n, 0) of node n, operands(n, 1) for the chunk before
   template <class OperandsOf>
   void point(int stage, bool first, OperandsOf const& operands) const {
     for (int n = 0; n < graph_.nodes; ++n) {
@@ -49,7 +50,8 @@ class CarriedChunks {
       if (graph_.node[n].stage != stage || !own.hands_on) {
         continue;
       }
-      auto& of = operands(n);
+      auto& of = operands(n, 0);
+      of.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
       if (!graph_.node[n].carried.any()) {
         of.carry = of.carried_on = memory_.data() + own.state;
       } else if (!first) {
@@ -90,7 +92,7 @@ class CarriedChunks {
       OpNeeds const& own = needs[static_cast<std::size_t>(n)];
       bool const kept = graph.node[n].carried.any();
       std::int64_t const state = kept ? 0 : detail::aligned(samples * own.carried_bytes);
-      list.push_back({offset, offset + state, own.carried_bytes > 0});
+      list.push_back({offset, offset + state, own.carried_bytes + own.carried_gradient_bytes > 0});
       offset += state + detail::aligned(samples * own.carried_gradient_bytes);
     }
     list.push_back({offset, offset, false});

@@ -54,7 +54,10 @@ struct MicrobatchPasses {
       }
     }
     if constexpr (in_chunks) {
-      parts.chunks.point(stage.id, pass.position == 0, operands);
+      parts.chunks.point(
+          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
+            return parts.memory.operands(t - before, n);
+          });
     }
     begin_pass(parts);
     Nodes::forward(parts, pass, table);

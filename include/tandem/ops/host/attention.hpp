@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/functors/attention.hpp>
@@ -45,17 +46,21 @@ struct AttentionByRow {
 template <class T, class P, class Kernels>
 class AttentionOp {
   using Normaliser = typename Kernels::Normaliser;
+  using Sum = AttentionScalar<T>;
 
  public:
   AttentionOp(OpSetup const& setup, AttentionShape const& shape, double rate)
       : shape_{shape},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
-        scratch_{std::max(Kernels::scratch_bytes(shape, setup.threads),
-                          attention_step_scratch<T>(shape, setup.threads) *
-                              static_cast<std::int64_t>(sizeof(AttentionScalar<T>)))},
-        saved_{std::int64_t{setup.batch} * shape.heads * shape.longest *
+        chunks_{setup.node.chunks},
+        scratch_{std::max(chunks_ > 1 ? 0 : Kernels::scratch_bytes(shape, setup.threads),
+                          std::max(attention_step_scratch<T>(shape, setup.threads),
+                                   attention_chunk_scratch<T>(shape, setup.threads)) *
+                              static_cast<std::int64_t>(sizeof(Sum)))},
+        saved_{std::int64_t{setup.batch} * shape.heads * (shape.longest / chunks_) *
                static_cast<std::int64_t>(sizeof(Normaliser))} {
+    static_assert(std::is_same_v<Normaliser, Sum>);
     std::int64_t const words =
         std::int64_t{shape.heads} * setup.slice.count * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
@@ -68,10 +73,21 @@ class AttentionOp {
             .output = true,
             .saved_bytes = saved_,
             .scratch_bytes = scratch_,
-            .carried_bytes = shape_.causal ? carried() : 0};
+            .carried_bytes = shape_.causal && chunks_ == 1 ? carried() : 0,
+            .carried_gradient_bytes = shape_.causal
+                                          ? shape_.longest * (shape_.row() - shape_.out()) *
+                                                static_cast<std::int64_t>(sizeof(Sum))
+                                          : 0};
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    if (p.is_chunk()) {
+      attention_chunk_forward<T>(p.device.team, shape_, rows(p), chunk(o, p),
+                                 dropout(p, p.training ? rate_ : 0.0F), o.x[0], o.y,
+                                 p.training ? reinterpret_cast<Sum*>(o.saved) : nullptr,
+                                 p.device.scratch_as<Sum>());
+      return;
+    }
     if (p.position >= 0) {
       step(o, p);
       return;
@@ -81,6 +97,12 @@ class AttentionOp {
                      p.device.scratch_as<Normaliser>());
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    if (p.is_chunk()) {
+      attention_chunk_gradient<T>(p.device.team, shape_, rows(p), chunk(o, p), dropout(p, rate_),
+                                  o.x[0], o.y, o.dy, reinterpret_cast<Sum const*>(o.saved), o.dx[0],
+                                  p.device.scratch_as<Sum>());
+      return;
+    }
     Kernels::gradient(p.device.team, shape_, rows(p), dropout(p, rate_), o.x[0], o.y, o.dy,
                       reinterpret_cast<Normaliser const*>(o.saved), o.dx[0],
                       p.device.scratch_as<Normaliser>());
@@ -109,6 +131,9 @@ class AttentionOp {
     }
   }
 
+  static AttentionChunkRows<Sum> chunk(Operands<T, P> const& o, Pass<Device> const& p) {
+    return {p.position, o.apart, p.is_last_chunk(), reinterpret_cast<Sum*>(o.carry_gradient)};
+  }
   static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
 
   [[nodiscard]] AttentionDropout dropout(Pass<Device> const& p, float rate) const {
@@ -123,6 +148,7 @@ class AttentionOp {
   AttentionShape shape_;
   std::uint32_t layer_;
   float rate_;
+  int chunks_;  // of time, of which a pass has one
   std::int64_t scratch_;
   std::int64_t saved_;
 };

@@ -77,7 +77,8 @@ class EmbeddingOp {
 template <class T, class P>
 class PositionsOp {
  public:
-  explicit PositionsOp(OpSetup const& setup) : shape_{setup.node.in} {}
+  explicit PositionsOp(OpSetup const& setup)
+      : shape_{setup.node.in}, longest_{shape_[0] * setup.node.chunks} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
@@ -89,12 +90,18 @@ class PositionsOp {
     copy(p.device.team, o.dy, o.dx[0], p.elements(shape_));
   }
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    positions_gradient(p.device.team, p.batch, p.time, shape_[0], shape_[1], o.dy, o.gradient[0],
-                       p.accumulate);
+    if (p.is_chunk() && !p.accumulate) {
+      std::fill_n(o.gradient[0], std::int64_t{longest_} * shape_[1], P{0});
+    }
+    int const first = p.first_row();
+    positions_gradient(p.device.team, p.batch, p.time, longest_ - first, shape_[1], o.dy,
+                       o.gradient[0] + std::int64_t{first} * shape_[1],
+                       p.accumulate || p.is_chunk());
   }
 
  private:
   Shape shape_;
+  int longest_;  // of a sample in all its chunks
 };
 
 /// The cosines and sines of all times are made once.
@@ -103,25 +110,31 @@ class RotaryPositionsOp {
  public:
   RotaryPositionsOp(OpSetup const& setup, int all, int turned, double base)
       : shape_{setup.node.in}, heads_{all, turned, shape_[1] / all} {
-    auto const size = static_cast<std::size_t>(shape_[0]) * static_cast<std::size_t>(heads_.half());
+    int const longest = shape_[0] * setup.node.chunks;
+    auto const size = static_cast<std::size_t>(longest) * static_cast<std::size_t>(heads_.half());
     cosine_.resize(size);
     sine_.resize(size);
-    rotary_table(shape_[0], heads_.size, base, cosine_.data(), sine_.data());
+    rotary_table(longest, heads_.size, base, cosine_.data(), sine_.data());
   }
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    std::int64_t const first = std::int64_t{p.first_row()} * heads_.half();
+    std::int64_t const first = this->first(p);
     rotate(p.device.team, p.batch, p.time, heads_, o.x[0], cosine_.data() + first,
            sine_.data() + first, false, o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    rotate(p.device.team, p.batch, p.time, heads_, o.dy, cosine_.data(), sine_.data(), true,
-           o.dx[0]);
+    std::int64_t const first = this->first(p);
+    rotate(p.device.team, p.batch, p.time, heads_, o.dy, cosine_.data() + first,
+           sine_.data() + first, true, o.dx[0]);
   }
 
  private:
+  [[nodiscard]] std::int64_t first(Pass<Device> const& p) const {
+    return std::int64_t{p.first_row()} * heads_.half();
+  }
+
   Shape shape_;
   RotaryHeads heads_;
   std::vector<Real<T>> cosine_;  // (T, D / 2)

@@ -15,7 +15,7 @@ template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string plan_only(MeshLayout const& layout) {
   return layout.tensor > 1                ? "tensor parallelism on GPUs"
          : layout.sequence > 1            ? "parallelism of sequences"
-         : layout.time_chunks > 1         ? "chunks of time of transformers"
+         : layout.time_chunks > 1         ? "chunks of time on GPUs"
          : layout.shard > Sharding::state ? "sharded gradients and weights on GPUs"
          : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
          : layout.recomputation == Recomputation::full && layout.pipeline == 1 && layout.tensor == 1

@@ -164,7 +164,9 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
     if (task.chunks > 1) {
       std::int64_t const state = own.any() ? 0 : next.bytes(task.master_bytes, task.scalar_bytes);
       std::int64_t const gradient = next.bytes(task.master_bytes, task.master_bytes);
-      memory.states += detail::aligned(task.batch * state) + detail::aligned(task.batch * gradient);
+      std::int64_t const rows = graph.node[n].hands_back * task.master_bytes;
+      memory.states +=
+          detail::aligned(task.batch * state) + detail::aligned(task.batch * (gradient + rows));
     }
   }
   detail::count_activations(graph, task, memory);
