@@ -43,11 +43,12 @@ struct StageModelParts {
     device.scratch_bytes = ops.scratch_bytes();
   }
 
-  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
+  void gather_outgoing(int /*node*/, T const* const* forks, int count, std::int64_t elements,
+                       T* to) {
     if (count > 1) {
-      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements, Rounding::once);
-    } else if (forks[0] != memory.outgoing(node)) {
-      Verbs<Backend>::copy(device, forks[0], memory.outgoing(node), elements);
+      Verbs<Backend>::sum(device, forks, count, to, elements, Rounding::once);
+    } else if (forks[0] != to) {
+      Verbs<Backend>::copy(device, forks[0], to, elements);
     }
   }
   void bucket_ready(int /*bucket*/, int /*leaf*/) {}
@@ -125,7 +126,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     std::vector<T> dx;
     each(NodeKind::receive, [&](int n) {
       if (graph.node[n].needs_gradient) {
-        append(dx, parts_.memory.outgoing(n), portion.size * elements(n, portion));
+        append(dx, parts_.memory.outgoing(0, n), portion.size * elements(n, portion));
       } else {  // nobody before has anything to train
         dx.resize(dx.size() + static_cast<std::size_t>(portion.size * elements(n, portion)));
       }

@@ -16,7 +16,6 @@ TURNING = ("ZeroBubbleV", "VHalf", "VMin", "DualPipeV")  # the second half of th
 CHUNKS = {"Interleaved": 2} | dict.fromkeys(TURNING, 2)
 SPLITTING = ("ZeroBubbleH1", "ZeroBubbleH2", *TURNING, "DualPipe")  # I and W in place of B
 SYNCHRONOUS = ("GPipe", "OneFOneB", "Interleaved", *SPLITTING, "Chimera")
-IN_CHUNKS = ("GPipe", "OneFOneB", "ZeroBubbleH1")  # that take chunks of time
 TWO_COPIES = ("Chimera", "DualPipe")
 LATE = {"PipeDream": "PipeDreamEquation", "DelayedGradient": "PipeDreamEquation",
         "PipeDreamVerticalSync": "VerticalSyncEquation", "PipeDream2BW": "DoubleBufferedEquation",

@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// A small recurrent network, and what three steps of it give.
+/// Small networks, and what three steps of them give.
 
 #include <algorithm>
 #include <cmath>
@@ -30,18 +30,32 @@ struct Layers : Network<Tokens<rows, words>,
                                    Lstm<6, Projection<4>, Option...>, Linear<7>, Tanh,
                                    Gru<5, Option...>, Residual<LayerNorm<>>, Vocabulary<words>>> {};
 
+/// One that looks back.
+struct Llama
+    : Network<Tokens<rows, words>,
+              Sequential<
+                  Embedding<words, 8>, Linear<16>,
+                  Residual<Sequential<RotaryPositions<4, KeyHeads<2>>,
+                                      Attention<4, Causal, KeyHeads<2>, Percent<20>>, Linear<16>>>,
+                  RotaryPositions<4, KeyHeads<2>>, Attention<4, Causal, KeyHeads<2>>,
+                  Vocabulary<words>>> {};
+
 using Double = BasicHost<Portable, Fp64>;
 
 /// Losses of three steps of @p time rows and of an evaluation between them, then all parameters.
 template <class S, class Net = Layers<>>
 struct Run {
-  Trainer<Net, S, Double> trainer{{.batch = batch,
-                                   .optimizer = Sgd{.learning_rate = 0.5F, .momentum = 0.9F},
-                                   .seed = 3,
-                                   .threads_per_device = 1}};
+  Trainer<Net, S, Double> trainer;
   std::vector<double> numbers{};
 
-  explicit Run(std::vector<std::int32_t> const& lengths = {}, int time = rows) {
+  /// @param order  passes to run in place of the schedule's, if any
+  explicit Run(std::vector<std::int32_t> const& lengths = {}, int time = rows,
+               ActionRows const& order = {})
+      : trainer{{.batch = batch,
+                 .optimizer = Sgd{.learning_rate = 0.5F, .momentum = 0.9F},
+                 .seed = 3,
+                 .threads_per_device = 1,
+                 .rows = order}} {
     test::Watchdog const watchdog{"steps in chunks of time"};
     for (int step = 0; step < 3; ++step) {
       std::vector<std::int32_t> x;

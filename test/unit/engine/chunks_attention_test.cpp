@@ -16,15 +16,6 @@ namespace chunks_test {
 
 using namespace tandem;
 
-struct Llama
-    : Network<Tokens<rows, words>,
-              Sequential<
-                  Embedding<words, 8>, Linear<16>,
-                  Residual<Sequential<RotaryPositions<4, KeyHeads<2>>,
-                                      Attention<4, Causal, KeyHeads<2>, Percent<20>>, Linear<16>>>,
-                  RotaryPositions<4, KeyHeads<2>>, Attention<4, Causal, KeyHeads<2>>,
-                  Vocabulary<words>>> {};
-
 using Gpt = models::Gpt<words, rows, 8, 2, 2, Percent<20>>;
 
 TEST_CASE("a GPT in chunks of time is the GPT") {

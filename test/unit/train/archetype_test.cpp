@@ -96,7 +96,8 @@ struct StagesHost {
   void finish_empty_bucket(int bucket, bool adds, int leaf);
   template <Axis, Joined>
   void join(std::span<double> data, int stage);
-  void gather_outgoing(int node, float const* const* forks, int count, std::int64_t elements);
+  void gather_outgoing(int node, float const* const* forks, int count, std::int64_t elements,
+                       float* to);
 };
 struct HostWithoutBuckets : StagesHost {
   int bucket_ready;

@@ -69,6 +69,10 @@ class LinkEnd {
     }
   }
 
+  /// Of chunks of time: sets @p sent behind all messages so far, for the other one to wait for.
+  void mark(Device& device, Mark& sent) { device.mark_on(*stream_, sent); }
+  void await(Device& device, Mark& sent) { device.await_on(*stream_, sent); }
+
   /// After an error: nothing queued reads or writes memory any more.
   void settle(Device& device) { device.settle(*stream_); }
 

@@ -19,7 +19,8 @@ struct NoLinks {
   void run(Device& /*device*/, Memory const& /*memory*/, Table const& /*table*/, Action /*action*/,
            Microbatch const& /*own*/, bool /*training*/) {}
   template <class Device>
-  void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
+  void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/,
+             int /*chunk*/) {}
   template <class Device>
   void await_all(Device& /*device*/) {}
   [[nodiscard]] static constexpr int bytes() { return 0; }

@@ -33,6 +33,7 @@ struct RankLinksTask {
   StageMapView map{};
   std::span<LocalStage const> stages{};
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  int chunks = 1;      ///< of time, of which each has memory of its own to be sent from
 };
 
 /// That of device @p Program::device.
@@ -41,7 +42,8 @@ RankLinksTask rank_links_task() {
   return {.graph = Program::graph,
           .map = Program::Program::map,
           .stages = Program::stages.stage,
-          .apart = Program::Program::batching.reproducible};
+          .apart = Program::Program::batching.reproducible,
+          .chunks = Program::Program::batching.chunks};
 }
 
 /// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
@@ -79,7 +81,10 @@ class RankLinks {
       auto const at = std::find_if(all.begin(), all.end(),
                                    [&](Transfer const& t) { return t.node == wait.node; });
       waits_.push_back(
-          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get()});
+          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get(), {}});
+      for (int chunk = 0; task_.chunks > 1 && chunk < task_.chunks; ++chunk) {
+        waits_.back().sent.push_back(device.make_mark());
+      }
     }
   }
 
@@ -104,7 +109,7 @@ class RankLinks {
         send_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::receive_forward:
-        await(device, action.kind, action.stage, training);
+        await(device, action.kind, action.stage, training, own.chunk);
         receive_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::send_backward:
@@ -115,12 +120,14 @@ class RankLinks {
     }
   }
 
-  /// Before action @p before of stage @p id: what was sent from memory that it writes has left.
-  void await(Device& device, ActionKind before, int id, bool training) {
-    for (Wait const& wait : waits_) {
+  /// Before action @p before of stage @p id: what was sent from memory that it writes has left; of
+  /// chunks of time what was sent for the same one, @p chunk, of another microbatch.
+  void await(Device& device, ActionKind before, int id, bool training, int chunk) {
+    for (Wait& wait : waits_) {
       if (wait.rule.stage == id && wait.rule.before == before &&
           !(training && wait.rule.answered)) {
-        wait.end->await(device);
+        wait.sent.empty() ? wait.end->await(device)
+                          : wait.end->await(device, wait.sent[static_cast<std::size_t>(chunk)]);
       }
     }
   }
@@ -150,7 +157,16 @@ class RankLinks {
   struct Wait {
     SendWait rule;
     End* end;
+    std::vector<typename Device::Mark> sent;  // of each chunk, behind its message; none: of all
   };
+
+  void mark_sent(Device& device, int node, int chunk) {
+    for (Wait& wait : waits_) {
+      if (wait.rule.node == node && !wait.sent.empty()) {
+        wait.end->mark(device, wait.sent[static_cast<std::size_t>(chunk)]);
+      }
+    }
+  }
 
   // What stage @p id has made of microbatch @p own leaves; of a source that is there already,
   // nothing.
@@ -159,6 +175,7 @@ class RankLinks {
       if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
         // As the edge has it: a view of the network's input has no memory of its own.
         end(t.link, true)->send(device, table.operands[t.node].x[0], n, label(id, 0, m));
+        mark_sent(device, t.node, own.chunk);
       }
     }
   }
@@ -175,7 +192,8 @@ class RankLinks {
     for (Transfer const& t : receives_) {
       for (int r = 0; t.stage == id && r < messages(t); ++r) {
         end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), elements(t, own), label(id, 2, m));
+            ->send(device, memory.outgoing(m, t.node, r), elements(t, own), label(id, 2, m));
+        mark_sent(device, t.node, own.chunk);
       }
     }
   }

@@ -95,11 +95,13 @@ class OperandTables {
   [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
   void set_output(int m, T const* output) { storage(m).table.output = output; }
 
-  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
-  /// apart.
-  [[nodiscard]] T* outgoing(int node, int reader) const {
-    return at(bases_.transient, reader * plan_.bytes[static_cast<std::size_t>(node)],
-              plan_.outgoing[static_cast<std::size_t>(node)]);
+  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
+  /// they are sent apart.
+  [[nodiscard]] T* outgoing(int m, int node, int reader) const {
+    std::int64_t const offset = plan_.outgoing[static_cast<std::size_t>(node)];
+    return at(bases_.transient,
+              arenas_.gradient_at(m, offset) + reader * plan_.bytes[static_cast<std::size_t>(node)],
+              offset);
   }
 
  private:

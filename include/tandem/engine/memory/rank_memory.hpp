@@ -112,10 +112,10 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   /// See OperandTables.
   [[nodiscard]] Operands<T, P>& operands(int m, int n) const { return tables_.operands(m, n); }
 
-  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
-  /// apart.
-  [[nodiscard]] T* outgoing(int node, int reader = 0) const {
-    return tables_.outgoing(node, reader);
+  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
+  /// they are sent apart.
+  [[nodiscard]] T* outgoing(int m, int node, int reader = 0) const {
+    return tables_.outgoing(m, node, reader);
   }
 
   [[nodiscard]] TANDEM_COLD MemoryReport report() const {

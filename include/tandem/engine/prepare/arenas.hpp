@@ -50,11 +50,11 @@ class Arenas {
     return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
                                       : plan_.gradient_bytes * std::max(deferred_, 1));
   }
-  [[nodiscard]] std::int64_t values_at() const { return plan_.outgoing_bytes; }
+  [[nodiscard]] std::int64_t values_at() const { return task_.chunks * plan_.outgoing_bytes; }
   /// What is to be added to the plan's @p offset of a gradient.
   [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
     if (offset < plan_.outgoing_bytes) {
-      return 0;
+      return slot(table, 0, task_.chunks) * plan_.outgoing_bytes;
     }
     int const own =
         deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
@@ -75,7 +75,7 @@ class Arenas {
   }
   [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
   [[nodiscard]] std::int64_t gradients_at() const {
-    return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
+    return values_at() + (shares() ? 0 : plan_.transient_bytes);
   }
 
   MemoryPlan const& plan_;

@@ -69,7 +69,7 @@ struct MemoryPlan {
   std::int64_t recomputed_bytes = 0;
   std::int64_t transient_bytes = 0;
   bool between_gradients = false;   ///< *transient* is written again while gradients live
-  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
   std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
   std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
   std::vector<SendWait> waits;      ///< what is sent from memory that is written again
@@ -79,7 +79,8 @@ struct MemoryPlan {
 struct PlanTask {
   int batch = 1;  ///< samples of the largest microbatch
   std::int64_t element_bytes = 4;
-  int microbatches = 1;  ///< of the replica
+  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
+  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
   std::vector<StageLife> stages{};
   int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum

@@ -141,11 +141,12 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   forward(end);
   int const held = held_gradients(table, task.device, task.map, task.stages, batching.passes());
   for (LocalStage const& own : task.stages) {
+    int const deferred = std::max(held, deferred_microbatches(table, task.map, own.id));
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
-         .live = live_microbatches(table, task.map, own.id),
-         .deferred = std::max(held, deferred_microbatches(table, task.map, own.id)),
+         .live = whole_chunks(live_microbatches(table, task.map, own.id), batching.chunks),
+         .deferred = whole_chunks(deferred, batching.chunks),
          .first_microbatch = task.map.first_microbatch(own.id, batching.passes())});
   }
   return plan;

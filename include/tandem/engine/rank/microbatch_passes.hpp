@@ -35,7 +35,7 @@ struct MicrobatchPasses {
   static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
     Microbatch const& own = slot.microbatches[m];
     auto const pass = pass_of(parts, slot, own);
-    parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
+    parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training, own.chunk);
     if constexpr (stage.has_input) {
       parts.memory.set_input(t, slot.feed.input(own), stage.id);
       if constexpr (has_second) {
@@ -103,7 +103,7 @@ struct MicrobatchPasses {
                            pass.position + pass.time, pass.rows_in_all);
     }
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
-      parts.links.await(parts.device, ActionKind::backward, stage.id, true);
+      parts.links.await(parts.device, ActionKind::backward, stage.id, true, own.chunk);
       if constexpr (stage.has_result && stage.needs_gradient) {
         parts.ops.loss.gradient(output_pass(pass), table.output, slot.feed.targets(own),
                                 slot.loss_scale(own), table.loss_gradient);

@@ -269,16 +269,18 @@ struct RankParts {
     slices.exchange(device, messages, {"tiles"});
   }
 
-  /// Puts the gradient of received tensor @p node where it is sent from.
-  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
+  /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
+  /// of other readers that are sent apart.
+  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements, T* to) {
     if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
       for (int i = 0; i < count; ++i) {
-        if (forks[i] != memory.outgoing(node, i)) {
-          Verbs<Backend>::copy(device, forks[i], memory.outgoing(node, i), elements);
+        T* const own = to + (memory.outgoing(0, node, i) - memory.outgoing(0, node));
+        if (forks[i] != own) {
+          Verbs<Backend>::copy(device, forks[i], own, elements);
         }
       }
     } else {
-      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements,
+      Verbs<Backend>::sum(device, forks, count, to, elements,
                           rounding_of(Program::graph.node[node]));
     }
   }
@@ -349,6 +351,7 @@ struct RankParts {
     return {.batch = options.largest_microbatch,
             .element_bytes = sizeof(T),
             .microbatches = plan.batching.passes(),
+            .chunks = plan.batching.chunks,
             .stages = plan.stages,
             .segment = segments(),
             .apart = Whole::batching.reproducible,

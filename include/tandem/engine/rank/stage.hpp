@@ -46,14 +46,14 @@ constexpr bool synchronizes(int first, int last) {
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather<axis>(data):    one in which ranks bring numbers together.
-/// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
-///                        @p count forks, and goes to where it is sent from.
+/// gather_outgoing(node, forks, count, elements, to): the gradient of a received tensor is the sum
+///                        of @p count forks, and goes to @p to, where it is sent from.
 /// Where ranks share layers, what SliceExchange calls.
 /// exchange_tiles(messages), join_tiles(data): where several ranks have tiles of images, what they
 ///                        send each other, and what becomes its sum over them.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
-                             std::int64_t elements, int i) {
+                             typename H::T* to, std::int64_t elements, int i) {
   typename H::PassType;
   typename H::Table;
   host.ops;  // get<I>(n) is there for nodes that compute
@@ -61,7 +61,7 @@ concept StageHost = requires(H& host, std::span<double> sums, typename H::T cons
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
   host.template join<Axis::data, Joined::sum>(sums, i);
-  host.gather_outgoing(i, forks, i, elements);
+  host.gather_outgoing(i, forks, i, elements, to);
 };
 
 /// What a backward pass computes.
@@ -357,7 +357,7 @@ struct Stage {
     auto const* const forks = table.forks + table.first_fork[n];
     std::int64_t const elements = pass.elements(graph.node[n].out);
     if constexpr (node.kind == NodeKind::receive) {
-      host.gather_outgoing(I, forks, uses.of[I], elements);
+      host.gather_outgoing(I, forks, uses.of[I], elements, table.gradient[n]);
     } else if constexpr (adds_gradients(node, uses.of[I])) {
       Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements,
                           rounding_of(node));

@@ -81,8 +81,7 @@ class ChunkFeed {
     return (m.first - first_) * time_ + std::int64_t{m.size} * m.position;
   }
   [[nodiscard]] std::size_t length_place(Microbatch const& m) const {
-    int const chunk = m.time.of[0] > 0 ? m.position / m.time.of[0] : 0;
-    return static_cast<std::size_t>((m.first - first_) * chunks_ + std::int64_t{m.size} * chunk);
+    return static_cast<std::size_t>((m.first - first_) * chunks_ + std::int64_t{m.size} * m.chunk);
   }
 
   std::vector<std::int32_t> index_;

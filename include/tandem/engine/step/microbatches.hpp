@@ -22,6 +22,7 @@ struct Microbatch {
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
   int position = -1;  ///< of a chunk: its first row of each sample; -1: it has all rows
+  int chunk = 0;      ///< which of the microbatch's
 };
 
 /// The sizes for one global batch size, worked out again only when that changes.
@@ -62,7 +63,8 @@ class RankMicrobatches {
             .time = part,
             .finishes = ends ? leaf : -1,
             .adds = adds || (chunk + 1 < chunks && size > 0),
-            .position = chunks > 1 ? chunk * part.of[0] : -1};
+            .position = chunks > 1 ? chunk * part.of[0] : -1,
+            .chunk = chunk};
       }
       adds = adds || size > 0;
       before += size;

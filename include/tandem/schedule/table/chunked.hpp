@@ -27,6 +27,10 @@ constexpr int chunk_of(ActionKind kind, int index, int chunks) {
   return back ? index + chunks - 1 - 2 * (index % chunks) : index;
 }
 
+/// Places for @p live passes where microbatches come in chunks: those of whole microbatches, since
+/// chunks are passed in one order forward and in the other backward.
+constexpr int whole_chunks(int live, int chunks) { return (live + chunks - 1) / chunks * chunks; }
+
 namespace detail {
 
 template <class Table, class Sink>

@@ -15,17 +15,14 @@ namespace tandem::detail {
 
 /// A message is known by its edge: those of one edge are sent and taken in ascending order.
 ///
-/// Of chunks of time, forward those of a whole microbatch may be in flight for each one that may
-/// without: a rank waits for no value that it has sent before it has its gradient, for which it
-/// waits anyway, and where no gradient comes back, no message of the receiver's waits for the
-/// sender.
+/// Of chunks of time, those of a whole microbatch may be in flight for each one that may without:
+/// what is sent has a place for each chunk.
 class Channels {
  public:
   /// @param chunks  of time, of a microbatch; @p microbatches counts them all
   constexpr Channels(StageMapView const& map, int microbatches, int depth, int chunks = 1)
       : map_{map},
-        back_{capacity(map, microbatches, depth)},
-        capacity_{chunks == 1 ? back_ : capacity(map, microbatches, depth * chunks)},
+        capacity_{capacity(map, microbatches, depth * chunks)},
         memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
         message_{memory_.data()},
         sent_{message_ + 2 * map.links * capacity_},
@@ -36,9 +33,7 @@ class Channels {
     return 2 * map_.edge[edge].link + (forward ? 0 : 1);
   }
   constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
-  constexpr bool full(int channel) const {
-    return sent_[channel] - gone_[channel] == (channel % 2 == 0 ? capacity_ : back_);
-  }
+  constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
 
   /// The edge of the next message. @pre not empty
   constexpr int next(int channel) const {
@@ -71,8 +66,7 @@ class Channels {
   }
 
   StageMapView map_;
-  int back_;      // messages in flight backward
-  int capacity_;  // … and forward, which are more
+  int capacity_;  // messages in flight
   Scratch<int> memory_;
   int* message_;  // the edges of those in flight, a ring for each channel
   int* sent_;

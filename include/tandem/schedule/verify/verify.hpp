@@ -170,8 +170,8 @@ class Verification {
 /// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
 ///               together with its RECV
 /// @param chunks  of time, of each microbatch, where chunked() has made the table: then the
-///                backwards of a microbatch stand behind all its forwards, and forward as many
-///                more messages may be in flight, see Channels
+///                backwards of a microbatch stand behind all its forwards, and as many more
+///                messages may be in flight, see Channels
 /// @throws ContractError  microbatches < 1, depth < 0 or chunks < 1
 template <class Table>
 constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,

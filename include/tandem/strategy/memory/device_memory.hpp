@@ -17,6 +17,7 @@
 
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
@@ -109,13 +110,14 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
                                                {.batch = task.batch,
                                                 .element_bytes = task.scalar_bytes,
                                                 .deferred = deferred > 0,
-                                                .apart = task.reproducible},
+                                                .apart = task.reproducible,
+                                                .chunks = task.chunks},
                                                std::max(deferred, 1), task.segment, task.branches);
   auto const count_passing = [&](PassingValues const& passing) {
     memory.passing = passing.bytes;
     if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
       std::int64_t const gradients =
-          memory.activation_gradients - value.outgoing(task.reproducible);
+          memory.activation_gradients - task.chunks * value.outgoing(task.reproducible);
       memory.passing = std::max<std::int64_t>(0, passing.bytes - gradients);
     }
   };
@@ -189,12 +191,15 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {
     LocalStage const& own = Device::stages.stage[s];
-    stage[s] = {
-        .first = own.first,
-        .last = own.last,
-        .live = Device::places.rule.on() ? Device::places.live()
-                                         : live_microbatches(Whole::table, Whole::map, own.id),
-        .deferred = std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id))};
+    stage[s] = {.first = own.first,
+                .last = own.last,
+                .live = Device::places.rule.on()
+                            ? Device::places.live()
+                            : whole_chunks(live_microbatches(Whole::table, Whole::map, own.id),
+                                           batching.chunks),
+                .deferred = whole_chunks(
+                    std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id)),
+                    batching.chunks)};
   }
   return tandem::device_memory(
       Device::graph,

@@ -28,6 +28,7 @@ struct GradientTask {
   bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
   bool deferred = false;           ///< weight gradients are computed when the pass is over
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  int chunks = 1;      ///< of time, each with a place of its own for what is sent
   Branches const* branches = nullptr;  ///< that run at the same time; null: none do
 };
 
@@ -39,7 +40,7 @@ struct GradientArena {
   detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
   detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
   std::int64_t loss = none;                ///< where the loss writes
-  std::int64_t outgoing_bytes = 0;         ///< at the beginning
+  std::int64_t outgoing_bytes = 0;         ///< at the beginning, for each chunk
   std::int64_t bytes = 0;                  ///< of one backward pass, behind them
 
   constexpr GradientArena(GraphView graph, GradientTask const& task);

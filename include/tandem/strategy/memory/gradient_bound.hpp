@@ -76,7 +76,7 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
     task.in_place = places;
     task.branches = at_once;
     GradientArena const arena{graph, task};
-    most = std::max(most, arena.outgoing_bytes + passes * arena.bytes);
+    most = std::max(most, task.chunks * arena.outgoing_bytes + passes * arena.bytes);
   };
   auto const place = [&](bool const* places) {
     if (streams > 1) {

@@ -92,7 +92,7 @@ template <class Schedule, int Count, class... Arguments>
   /// What its layers know of earlier rows is handed from chunk to chunk, its gradient back from the
   /// last chunk to the first, which B0 … of the picture count from 0. Of recurrent layers a device
   /// may have, and still all devices work at once. See chunked().
-  /// Schedules: GPipe, OneFOneB and ZeroBubbleH1; of others the compiler says why not.
+  /// Schedules: all synchronous ones, and tables of one's own that verify() takes in chunks.
   /// Memory: activations as without, in K times as many parts of 1/K the size.
   /// Cost:   a layer's products are of 1/K of the rows.
   /// The sums over rows are made chunk by chunk: the same numbers but for rounding. On one device

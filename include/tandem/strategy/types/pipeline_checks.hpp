@@ -208,9 +208,9 @@ struct ScheduleRunsInChunks {
   static constexpr bool value = true;
   static_assert(
       Runs,
-      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule devices send each other "
-      "gradients of whole microbatches before they take one, so that chunks of them would "
-      "wait forever; take GPipe, OneFOneB or ZeroBubbleH1");
+      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule a device takes a microbatch's "
+      "message before it sends others' on, which its chunks cannot, so that they would wait "
+      "forever; take one of the library's schedules, or leave Chunks out");
 };
 
 template <bool Runs>

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -63,11 +62,12 @@ class CheckedMemory {
     table_ = &tables_.forward(table);
   }
 
-  // Messages from memory that the action is to write have left, as the plan says.
+  // Messages from memory that the action is to write have left, as the plan says; of chunks of
+  // time those of its own chunk.
   TANDEM_COLD void await(ActionKind before) {
     for (SendWait const& wait : plan_.waits) {
       if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
-        memory_.sent(wait.node, std::numeric_limits<int>::max());
+        memory_.left(wait.node, action_.index % task_.chunks, task_.chunks);
       }
     }
   }

@@ -102,6 +102,13 @@ class MarkedMemory {
     });
   }
 
+  /// Messages of @p node have left, of chunk @p chunk of each microbatch's @p chunks.
+  void left(int node, int chunk, int chunks) {
+    std::erase_if(messages_, [&](MarkedMessage const& message) {
+      return message.node == node && message.buffer.microbatch % chunks == chunk;
+    });
+  }
+
   /// A message that is sent from there, or null.
   [[nodiscard]] TANDEM_COLD MarkedMessage const* leaving(Stretch where) const {
     for (MarkedMessage const& message : messages_) {

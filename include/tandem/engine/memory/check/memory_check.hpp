@@ -134,8 +134,9 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
   TANDEM_COLD void send_gradients(int n) {
     for (int r = 0; r < outgoing(n); ++r) {
-      read(whole(tables_.outgoing(n, r), n), names_.outgoing(n, r));
-      send(tables_.outgoing(n, r), n, n, names_.outgoing(n, r));
+      T* const from = tables_.outgoing(action_.index, n, r);
+      read(whole(from, n), names_.outgoing(n, r));
+      send(from, n, n, names_.outgoing(n, r));
     }
   }
   // What was sent has arrived, or there were no gradient of it.
@@ -295,7 +296,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
   void write_outgoing(int n, int reader) {
-    write(whole(tables_.outgoing(n, reader), n), names_.outgoing(n, reader));
+    write(whole(tables_.outgoing(action_.index, n, reader), n), names_.outgoing(n, reader));
   }
 };
 
