@@ -75,7 +75,7 @@ template <class Program, int D, bool Spreads>
 struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D, bool DealsRows>
 struct DealtGraph {
-  static constexpr auto const& whole = CutGraph<Program, D>::graph;
+  static constexpr auto const& whole = PassGraph<Program, D>::graph;
   static constexpr SharedLayers shared =
       shared_layers(whole, Program::layer_slices, Program::wishes, false);
   static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);

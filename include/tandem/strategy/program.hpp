@@ -266,15 +266,18 @@ struct SlicesAreSound {
       "states of all samples; leave Stateful out, or take DataParallel");
 };
 
-template <bool Chunked, bool IsReproducible, bool IsSliced, bool ShardsGradients>
+template <bool Chunked, bool IsReproducible, bool HasSlices, bool HasRows, bool ShardsGradients>
 struct ChunksAreAlone {
   static constexpr bool value = true;
   static_assert(!Chunked || !IsReproducible,
                 "Chunks<K> with Reproducible<>: gradients are added chunk by chunk, so that their "
                 "bits depend on K; leave one of both out");
-  static_assert(!Chunked || IsReproducible || !IsSliced,
-                "Chunks<K> with TensorParallel<N>: the layers whose rows come in chunks are not "
-                "dealt out; leave one of both out");
+  static_assert(!Chunked || IsReproducible || !HasSlices,
+                "Chunks<K> with Slices<L>: gradients are added chunk by chunk, so that their bits "
+                "depend on K; leave one of both out");
+  static_assert(!Chunked || !HasRows,
+                "Chunks<K> with SequenceRows: both deal out the rows of time; leave one of both "
+                "out");
   static_assert(!Chunked || !ShardsGradients,
                 "Chunks<K> with ShardedGradients or ShardedParameters: a replica has room for the "
                 "gradients of two buckets, but those of all are added up chunk by chunk; take "
@@ -432,8 +435,9 @@ struct Program {
       detail::SlicesAreSound<(layer_slices > 1 || has_tiles), has_row_gradients, stateful>::value);
   static_assert(detail::SlicesStandAlone<(layer_slices > slices), asynchrony.on(),
                                          averaging.keeps_two()>::value);
-  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible,
-                                       (layer_slices > 1), sharded_gradients>::value);
+  static_assert(
+      detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible, (layer_slices > slices),
+                             (slices > 1 && detail::deals_rows<S>), sharded_gradients>::value);
   static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
   static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
                                              chunks.fault, chunks.node>::value);

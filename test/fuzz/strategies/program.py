@@ -269,7 +269,7 @@ def with_chunks(seed, program):
     for index, s in enumerate(program["strategies"]):
         own = [pair for pair in program["pairs"] if pair["strategy"] == index]
         plain = [pair for pair in own if not pair["rows"]]
-        fits = s.get("schedule") in strategies.SYNCHRONOUS and s["leaves"] is None and not s.get("slices")
+        fits = s.get("schedule") in strategies.SYNCHRONOUS and s["leaves"] is None and not s.get("in_rows")
         fits = fits and not s.get("sharded_gradients") and not s.get("pieces")
         if fits and choices and plain and strategies.devices_of(s) > 1:
             s.update(chunks=r.choice(choices), checkpoint=None)

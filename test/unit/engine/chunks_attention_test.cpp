@@ -25,6 +25,13 @@ TEST_CASE("a GPT in chunks of time is the GPT") {
   CHECK(two.trainer.memory(0).states > 0);
 }
 
+TEST_CASE("replicas that deal states, of devices that share heads and words") {
+  using S = Hybrid<DataParallel<2, ShardedState>, Pipeline<GPipe, 1, Chunks<2>, Split<3>, Split<3>>,
+                   TensorParallel<2>>;
+  Run<SingleDevice<Microbatches<2>>, Gpt> const one;
+  CHECK(distance(one.numbers, Run<S, Gpt>{}.numbers) <= 1e-12);
+}
+
 TEST_CASE("keys of heads, angles of rows and lengths, both gradients apart") {
   std::vector<std::int32_t> const lengths{6, 1, 2, 3, 4, 5, 6};
   using One = SingleDevice<>;

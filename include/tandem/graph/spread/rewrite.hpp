@@ -234,6 +234,7 @@ class Spreader {
       node.kept.scalars /= slices;
       node.kept.numbers /= slices;
       node.kept.sums /= slices;
+      node.hands_back /= slices;
       if (node.dealt == Dealt::rows || node.dealt == Dealt::inside) {
         node.in = slice_of(node.in);
       }

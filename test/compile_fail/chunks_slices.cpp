@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Chunks<K> with TensorParallel<N>: the layers whose rows come in chunks are not
+// expect-error: Chunks<K> with Slices<L>: gradients are added chunk by chunk
 #include <tandem/tandem.hpp>
 
 using namespace tandem;
@@ -10,9 +10,9 @@ struct Net
 };
 
 #ifdef TANDEM_COMPILE_FAIL
-using S = Hybrid<Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<1>>, TensorParallel<2>>;
+using S = Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<1>, Slices<2>>;
 #else
-using S = Hybrid<Pipeline<OneFOneB, 2, Split<2>, Split<1>>, TensorParallel<2>>;
+using S = Pipeline<OneFOneB, 2, Split<2>, Split<1>, Slices<2>>;
 #endif
 
 int main() { return Program<Net, S, 4>::devices == 2 ? 0 : 1; }

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// expect-error: Chunks<K> with SequenceRows: both deal out the rows of time; leave one
+#include <tandem/tandem.hpp>
+
+using namespace tandem;
+
+struct Net
+    : Network<Tokens<8, 5>,
+              Sequential<Embedding<5, 4>, Sequential<Linear<8>, ReLU, Linear<4>>, Vocabulary<5>>> {
+};
+
+#ifdef TANDEM_COMPILE_FAIL
+using S =
+    Hybrid<Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<1>>, TensorParallel<2, SequenceRows>>;
+#else
+using S = Hybrid<Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<1>>, TensorParallel<2>>;
+#endif
+
+int main() { return Program<Net, S, 4>::devices == 2 ? 0 : 1; }
