@@ -957,8 +957,8 @@ struct CarriedState {
 /// `kind`, `kept(in)`, `takes_indices` (its input are indices), `is_criterion` (its rows are
 /// losses, made with the targets, which are in [0, `classes`) or -1: a network's last layer, whose
 /// `Divisor` is the loss), `carried` and `hands_on` (see CarriedState), `columns(in)` (it needs no
-/// whole rows), `neighbourhood(in)` (no whole images), `in_chunks` (see takes_chunks()), and
-/// `shares` (see Shares).
+/// whole rows), `neighbourhood(in)` (no whole images), `in_chunks` (see takes_chunks()),
+/// `hands_back(in)`, and `shares` (see Shares).
 template <class L>
 concept Layer = requires(Shape in) {
   { L::name } -> std::convertible_to<std::string_view>;
@@ -1029,6 +1029,17 @@ constexpr CarriedState hands_on_of() {
   }
 }
 
+/// Numbers of a sample's gradient of earlier rows, of the type of parameters, that backward passes
+/// over chunks of time hand from the last one on, where forward reads these rows themselves.
+template <class L>
+constexpr std::int64_t hands_back_of(Shape in) {
+  if constexpr (requires { L::hands_back(in); }) {
+    return L::hands_back(in);
+  } else {
+    return 0;
+  }
+}
+
 template <class L>
 constexpr LayerKind kind_of() {
   if constexpr (requires { L::kind; }) {
@@ -1039,8 +1050,9 @@ constexpr LayerKind kind_of() {
 }
 
 /// Whether its op has passes over chunks of a sequence's rows, the gradients of later chunks first:
-/// it makes each row of that row alone, or of what Operands::carry has of earlier ones. A layer
-/// that is neither of a kind that does, nor says `in_chunks`, does not.
+/// it makes each row of that row alone, of what Operands::carry has of earlier ones, or of those
+/// themselves, see Operands::apart. A layer that is neither of a kind that does, nor says
+/// `in_chunks`, does not.
 template <class L>
 constexpr bool takes_chunks(Shape in) {
   if constexpr (requires { L::in_chunks; }) {
@@ -1372,6 +1384,8 @@ struct Node {
   CarriedState carried{};         ///< of one sample, from step to step
   bool in_chunks = false;         ///< its op has passes over chunks of time, see takes_chunks()
   CarriedState hands_on{};        ///< of one sample, from chunk to chunk
+  std::int64_t hands_back = 0;    ///< the same of gradients alone, from the last chunk on
+  int chunks = 1;                 ///< of time, of which a pass has one, see in_chunks()
   std::string_view name{};
   Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
@@ -1634,6 +1648,9 @@ struct Operands {
   /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
   /// samples, as the op lays it out.
   std::byte* carry_gradient = nullptr;
+  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
+  /// between all before it, which are kept for the microbatch.
+  std::int64_t apart = 0;
 };
 
 /// What a pass over one microbatch may depend on.
@@ -8545,6 +8562,13 @@ class MarkedMemory {
     });
   }
 
+  /// Messages of @p node have left, of chunk @p chunk of each microbatch's @p chunks.
+  void left(int node, int chunk, int chunks) {
+    std::erase_if(messages_, [&](MarkedMessage const& message) {
+      return message.node == node && message.buffer.microbatch % chunks == chunk;
+    });
+  }
+
   /// A message that is sent from there, or null.
   [[nodiscard]] TANDEM_COLD MarkedMessage const* leaving(Stretch where) const {
     for (MarkedMessage const& message : messages_) {
@@ -9184,7 +9208,7 @@ struct MemoryPlan {
   std::int64_t recomputed_bytes = 0;
   std::int64_t transient_bytes = 0;
   bool between_gradients = false;   ///< *transient* is written again while gradients live
-  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
   std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
   std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
   std::vector<SendWait> waits;      ///< what is sent from memory that is written again
@@ -9194,7 +9218,8 @@ struct MemoryPlan {
 struct PlanTask {
   int batch = 1;  ///< samples of the largest microbatch
   std::int64_t element_bytes = 4;
-  int microbatches = 1;  ///< of the replica
+  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
+  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
   std::vector<StageLife> stages{};
   int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
@@ -9462,11 +9487,11 @@ class Arenas {
     return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
                                       : plan_.gradient_bytes * std::max(deferred_, 1));
   }
-  [[nodiscard]] std::int64_t values_at() const { return plan_.outgoing_bytes; }
+  [[nodiscard]] std::int64_t values_at() const { return task_.chunks * plan_.outgoing_bytes; }
   /// What is to be added to the plan's @p offset of a gradient.
   [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
     if (offset < plan_.outgoing_bytes) {
-      return 0;
+      return slot(table, 0, task_.chunks) * plan_.outgoing_bytes;
     }
     int const own =
         deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
@@ -9487,7 +9512,7 @@ class Arenas {
   }
   [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
   [[nodiscard]] std::int64_t gradients_at() const {
-    return plan_.outgoing_bytes + (shares() ? 0 : plan_.transient_bytes);
+    return values_at() + (shares() ? 0 : plan_.transient_bytes);
   }
 
   MemoryPlan const& plan_;
@@ -9605,6 +9630,7 @@ struct GradientTask {
   bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
   bool deferred = false;           ///< weight gradients are computed when the pass is over
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  int chunks = 1;      ///< of time, each with a place of its own for what is sent
   Branches const* branches = nullptr;  ///< that run at the same time; null: none do
 };
 
@@ -9616,7 +9642,7 @@ struct GradientArena {
   detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
   detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
   std::int64_t loss = none;                ///< where the loss writes
-  std::int64_t outgoing_bytes = 0;         ///< at the beginning
+  std::int64_t outgoing_bytes = 0;         ///< at the beginning, for each chunk
   std::int64_t bytes = 0;                  ///< of one backward pass, behind them
 
   constexpr GradientArena(GraphView graph, GradientTask const& task);
@@ -10098,11 +10124,13 @@ class OperandTables {
   [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
   void set_output(int m, T const* output) { storage(m).table.output = output; }
 
-  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
-  /// apart.
-  [[nodiscard]] T* outgoing(int node, int reader) const {
-    return at(bases_.transient, reader * plan_.bytes[static_cast<std::size_t>(node)],
-              plan_.outgoing[static_cast<std::size_t>(node)]);
+  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
+  /// they are sent apart.
+  [[nodiscard]] T* outgoing(int m, int node, int reader) const {
+    std::int64_t const offset = plan_.outgoing[static_cast<std::size_t>(node)];
+    return at(bases_.transient,
+              arenas_.gradient_at(m, offset) + reader * plan_.bytes[static_cast<std::size_t>(node)],
+              offset);
   }
 
  private:
@@ -10312,11 +10340,12 @@ class CheckedMemory {
     table_ = &tables_.forward(table);
   }
 
-  // Messages from memory that the action is to write have left, as the plan says.
+  // Messages from memory that the action is to write have left, as the plan says; of chunks of
+  // time those of its own chunk.
   TANDEM_COLD void await(ActionKind before) {
     for (SendWait const& wait : plan_.waits) {
       if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
-        memory_.sent(wait.node, std::numeric_limits<int>::max());
+        memory_.left(wait.node, action_.index % task_.chunks, task_.chunks);
       }
     }
   }
@@ -10532,8 +10561,9 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
   TANDEM_COLD void send_gradients(int n) {
     for (int r = 0; r < outgoing(n); ++r) {
-      read(whole(tables_.outgoing(n, r), n), names_.outgoing(n, r));
-      send(tables_.outgoing(n, r), n, n, names_.outgoing(n, r));
+      T* const from = tables_.outgoing(action_.index, n, r);
+      read(whole(from, n), names_.outgoing(n, r));
+      send(from, n, n, names_.outgoing(n, r));
     }
   }
   // What was sent has arrived, or there were no gradient of it.
@@ -10693,7 +10723,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
   void write_outgoing(int n, int reader) {
-    write(whole(tables_.outgoing(n, reader), n), names_.outgoing(n, reader));
+    write(whole(tables_.outgoing(action_.index, n, reader), n), names_.outgoing(n, reader));
   }
 };
 
@@ -10907,6 +10937,10 @@ constexpr int chunk_of(ActionKind kind, int index, int chunks) {
                     kind == ActionKind::receive_backward;
   return back ? index + chunks - 1 - 2 * (index % chunks) : index;
 }
+
+/// Places for @p live passes where microbatches come in chunks: those of whole microbatches, since
+/// chunks are passed in one order forward and in the other backward.
+constexpr int whole_chunks(int live, int chunks) { return (live + chunks - 1) / chunks * chunks; }
 
 namespace detail {
 
@@ -11919,17 +11953,14 @@ namespace tandem::detail {
 
 /// A message is known by its edge: those of one edge are sent and taken in ascending order.
 ///
-/// Of chunks of time, forward those of a whole microbatch may be in flight for each one that may
-/// without: a rank waits for no value that it has sent before it has its gradient, for which it
-/// waits anyway, and where no gradient comes back, no message of the receiver's waits for the
-/// sender.
+/// Of chunks of time, those of a whole microbatch may be in flight for each one that may without:
+/// what is sent has a place for each chunk.
 class Channels {
  public:
   /// @param chunks  of time, of a microbatch; @p microbatches counts them all
   constexpr Channels(StageMapView const& map, int microbatches, int depth, int chunks = 1)
       : map_{map},
-        back_{capacity(map, microbatches, depth)},
-        capacity_{chunks == 1 ? back_ : capacity(map, microbatches, depth * chunks)},
+        capacity_{capacity(map, microbatches, depth * chunks)},
         memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
         message_{memory_.data()},
         sent_{message_ + 2 * map.links * capacity_},
@@ -11940,9 +11971,7 @@ class Channels {
     return 2 * map_.edge[edge].link + (forward ? 0 : 1);
   }
   constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
-  constexpr bool full(int channel) const {
-    return sent_[channel] - gone_[channel] == (channel % 2 == 0 ? capacity_ : back_);
-  }
+  constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
 
   /// The edge of the next message. @pre not empty
   constexpr int next(int channel) const {
@@ -11975,8 +12004,7 @@ class Channels {
   }
 
   StageMapView map_;
-  int back_;      // messages in flight backward
-  int capacity_;  // … and forward, which are more
+  int capacity_;  // messages in flight
   Scratch<int> memory_;
   int* message_;  // the edges of those in flight, a ring for each channel
   int* sent_;
@@ -12736,11 +12764,12 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   forward(end);
   int const held = held_gradients(table, task.device, task.map, task.stages, batching.passes());
   for (LocalStage const& own : task.stages) {
+    int const deferred = std::max(held, deferred_microbatches(table, task.map, own.id));
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
-         .live = live_microbatches(table, task.map, own.id),
-         .deferred = std::max(held, deferred_microbatches(table, task.map, own.id)),
+         .live = whole_chunks(live_microbatches(table, task.map, own.id), batching.chunks),
+         .deferred = whole_chunks(deferred, batching.chunks),
          .first_microbatch = task.map.first_microbatch(own.id, batching.passes())});
   }
   return plan;
@@ -16556,6 +16585,7 @@ struct Microbatch {
   int finishes = -1;  ///< the leaf, of those of its copy of the model, whose last it is
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
   int position = -1;  ///< of a chunk: its first row of each sample; -1: it has all rows
+  int chunk = 0;      ///< which of the microbatch's
 };
 
 /// The sizes for one global batch size, worked out again only when that changes.
@@ -16596,7 +16626,8 @@ class RankMicrobatches {
             .time = part,
             .finishes = ends ? leaf : -1,
             .adds = adds || (chunk + 1 < chunks && size > 0),
-            .position = chunks > 1 ? chunk * part.of[0] : -1};
+            .position = chunks > 1 ? chunk * part.of[0] : -1,
+            .chunk = chunk};
       }
       adds = adds || size > 0;
       before += size;
@@ -16681,7 +16712,8 @@ struct NoLinks {
   void run(Device& /*device*/, Memory const& /*memory*/, Table const& /*table*/, Action /*action*/,
            Microbatch const& /*own*/, bool /*training*/) {}
   template <class Device>
-  void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/) {}
+  void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/,
+             int /*chunk*/) {}
   template <class Device>
   void await_all(Device& /*device*/) {}
   [[nodiscard]] static constexpr int bytes() { return 0; }
@@ -17129,6 +17161,10 @@ class LinkEnd {
     }
   }
 
+  /// Of chunks of time: sets @p sent behind all messages so far, for the other one to wait for.
+  void mark(Device& device, Mark& sent) { device.mark_on(*stream_, sent); }
+  void await(Device& device, Mark& sent) { device.await_on(*stream_, sent); }
+
   /// After an error: nothing queued reads or writes memory any more.
   void settle(Device& device) { device.settle(*stream_); }
 
@@ -17160,6 +17196,7 @@ struct RankLinksTask {
   StageMapView map{};
   std::span<LocalStage const> stages{};
   bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  int chunks = 1;      ///< of time, of which each has memory of its own to be sent from
 };
 
 /// That of device @p Program::device.
@@ -17168,7 +17205,8 @@ RankLinksTask rank_links_task() {
   return {.graph = Program::graph,
           .map = Program::Program::map,
           .stages = Program::stages.stage,
-          .apart = Program::Program::batching.reproducible};
+          .apart = Program::Program::batching.reproducible,
+          .chunks = Program::Program::batching.chunks};
 }
 
 /// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
@@ -17206,7 +17244,10 @@ class RankLinks {
       auto const at = std::find_if(all.begin(), all.end(),
                                    [&](Transfer const& t) { return t.node == wait.node; });
       waits_.push_back(
-          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get()});
+          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get(), {}});
+      for (int chunk = 0; task_.chunks > 1 && chunk < task_.chunks; ++chunk) {
+        waits_.back().sent.push_back(device.make_mark());
+      }
     }
   }
 
@@ -17231,7 +17272,7 @@ class RankLinks {
         send_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::receive_forward:
-        await(device, action.kind, action.stage, training);
+        await(device, action.kind, action.stage, training, own.chunk);
         receive_forward(device, table, action.stage, action.index, own);
         break;
       case ActionKind::send_backward:
@@ -17242,12 +17283,14 @@ class RankLinks {
     }
   }
 
-  /// Before action @p before of stage @p id: what was sent from memory that it writes has left.
-  void await(Device& device, ActionKind before, int id, bool training) {
-    for (Wait const& wait : waits_) {
+  /// Before action @p before of stage @p id: what was sent from memory that it writes has left; of
+  /// chunks of time what was sent for the same one, @p chunk, of another microbatch.
+  void await(Device& device, ActionKind before, int id, bool training, int chunk) {
+    for (Wait& wait : waits_) {
       if (wait.rule.stage == id && wait.rule.before == before &&
           !(training && wait.rule.answered)) {
-        wait.end->await(device);
+        wait.sent.empty() ? wait.end->await(device)
+                          : wait.end->await(device, wait.sent[static_cast<std::size_t>(chunk)]);
       }
     }
   }
@@ -17277,7 +17320,16 @@ class RankLinks {
   struct Wait {
     SendWait rule;
     End* end;
+    std::vector<typename Device::Mark> sent;  // of each chunk, behind its message; none: of all
   };
+
+  void mark_sent(Device& device, int node, int chunk) {
+    for (Wait& wait : waits_) {
+      if (wait.rule.node == node && !wait.sent.empty()) {
+        wait.end->mark(device, wait.sent[static_cast<std::size_t>(chunk)]);
+      }
+    }
+  }
 
   // What stage @p id has made of microbatch @p own leaves; of a source that is there already,
   // nothing.
@@ -17286,6 +17338,7 @@ class RankLinks {
       if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
         // As the edge has it: a view of the network's input has no memory of its own.
         end(t.link, true)->send(device, table.operands[t.node].x[0], n, label(id, 0, m));
+        mark_sent(device, t.node, own.chunk);
       }
     }
   }
@@ -17302,7 +17355,8 @@ class RankLinks {
     for (Transfer const& t : receives_) {
       for (int r = 0; t.stage == id && r < messages(t); ++r) {
         end(t.link, false)
-            ->send(device, memory.outgoing(t.node, r), elements(t, own), label(id, 2, m));
+            ->send(device, memory.outgoing(m, t.node, r), elements(t, own), label(id, 2, m));
+        mark_sent(device, t.node, own.chunk);
       }
     }
   }
@@ -17745,8 +17799,9 @@ class CarriedChunks {
 
   /// Points the operands of stage @p stage to what a chunk begins with, and where it leaves what
   /// its rows have got to; those of Stateful layers to what CarriedStates has said already, but
-  /// that a chunk behind the first goes on with what the one before has left.
-  /// @param operands  operands(n) of node n
+  /// that a chunk behind the first goes on with what the one before has left. What looks at earlier
+  /// rows finds those of the chunks before.
+  /// @param operands  operands(n, 0) of node n, operands(n, 1) for the chunk before
   template <class OperandsOf>
   void point(int stage, bool first, OperandsOf const& operands) const {
     for (int n = 0; n < graph_.nodes; ++n) {
@@ -17754,7 +17809,8 @@ class CarriedChunks {
       if (graph_.node[n].stage != stage || !own.hands_on) {
         continue;
       }
-      auto& of = operands(n);
+      auto& of = operands(n, 0);
+      of.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
       if (!graph_.node[n].carried.any()) {
         of.carry = of.carried_on = memory_.data() + own.state;
       } else if (!first) {
@@ -17795,7 +17851,7 @@ class CarriedChunks {
       OpNeeds const& own = needs[static_cast<std::size_t>(n)];
       bool const kept = graph.node[n].carried.any();
       std::int64_t const state = kept ? 0 : detail::aligned(samples * own.carried_bytes);
-      list.push_back({offset, offset + state, own.carried_bytes > 0});
+      list.push_back({offset, offset + state, own.carried_bytes + own.carried_gradient_bytes > 0});
       offset += state + detail::aligned(samples * own.carried_gradient_bytes);
     }
     list.push_back({offset, offset, false});
@@ -18367,10 +18423,10 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   /// See OperandTables.
   [[nodiscard]] Operands<T, P>& operands(int m, int n) const { return tables_.operands(m, n); }
 
-  /// The gradient of a received node, to be sent: of its reader @p reader where they are sent
-  /// apart.
-  [[nodiscard]] T* outgoing(int node, int reader = 0) const {
-    return tables_.outgoing(node, reader);
+  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
+  /// they are sent apart.
+  [[nodiscard]] T* outgoing(int m, int node, int reader = 0) const {
+    return tables_.outgoing(m, node, reader);
   }
 
   [[nodiscard]] TANDEM_COLD MemoryReport report() const {
@@ -21462,8 +21518,7 @@ class ChunkFeed {
     return (m.first - first_) * time_ + std::int64_t{m.size} * m.position;
   }
   [[nodiscard]] std::size_t length_place(Microbatch const& m) const {
-    int const chunk = m.time.of[0] > 0 ? m.position / m.time.of[0] : 0;
-    return static_cast<std::size_t>((m.first - first_) * chunks_ + std::int64_t{m.size} * chunk);
+    return static_cast<std::size_t>((m.first - first_) * chunks_ + std::int64_t{m.size} * m.chunk);
   }
 
   std::vector<std::int32_t> index_;
@@ -22630,16 +22685,18 @@ struct RankParts {
     slices.exchange(device, messages, {"tiles"});
   }
 
-  /// Puts the gradient of received tensor @p node where it is sent from.
-  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements) {
+  /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
+  /// of other readers that are sent apart.
+  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements, T* to) {
     if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
       for (int i = 0; i < count; ++i) {
-        if (forks[i] != memory.outgoing(node, i)) {
-          Verbs<Backend>::copy(device, forks[i], memory.outgoing(node, i), elements);
+        T* const own = to + (memory.outgoing(0, node, i) - memory.outgoing(0, node));
+        if (forks[i] != own) {
+          Verbs<Backend>::copy(device, forks[i], own, elements);
         }
       }
     } else {
-      Verbs<Backend>::sum(device, forks, count, memory.outgoing(node), elements,
+      Verbs<Backend>::sum(device, forks, count, to, elements,
                           rounding_of(Program::graph.node[node]));
     }
   }
@@ -22710,6 +22767,7 @@ struct RankParts {
     return {.batch = options.largest_microbatch,
             .element_bytes = sizeof(T),
             .microbatches = plan.batching.passes(),
+            .chunks = plan.batching.chunks,
             .stages = plan.stages,
             .segment = segments(),
             .apart = Whole::batching.reproducible,
@@ -23243,14 +23301,14 @@ constexpr bool synchronizes(int first, int last) {
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather<axis>(data):    one in which ranks bring numbers together.
-/// gather_outgoing(node, forks, count, elements): the gradient of a received tensor is the sum of
-///                        @p count forks, and goes to where it is sent from.
+/// gather_outgoing(node, forks, count, elements, to): the gradient of a received tensor is the sum
+///                        of @p count forks, and goes to @p to, where it is sent from.
 /// Where ranks share layers, what SliceExchange calls.
 /// exchange_tiles(messages), join_tiles(data): where several ranks have tiles of images, what they
 ///                        send each other, and what becomes its sum over them.
 template <class H>
 concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
-                             std::int64_t elements, int i) {
+                             typename H::T* to, std::int64_t elements, int i) {
   typename H::PassType;
   typename H::Table;
   host.ops;  // get<I>(n) is there for nodes that compute
@@ -23258,7 +23316,7 @@ concept StageHost = requires(H& host, std::span<double> sums, typename H::T cons
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
   host.template join<Axis::data, Joined::sum>(sums, i);
-  host.gather_outgoing(i, forks, i, elements);
+  host.gather_outgoing(i, forks, i, elements, to);
 };
 
 /// What a backward pass computes.
@@ -23554,7 +23612,7 @@ struct Stage {
     auto const* const forks = table.forks + table.first_fork[n];
     std::int64_t const elements = pass.elements(graph.node[n].out);
     if constexpr (node.kind == NodeKind::receive) {
-      host.gather_outgoing(I, forks, uses.of[I], elements);
+      host.gather_outgoing(I, forks, uses.of[I], elements, table.gradient[n]);
     } else if constexpr (adds_gradients(node, uses.of[I])) {
       Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements,
                           rounding_of(node));
@@ -23914,7 +23972,7 @@ struct MicrobatchPasses {
   static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
     Microbatch const& own = slot.microbatches[m];
     auto const pass = pass_of(parts, slot, own);
-    parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training);
+    parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training, own.chunk);
     if constexpr (stage.has_input) {
       parts.memory.set_input(t, slot.feed.input(own), stage.id);
       if constexpr (has_second) {
@@ -23933,7 +23991,10 @@ struct MicrobatchPasses {
       }
     }
     if constexpr (in_chunks) {
-      parts.chunks.point(stage.id, pass.position == 0, operands);
+      parts.chunks.point(
+          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
+            return parts.memory.operands(t - before, n);
+          });
     }
     begin_pass(parts);
     Nodes::forward(parts, pass, table);
@@ -23979,7 +24040,7 @@ struct MicrobatchPasses {
                            pass.position + pass.time, pass.rows_in_all);
     }
     if (Which != BackwardPart::weight_gradient && own.size > 0) {
-      parts.links.await(parts.device, ActionKind::backward, stage.id, true);
+      parts.links.await(parts.device, ActionKind::backward, stage.id, true, own.chunk);
       if constexpr (stage.has_result && stage.needs_gradient) {
         parts.ops.loss.gradient(output_pass(pass), table.output, slot.feed.targets(own),
                                 slot.loss_scale(own), table.loss_gradient);
@@ -24174,12 +24235,14 @@ struct NetworkComesInChunks {
                 "time; leave Chunks out");
   static_assert(Why != ChunkFault::two_inputs,
                 "Chunks<K>: a network on Inputs<A, B> has two times; leave Chunks out");
-  static_assert(Why != ChunkFault::layer,
-                "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
-                "them, or has no passes in chunks of time: these are those of rows alone, "
-                "Embedding, Linear, LayerNorm, activations, Dropout and Vocabulary, and Lstm and "
-                "Gru but Bidirectional; leave Chunks out (NetworkComesInChunks names the layer's "
-                "index among the network's nodes)");
+  static_assert(
+      Why != ChunkFault::layer,
+      "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
+      "them, or has no passes in chunks of time: these are those of rows alone, "
+      "Embedding, Positions, RotaryPositions, Linear, LayerNorm, activations, Dropout and "
+      "Vocabulary, an Attention that is Causal, and Lstm and Gru but Bidirectional; leave "
+      "Chunks out (NetworkComesInChunks names the layer's index among the network's "
+      "nodes)");
   static_assert(Why != ChunkFault::criterion,
                 "Chunks<K>: the loss must be a sum over rows, so the network's last layer must be "
                 "a Vocabulary");
@@ -24211,6 +24274,7 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
     node.in = detail::chunk_shape(node.in, chunks);
     node.out = detail::chunk_shape(node.out, chunks);
     node.macs = detail::chunk_part(node.macs, chunks);
+    node.chunks = chunks;
     CarriedState const once = node.hands_on;  // kept of a chunk as of all rows
     node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
     node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;
@@ -24875,6 +24939,7 @@ class Spreader {
       node.kept.scalars /= slices;
       node.kept.numbers /= slices;
       node.kept.sums /= slices;
+      node.hands_back /= slices;
       if (node.dealt == Dealt::rows || node.dealt == Dealt::inside) {
         node.in = slice_of(node.in);
       }
@@ -26575,7 +26640,7 @@ template <class Program, int D, bool Spreads>
 struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D, bool DealsRows>
 struct DealtGraph {
-  static constexpr auto const& whole = CutGraph<Program, D>::graph;
+  static constexpr auto const& whole = PassGraph<Program, D>::graph;
   static constexpr SharedLayers shared =
       shared_layers(whole, Program::layer_slices, Program::wishes, false);
   static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
@@ -28994,6 +29059,7 @@ struct GraphBuilder {
         node.neighbourhood = neighbourhood_of<L>(in);
         node.carried = carried_of<L>();
         node.hands_on = hands_on_of<L>();
+        node.hands_back = hands_back_of<L>(in);
         node.in_chunks = takes_chunks<L>(in);
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);
@@ -29655,6 +29721,7 @@ struct Attention<Heads, Options...> {
   static constexpr int key_heads = options.key_heads;
   static constexpr bool causal = options.causal;
   static constexpr double dropout = options.dropout;
+  static constexpr bool in_chunks = causal;
 
   /// D, of one head.
   static constexpr int width(Shape in) { return in[1] / (Heads + 2 * key_heads); }
@@ -29668,6 +29735,10 @@ struct Attention<Heads, Options...> {
   static constexpr Shape output(Shape in) { return timed_shape(in[0], Heads * width(in)); }
   static constexpr Kept kept(Shape in) {
     return Kept::of(true, true, 0, std::int64_t{in[0]} * Heads);
+  }
+  /// Of keys and values.
+  static constexpr std::int64_t hands_back(Shape in) {
+    return std::int64_t{in[0]} * 2 * key_heads * width(in);
   }
   /// By heads: a rank has the queries of its heads and the keys and values that they read.
   static constexpr Columns columns(Shape in) {
@@ -30541,6 +30612,7 @@ template <class... Options>
 struct Positions<Options...> {
   using layer = Positions;
   static constexpr std::string_view name = "Positions";
+  static constexpr bool in_chunks = true;
 
   static constexpr Fault fault(Shape in) {
     return in.timed && in.rank == 2 ? Fault::none : Fault::not_timed;
@@ -31522,6 +31594,7 @@ template <int Heads, class... Options>
 struct RotaryPositions<Heads, Options...> {
   using layer = RotaryPositions;
   static constexpr std::string_view name = "RotaryPositions";
+  static constexpr bool in_chunks = true;
   static constexpr detail::RotaryOptions options = detail::rotary_options<Heads, Options...>();
 
   static constexpr Fault fault(Shape in) {
@@ -33741,13 +33814,24 @@ TANDEM_HOST_DEVICE constexpr std::uint32_t attention_word(AttentionShape const& 
 // ---- tandem/kernels/host/attention.hpp
 
 /// @file
-/// Attention, row by row: the reference for every other, in any T; and one new row, for generation.
+/// Attention, row by row: the reference for every other, in any T; of a chunk of a sequence's rows,
+/// which looks at those of the chunks before; and of one new row, for generation.
 
 namespace tandem::host {
 
 /// What attention computes in, and the type of the normalisers that it saves.
 template <class T>
 using AttentionScalar = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// A chunk of time of samples whose earlier rows stand in chunks of their own.
+/// @tparam F  of sums
+template <class F>
+struct AttentionChunkRows {
+  int first = 0;           ///< its first row of each sample
+  std::int64_t apart = 0;  ///< elements of x from a chunk to the next; negative ones, too
+  bool last = true;        ///< no chunk comes behind it, so that the sums begin with it
+  F* sums = nullptr;       ///< gradients of keys and values, from chunk to chunk
+};
 
 namespace detail {
 
@@ -33758,6 +33842,19 @@ struct HeadRows {
   std::int64_t stride;
 
   [[nodiscard]] T const* operator[](std::int64_t j) const { return first + j * stride; }
+};
+
+/// The same where rows come in chunks of time that stand apart.
+template <class T>
+struct ChunkedHeadRows {
+  T const* first;
+  std::int64_t stride;
+  std::int64_t each;   ///< rows of a chunk
+  std::int64_t apart;  ///< from a chunk to the next
+
+  [[nodiscard]] T const* operator[](std::int64_t j) const {
+    return first + j / each * apart + j % each * stride;
+  }
 };
 
 template <class F, class A, class B>
@@ -33793,9 +33890,9 @@ class RowMask {
 
 /// y = the sum over the keys of mask(j) softmax(q k_j / sqrt(D)) v_j; returns the logarithm of the
 /// softmax's normaliser. Scratch: keys + width numbers. @pre keys >= 1
-template <class F, class T, class Mask>
-F attention_row(int width, int keys, T const* q, HeadRows<T> k, HeadRows<T> v, Mask const& mask,
-                T* y, F* scratch) {
+template <class F, class T, class Rows, class Mask>
+F attention_row(int width, int keys, T const* q, Rows k, Rows v, Mask const& mask, T* y,
+                F* scratch) {
   F const scale = F{1} / std::sqrt(static_cast<F>(width));
   F* const p = scratch;
   F* const total = scratch + keys;
@@ -33821,6 +33918,172 @@ F attention_row(int width, int keys, T const* q, HeadRows<T> k, HeadRows<T> v, M
   return largest + std::log(sum);
 }
 
+/// Of samples that are all there: keys and values of a head stand where its queries do, and
+/// gradients of keys and values are added up in a member's scratch.
+template <class T>
+class WholeSamples {
+ public:
+  using F = AttentionScalar<T>;
+  static constexpr int before = 0;  ///< rows
+
+  WholeSamples(AttentionShape const& shape, int time, F* scratch)
+      : shape_{shape}, time_{time}, scratch_{scratch} {}
+
+  /// @param first  of the rows that there are
+  [[nodiscard]] HeadRows<T> head(T const* first) const { return {first, shape_.row()}; }
+  /// Gradients of so many keys, and behind them of the values, for a (sample, key head).
+  [[nodiscard]] std::int64_t keys() const { return time_; }
+  [[nodiscard]] F* sums(std::int64_t member, std::int64_t /*task*/) const {
+    F* const own = scratch_ + member * (2 * keys() + 1) * shape_.width;
+    std::fill_n(own, 2 * keys() * shape_.width, F{0});
+    return own;
+  }
+  /// Of a query.
+  [[nodiscard]] F* query(std::int64_t member) const {
+    return scratch_ + (member * (2 * keys() + 1) + 2 * keys()) * shape_.width;
+  }
+
+ private:
+  AttentionShape const& shape_;
+  std::int64_t time_;
+  F* scratch_;
+};
+
+/// Of a chunk of samples: keys and values stand in its rows and in those of the chunks before it,
+/// and their gradients are added up from chunk to chunk.
+template <class T>
+class ChunkOfSamples {
+ public:
+  using F = AttentionScalar<T>;
+  int before;
+
+  ChunkOfSamples(AttentionShape const& shape, AttentionChunkRows<F> const& chunk, int time,
+                 F* scratch)
+      : before{chunk.first}, shape_{shape}, chunk_{chunk}, time_{time}, scratch_{scratch} {}
+
+  [[nodiscard]] ChunkedHeadRows<T> head(T const* first) const {
+    std::int64_t const chunks = time_ > 0 ? before / time_ : 0;
+    return {first - chunks * chunk_.apart, shape_.row(), time_, chunk_.apart};
+  }
+  [[nodiscard]] std::int64_t keys() const { return shape_.longest; }
+  [[nodiscard]] F* sums(std::int64_t /*member*/, std::int64_t task) const {
+    F* const own = chunk_.sums + task * 2 * keys() * shape_.width;
+    if (chunk_.last) {
+      std::fill_n(own, 2 * keys() * shape_.width, F{0});
+    }
+    return own;
+  }
+  [[nodiscard]] F* query(std::int64_t member) const { return scratch_ + member * shape_.width; }
+
+ private:
+  AttentionShape const& shape_;
+  AttentionChunkRows<F> const& chunk_;
+  std::int64_t time_;
+  F* scratch_;
+};
+
+/// The body of attention_forward and attention_chunk_forward.
+template <class T, class Samples>
+void attend(Team& team, AttentionShape const& shape, AttentionRows const& rows,
+            AttentionDropout const& dropout, Samples const& samples, T const* x, T* y,
+            AttentionScalar<T>* normalisers, AttentionScalar<T>* scratch) {
+  using F = AttentionScalar<T>;
+  int const members = team.size();
+  int const before = samples.before;
+  std::int64_t const tasks = std::int64_t{rows.batch} * shape.heads;
+  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
+    F* const own = scratch + member * (before + rows.time + shape.width);
+    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
+         ++task) {
+      std::int64_t const sample = task / shape.heads;
+      std::int64_t const head = task % shape.heads;
+      T const* const first = x + sample * rows.time * shape.row();
+      auto const k = samples.head(first + shape.key(head / shape.group()));
+      auto const v = samples.head(first + shape.value(head / shape.group()));
+      int const length = rows.length(sample);
+      for (int i = 0; i < rows.time; ++i) {
+        T* const to = y + (sample * rows.time + i) * shape.out() + shape.query(head);
+        F normaliser{0};
+        if (i < length) {
+          normaliser =
+              attention_row<F>(shape.width, shape.keys(before + i, before + length),
+                               first + i * shape.row() + shape.query(head), k, v,
+                               RowMask<F>{shape, dropout, sample, head, before + i}, to, own);
+        } else {
+          std::fill(to, to + shape.width, T{});
+        }
+        if (normalisers != nullptr) {
+          normalisers[task * rows.time + i] = normaliser;
+        }
+      }
+    }
+  });
+}
+
+/// The body of attention_gradient and attention_chunk_gradient.
+template <class T, class Samples>
+void attend_back(Team& team, AttentionShape const& shape, AttentionRows const& rows,
+                 AttentionDropout const& dropout, Samples const& samples, T const* x, T const* y,
+                 T const* dy, AttentionScalar<T> const* normalisers, T* dx) {
+  using F = AttentionScalar<T>;
+  int const members = team.size();
+  int const width = shape.width;
+  int const before = samples.before;
+  F const scale = F{1} / std::sqrt(static_cast<F>(width));
+  std::int64_t const tasks = std::int64_t{rows.batch} * shape.key_heads;
+  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
+    F* const dq = samples.query(member);
+    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
+         ++task) {
+      std::int64_t const sample = task / shape.key_heads;
+      std::int64_t const key_head = task % shape.key_heads;
+      F* const dk = samples.sums(member, task);
+      F* const dv = dk + samples.keys() * width;
+      T const* const first = x + sample * rows.time * shape.row();
+      T* const dfirst = dx + sample * rows.time * shape.row();
+      auto const k = samples.head(first + shape.key(key_head));
+      auto const v = samples.head(first + shape.value(key_head));
+      int const length = rows.length(sample);
+      for (std::int64_t head = key_head * shape.group(); head < (key_head + 1) * shape.group();
+           ++head) {
+        for (int i = 0; i < rows.time; ++i) {
+          std::int64_t const at = (sample * rows.time + i) * shape.out() + shape.query(head);
+          T const* const q = first + i * shape.row() + shape.query(head);
+          std::fill(dq, dq + width, F{0});
+          if (i < length) {
+            F const normaliser = normalisers[(sample * shape.heads + head) * rows.time + i];
+            F const mean = dot<F>(width, y + at, dy + at);  // of dp under p
+            RowMask<F> const mask{shape, dropout, sample, head, before + i};
+            for (std::int64_t j = 0; j < shape.keys(before + i, before + length); ++j) {
+              T const* const key = k[j];
+              F const p = std::exp(scale * dot<F>(width, q, key) - normaliser);
+              F const factor = mask(j);
+              F const dp = factor * dot<F>(width, dy + at, v[j]);
+              F const ds = scale * p * (dp - mean);
+              for (int d = 0; d < width; ++d) {
+                dq[d] += ds * static_cast<F>(key[d]);
+                dk[j * width + d] += ds * static_cast<F>(q[d]);
+                dv[j * width + d] += factor * p * static_cast<F>(dy[at + d]);
+              }
+            }
+          }
+          T* const to = dfirst + i * shape.row() + shape.query(head);
+          for (int d = 0; d < width; ++d) {
+            to[d] = static_cast<T>(dq[d]);
+          }
+        }
+      }
+      for (std::int64_t j = 0; j < rows.time; ++j) {
+        T* const to = dfirst + j * shape.row();
+        for (int d = 0; d < width; ++d) {
+          to[shape.key(key_head) + d] = static_cast<T>(dk[(before + j) * width + d]);
+          to[shape.value(key_head) + d] = static_cast<T>(dv[(before + j) * width + d]);
+        }
+      }
+    }
+  });
+}
+
 }  // namespace detail
 
 /// Elements of AttentionScalar<T> that attention_forward needs as scratch.
@@ -33844,35 +34107,8 @@ TANDEM_NOINLINE void attention_forward(Team& team, AttentionShape const& shape,
                                        AttentionRows const& rows, AttentionDropout const& dropout,
                                        T const* x, T* y, AttentionScalar<T>* normalisers,
                                        AttentionScalar<T>* scratch) {
-  using F = AttentionScalar<T>;
-  int const members = team.size();
-  std::int64_t const tasks = std::int64_t{rows.batch} * shape.heads;
-  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
-    F* const own = scratch + member * (rows.time + shape.width);
-    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
-         ++task) {
-      std::int64_t const sample = task / shape.heads;
-      std::int64_t const head = task % shape.heads;
-      T const* const first = x + sample * rows.time * shape.row();
-      detail::HeadRows<T> const k{first + shape.key(head / shape.group()), shape.row()};
-      detail::HeadRows<T> const v{first + shape.value(head / shape.group()), shape.row()};
-      int const length = rows.length(sample);
-      for (int i = 0; i < rows.time; ++i) {
-        T* const to = y + (sample * rows.time + i) * shape.out() + shape.query(head);
-        F normaliser{0};
-        if (i < length) {
-          normaliser = detail::attention_row<F>(
-              shape.width, shape.keys(i, length), first + i * shape.row() + shape.query(head), k, v,
-              detail::RowMask<F>{shape, dropout, sample, head, i}, to, own);
-        } else {
-          std::fill(to, to + shape.width, T{});
-        }
-        if (normalisers != nullptr) {
-          normalisers[task * rows.time + i] = normaliser;
-        }
-      }
-    }
-  });
+  detail::WholeSamples<T> const samples{shape, rows.time, scratch};
+  detail::attend(team, shape, rows, dropout, samples, x, y, normalisers, scratch);
 }
 
 /// Elements of AttentionScalar<T> that attention_gradient needs as scratch.
@@ -33895,62 +34131,48 @@ TANDEM_NOINLINE void attention_gradient(Team& team, AttentionShape const& shape,
                                         T const* x, T const* y, T const* dy,
                                         AttentionScalar<T> const* normalisers, T* dx,
                                         AttentionScalar<T>* scratch) {
-  using F = AttentionScalar<T>;
-  int const members = team.size();
-  int const width = shape.width;
-  F const scale = F{1} / std::sqrt(static_cast<F>(width));
-  std::int64_t const tasks = std::int64_t{rows.batch} * shape.key_heads;
-  team.parallel_for(members, [&](std::int64_t member, std::int64_t) {
-    F* const dk = scratch + member * (2 * std::int64_t{rows.time} + 1) * width;
-    F* const dv = dk + std::int64_t{rows.time} * width;
-    F* const dq = dv + std::int64_t{rows.time} * width;
-    for (std::int64_t task = tasks * member / members; task < tasks * (member + 1) / members;
-         ++task) {
-      std::int64_t const sample = task / shape.key_heads;
-      std::int64_t const key_head = task % shape.key_heads;
-      T const* const first = x + sample * rows.time * shape.row();
-      T* const dfirst = dx + sample * rows.time * shape.row();
-      detail::HeadRows<T> const k{first + shape.key(key_head), shape.row()};
-      detail::HeadRows<T> const v{first + shape.value(key_head), shape.row()};
-      int const length = rows.length(sample);
-      std::fill(dk, dq, F{0});
-      for (std::int64_t head = key_head * shape.group(); head < (key_head + 1) * shape.group();
-           ++head) {
-        for (int i = 0; i < rows.time; ++i) {
-          std::int64_t const at = (sample * rows.time + i) * shape.out() + shape.query(head);
-          T const* const q = first + i * shape.row() + shape.query(head);
-          std::fill(dq, dq + width, F{0});
-          if (i < length) {
-            F const normaliser = normalisers[(sample * shape.heads + head) * rows.time + i];
-            F const mean = detail::dot<F>(width, y + at, dy + at);  // of dp under p
-            detail::RowMask<F> const mask{shape, dropout, sample, head, i};
-            for (std::int64_t j = 0; j < shape.keys(i, length); ++j) {
-              F const p = std::exp(scale * detail::dot<F>(width, q, k[j]) - normaliser);
-              F const factor = mask(j);
-              F const dp = factor * detail::dot<F>(width, dy + at, v[j]);
-              F const ds = scale * p * (dp - mean);
-              for (int d = 0; d < width; ++d) {
-                dq[d] += ds * static_cast<F>(k[j][d]);
-                dk[j * width + d] += ds * static_cast<F>(q[d]);
-                dv[j * width + d] += factor * p * static_cast<F>(dy[at + d]);
-              }
-            }
-          }
-          T* const to = dfirst + i * shape.row() + shape.query(head);
-          for (int d = 0; d < width; ++d) {
-            to[d] = static_cast<T>(dq[d]);
-          }
-        }
-      }
-      for (std::int64_t j = 0; j < rows.time; ++j) {
-        T* const to = dfirst + j * shape.row();
-        for (int d = 0; d < width; ++d) {
-          to[shape.key(key_head) + d] = static_cast<T>(dk[j * width + d]);
-          to[shape.value(key_head) + d] = static_cast<T>(dv[j * width + d]);
-        }
-      }
-    }
-  });
+  detail::WholeSamples<T> const samples{shape, rows.time, scratch};
+  detail::attend_back(team, shape, rows, dropout, samples, x, y, dy, normalisers, dx);
+}
+
+/// Elements of AttentionScalar<T> that both passes over a chunk need as scratch.
+template <class T>
+constexpr std::int64_t attention_chunk_scratch(AttentionShape const& shape, int threads) {
+  return attention_forward_scratch<T>(shape, shape.longest, threads);
+}
+
+/// Rows [chunk.first, chunk.first + time) of attention_forward: x, y, normalisers and lengths are
+/// of these rows alone, whose keys stand in them and in the chunks before, at x - chunk.apart …
+///
+/// Order: the bits of attention_forward's rows.
+/// @pre   shape.causal; the chunks before have as many rows, time divides chunk.first
+template <class T>
+TANDEM_NOINLINE void attention_chunk_forward(Team& team, AttentionShape const& shape,
+                                             AttentionRows const& rows,
+                                             AttentionChunkRows<AttentionScalar<T>> const& chunk,
+                                             AttentionDropout const& dropout, T const* x, T* y,
+                                             AttentionScalar<T>* normalisers,
+                                             AttentionScalar<T>* scratch) {
+  detail::ChunkOfSamples<T> const samples{shape, chunk, rows.time, scratch};
+  detail::attend(team, shape, rows, dropout, samples, x, y, normalisers, scratch);
+}
+
+/// dx of attention_chunk_forward, called for the last chunk first: what later rows have given this
+/// chunk's keys and values is in chunk.sums, where what it gives those of earlier rows is added.
+///
+/// Shapes: chunk.sums (B, KeyHeads, 2, shape.longest, D), keys and values.
+/// Order:  a gradient of a key or value adds the chunks from the last on, and of each as
+///         attention_gradient.
+template <class T>
+TANDEM_NOINLINE void attention_chunk_gradient(Team& team, AttentionShape const& shape,
+                                              AttentionRows const& rows,
+                                              AttentionChunkRows<AttentionScalar<T>> const& chunk,
+                                              AttentionDropout const& dropout, T const* x,
+                                              T const* y, T const* dy,
+                                              AttentionScalar<T> const* normalisers, T* dx,
+                                              AttentionScalar<T>* scratch) {
+  detail::ChunkOfSamples<T> const samples{shape, chunk, rows.time, scratch};
+  detail::attend_back(team, shape, rows, dropout, samples, x, y, dy, normalisers, dx);
 }
 
 /// Elements of AttentionScalar<T> that attention_step needs as scratch.
@@ -34018,7 +34240,7 @@ constexpr AttentionShape attention_shape(OpSetup const& setup) {
   return {.heads = heads,
           .key_heads = key_heads,
           .width = in[1] / (heads + 2 * key_heads),
-          .longest = in[0],
+          .longest = in[0] * setup.node.chunks,
           .causal = L::causal,
           .first_head = setup.slice.number * heads};
 }
@@ -34057,17 +34279,21 @@ struct AttentionByRow {
 template <class T, class P, class Kernels>
 class AttentionOp {
   using Normaliser = typename Kernels::Normaliser;
+  using Sum = AttentionScalar<T>;
 
  public:
   AttentionOp(OpSetup const& setup, AttentionShape const& shape, double rate)
       : shape_{shape},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
-        scratch_{std::max(Kernels::scratch_bytes(shape, setup.threads),
-                          attention_step_scratch<T>(shape, setup.threads) *
-                              static_cast<std::int64_t>(sizeof(AttentionScalar<T>)))},
-        saved_{std::int64_t{setup.batch} * shape.heads * shape.longest *
+        chunks_{setup.node.chunks},
+        scratch_{std::max(chunks_ > 1 ? 0 : Kernels::scratch_bytes(shape, setup.threads),
+                          std::max(attention_step_scratch<T>(shape, setup.threads),
+                                   attention_chunk_scratch<T>(shape, setup.threads)) *
+                              static_cast<std::int64_t>(sizeof(Sum)))},
+        saved_{std::int64_t{setup.batch} * shape.heads * (shape.longest / chunks_) *
                static_cast<std::int64_t>(sizeof(Normaliser))} {
+    static_assert(std::is_same_v<Normaliser, Sum>);
     std::int64_t const words =
         std::int64_t{shape.heads} * setup.slice.count * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
@@ -34080,10 +34306,21 @@ class AttentionOp {
             .output = true,
             .saved_bytes = saved_,
             .scratch_bytes = scratch_,
-            .carried_bytes = shape_.causal ? carried() : 0};
+            .carried_bytes = shape_.causal && chunks_ == 1 ? carried() : 0,
+            .carried_gradient_bytes = shape_.causal
+                                          ? shape_.longest * (shape_.row() - shape_.out()) *
+                                                static_cast<std::int64_t>(sizeof(Sum))
+                                          : 0};
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
+    if (p.is_chunk()) {
+      attention_chunk_forward<T>(p.device.team, shape_, rows(p), chunk(o, p),
+                                 dropout(p, p.training ? rate_ : 0.0F), o.x[0], o.y,
+                                 p.training ? reinterpret_cast<Sum*>(o.saved) : nullptr,
+                                 p.device.scratch_as<Sum>());
+      return;
+    }
     if (p.position >= 0) {
       step(o, p);
       return;
@@ -34093,6 +34330,12 @@ class AttentionOp {
                      p.device.scratch_as<Normaliser>());
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
+    if (p.is_chunk()) {
+      attention_chunk_gradient<T>(p.device.team, shape_, rows(p), chunk(o, p), dropout(p, rate_),
+                                  o.x[0], o.y, o.dy, reinterpret_cast<Sum const*>(o.saved), o.dx[0],
+                                  p.device.scratch_as<Sum>());
+      return;
+    }
     Kernels::gradient(p.device.team, shape_, rows(p), dropout(p, rate_), o.x[0], o.y, o.dy,
                       reinterpret_cast<Normaliser const*>(o.saved), o.dx[0],
                       p.device.scratch_as<Normaliser>());
@@ -34121,6 +34364,9 @@ class AttentionOp {
     }
   }
 
+  static AttentionChunkRows<Sum> chunk(Operands<T, P> const& o, Pass<Device> const& p) {
+    return {p.position, o.apart, p.is_last_chunk(), reinterpret_cast<Sum*>(o.carry_gradient)};
+  }
   static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
 
   [[nodiscard]] AttentionDropout dropout(Pass<Device> const& p, float rate) const {
@@ -34135,6 +34381,7 @@ class AttentionOp {
   AttentionShape shape_;
   std::uint32_t layer_;
   float rate_;
+  int chunks_;  // of time, of which a pass has one
   std::int64_t scratch_;
   std::int64_t saved_;
 };
@@ -36478,7 +36725,8 @@ class EmbeddingOp {
 template <class T, class P>
 class PositionsOp {
  public:
-  explicit PositionsOp(OpSetup const& setup) : shape_{setup.node.in} {}
+  explicit PositionsOp(OpSetup const& setup)
+      : shape_{setup.node.in}, longest_{shape_[0] * setup.node.chunks} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
@@ -36490,12 +36738,18 @@ class PositionsOp {
     copy(p.device.team, o.dy, o.dx[0], p.elements(shape_));
   }
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    positions_gradient(p.device.team, p.batch, p.time, shape_[0], shape_[1], o.dy, o.gradient[0],
-                       p.accumulate);
+    if (p.is_chunk() && !p.accumulate) {
+      std::fill_n(o.gradient[0], std::int64_t{longest_} * shape_[1], P{0});
+    }
+    int const first = p.first_row();
+    positions_gradient(p.device.team, p.batch, p.time, longest_ - first, shape_[1], o.dy,
+                       o.gradient[0] + std::int64_t{first} * shape_[1],
+                       p.accumulate || p.is_chunk());
   }
 
  private:
   Shape shape_;
+  int longest_;  // of a sample in all its chunks
 };
 
 /// The cosines and sines of all times are made once.
@@ -36504,25 +36758,31 @@ class RotaryPositionsOp {
  public:
   RotaryPositionsOp(OpSetup const& setup, int all, int turned, double base)
       : shape_{setup.node.in}, heads_{all, turned, shape_[1] / all} {
-    auto const size = static_cast<std::size_t>(shape_[0]) * static_cast<std::size_t>(heads_.half());
+    int const longest = shape_[0] * setup.node.chunks;
+    auto const size = static_cast<std::size_t>(longest) * static_cast<std::size_t>(heads_.half());
     cosine_.resize(size);
     sine_.resize(size);
-    rotary_table(shape_[0], heads_.size, base, cosine_.data(), sine_.data());
+    rotary_table(longest, heads_.size, base, cosine_.data(), sine_.data());
   }
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    std::int64_t const first = std::int64_t{p.first_row()} * heads_.half();
+    std::int64_t const first = this->first(p);
     rotate(p.device.team, p.batch, p.time, heads_, o.x[0], cosine_.data() + first,
            sine_.data() + first, false, o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    rotate(p.device.team, p.batch, p.time, heads_, o.dy, cosine_.data(), sine_.data(), true,
-           o.dx[0]);
+    std::int64_t const first = this->first(p);
+    rotate(p.device.team, p.batch, p.time, heads_, o.dy, cosine_.data() + first,
+           sine_.data() + first, true, o.dx[0]);
   }
 
  private:
+  [[nodiscard]] std::int64_t first(Pass<Device> const& p) const {
+    return std::int64_t{p.first_row()} * heads_.half();
+  }
+
   Shape shape_;
   RotaryHeads heads_;
   std::vector<Real<T>> cosine_;  // (T, D / 2)
@@ -43764,7 +44024,7 @@ constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int pa
     task.in_place = places;
     task.branches = at_once;
     GradientArena const arena{graph, task};
-    most = std::max(most, arena.outgoing_bytes + passes * arena.bytes);
+    most = std::max(most, task.chunks * arena.outgoing_bytes + passes * arena.bytes);
   };
   auto const place = [&](bool const* places) {
     if (streams > 1) {
@@ -44035,13 +44295,14 @@ constexpr void count_activations(GraphView graph, MemoryTask const& task, Device
                                                {.batch = task.batch,
                                                 .element_bytes = task.scalar_bytes,
                                                 .deferred = deferred > 0,
-                                                .apart = task.reproducible},
+                                                .apart = task.reproducible,
+                                                .chunks = task.chunks},
                                                std::max(deferred, 1), task.segment, task.branches);
   auto const count_passing = [&](PassingValues const& passing) {
     memory.passing = passing.bytes;
     if (deferred == 0 && !passing.again) {  // the memory of the gradients, which comes later
       std::int64_t const gradients =
-          memory.activation_gradients - value.outgoing(task.reproducible);
+          memory.activation_gradients - task.chunks * value.outgoing(task.reproducible);
       memory.passing = std::max<std::int64_t>(0, passing.bytes - gradients);
     }
   };
@@ -44090,7 +44351,9 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
     if (task.chunks > 1) {
       std::int64_t const state = own.any() ? 0 : next.bytes(task.master_bytes, task.scalar_bytes);
       std::int64_t const gradient = next.bytes(task.master_bytes, task.master_bytes);
-      memory.states += detail::aligned(task.batch * state) + detail::aligned(task.batch * gradient);
+      std::int64_t const rows = graph.node[n].hands_back * task.master_bytes;
+      memory.states +=
+          detail::aligned(task.batch * state) + detail::aligned(task.batch * (gradient + rows));
     }
   }
   detail::count_activations(graph, task, memory);
@@ -44113,12 +44376,15 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   StageMemory stage[Device::stages.count] = {};
   for (int s = 0; s < Device::stages.count; ++s) {
     LocalStage const& own = Device::stages.stage[s];
-    stage[s] = {
-        .first = own.first,
-        .last = own.last,
-        .live = Device::places.rule.on() ? Device::places.live()
-                                         : live_microbatches(Whole::table, Whole::map, own.id),
-        .deferred = std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id))};
+    stage[s] = {.first = own.first,
+                .last = own.last,
+                .live = Device::places.rule.on()
+                            ? Device::places.live()
+                            : whole_chunks(live_microbatches(Whole::table, Whole::map, own.id),
+                                           batching.chunks),
+                .deferred = whole_chunks(
+                    std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id)),
+                    batching.chunks)};
   }
   return tandem::device_memory(
       Device::graph,
@@ -45383,8 +45649,8 @@ class Verification {
 /// @param depth  messages that may be in flight in each link and direction; at 0, a SEND ends
 ///               together with its RECV
 /// @param chunks  of time, of each microbatch, where chunked() has made the table: then the
-///                backwards of a microbatch stand behind all its forwards, and forward as many
-///                more messages may be in flight, see Channels
+///                backwards of a microbatch stand behind all its forwards, and as many more
+///                messages may be in flight, see Channels
 /// @throws ContractError  microbatches < 1, depth < 0 or chunks < 1
 template <class Table>
 constexpr Verdict verify(Table const& table, StageMapView const& map, int microbatches,
@@ -48268,9 +48534,9 @@ struct ScheduleRunsInChunks {
   static constexpr bool value = true;
   static_assert(
       Runs,
-      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule devices send each other "
-      "gradients of whole microbatches before they take one, so that chunks of them would "
-      "wait forever; take GPipe, OneFOneB or ZeroBubbleH1");
+      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule a device takes a microbatch's "
+      "message before it sends others' on, which its chunks cannot, so that they would wait "
+      "forever; take one of the library's schedules, or leave Chunks out");
 };
 
 template <bool Runs>
@@ -48366,7 +48632,7 @@ template <class Schedule, int Count, class... Arguments>
   /// What its layers know of earlier rows is handed from chunk to chunk, its gradient back from the
   /// last chunk to the first, which B0 … of the picture count from 0. Of recurrent layers a device
   /// may have, and still all devices work at once. See chunked().
-  /// Schedules: GPipe, OneFOneB and ZeroBubbleH1; of others the compiler says why not.
+  /// Schedules: all synchronous ones, and tables of one's own that verify() takes in chunks.
   /// Memory: activations as without, in K times as many parts of 1/K the size.
   /// Cost:   a layer's products are of 1/K of the rows.
   /// The sums over rows are made chunk by chunk: the same numbers but for rounding. On one device
@@ -48637,15 +48903,18 @@ struct SlicesAreSound {
       "states of all samples; leave Stateful out, or take DataParallel");
 };
 
-template <bool Chunked, bool IsReproducible, bool IsSliced, bool ShardsGradients>
+template <bool Chunked, bool IsReproducible, bool HasSlices, bool HasRows, bool ShardsGradients>
 struct ChunksAreAlone {
   static constexpr bool value = true;
   static_assert(!Chunked || !IsReproducible,
                 "Chunks<K> with Reproducible<>: gradients are added chunk by chunk, so that their "
                 "bits depend on K; leave one of both out");
-  static_assert(!Chunked || IsReproducible || !IsSliced,
-                "Chunks<K> with TensorParallel<N>: the layers whose rows come in chunks are not "
-                "dealt out; leave one of both out");
+  static_assert(!Chunked || IsReproducible || !HasSlices,
+                "Chunks<K> with Slices<L>: gradients are added chunk by chunk, so that their bits "
+                "depend on K; leave one of both out");
+  static_assert(!Chunked || !HasRows,
+                "Chunks<K> with SequenceRows: both deal out the rows of time; leave one of both "
+                "out");
   static_assert(!Chunked || !ShardsGradients,
                 "Chunks<K> with ShardedGradients or ShardedParameters: a replica has room for the "
                 "gradients of two buckets, but those of all are added up chunk by chunk; take "
@@ -48803,8 +49072,9 @@ struct Program {
       detail::SlicesAreSound<(layer_slices > 1 || has_tiles), has_row_gradients, stateful>::value);
   static_assert(detail::SlicesStandAlone<(layer_slices > slices), asynchrony.on(),
                                          averaging.keeps_two()>::value);
-  static_assert(detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible,
-                                       (layer_slices > 1), sharded_gradients>::value);
+  static_assert(
+      detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible, (layer_slices > slices),
+                             (slices > 1 && detail::deals_rows<S>), sharded_gradients>::value);
   static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
   static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
                                              chunks.fault, chunks.node>::value);
