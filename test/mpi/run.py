@@ -21,7 +21,7 @@ import launcher
 
 # A process that does not end, in seconds; the programs' own time-out is 2 s where they are to fail.
 LIMIT = 120
-STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models", "world", "tensor", "shared", "parts"]
+STRATEGIES = ["data", "reproducible", "hybrid", "pipeline", "models", "world", "tensor", "shared", "parts", "channels", "tiles"]
 TIME_OUT = 2.0
 GRACE = 20.0  # of a busy machine: docs/cluster.md says what it is on another
 

@@ -179,6 +179,12 @@ int main(int argc, char** argv) try {
     return train<td::Hybrid<td::Pipeline<td::OneFOneB, 4, Split, Split>, td::TensorParallel<2>>,
                  true, Shared>(world, what, argument);
   }
+  if (strategy == "channels") {
+    return train<td::Hybrid<td::DataParallel<2>, td::ChannelParallel<2>>>(world, what, argument);
+  }
+  if (strategy == "tiles") {
+    return train<td::SpatialParallel<2, 2, td::Microbatches<2>>>(world, what, argument);
+  }
   if (strategy == "reproducible") {
     return train<td::DataParallel<4, td::Microbatches<2>, td::Reproducible<>>>(world, what,
                                                                                argument);
