@@ -1,12 +1,13 @@
 // Prints a table of a network: layer, output shape, parameters, multiply-accumulates, memory.
 //   describe googlenet|resnet20|resnet18|small_cnn|gpt2|gpt2_medium|gpt2_large|gpt2_xl [--top]
-//            [--strategy single|data2|model2|tensor] [--batch N]
+//            [--strategy single|data2|model2|tensor|channels|spatial] [--batch N]
 //            [--backend cuda] [--precision tf32|bf16|fp32] [--machine dgx-h100]
 // --top: a row a top-level part. --strategy, --batch: each device's memory for steps of N samples,
-// 128 if it is not said; tensor, of two devices, for gpt2 only: how each layer is dealt out, too.
+// 128 if it is not said; of two devices that share layers how each is dealt out, too, and the bytes
+// of each collective: tensor, of gpt2 and images; channels, the same, and spatial, of images.
 // --backend cuda: the kernels of a step instead, with their bytes and the machine's roofline, of
-// one GPU or of one of tensor's. Needs no device: everything comes from the constexpr graph. For
-// networks of your own: td::describe<Net, Strategy>() and td::describe_cuda<Net, Strategy>() of
+// one GPU or of one of gpt2's tensor. Needs no device: everything comes from the constexpr graph.
+// For networks of your own: td::describe<Net, Strategy>() and td::describe_cuda<Net, Strategy>() of
 // <tandem/describe.hpp>, which are all of this but the arguments.
 
 #include <tandem/describe.hpp>
@@ -51,23 +52,43 @@ std::string table(Arguments const& arguments) {
              : td::describe<Net>(options);
 }
 
+bool shares_layers(std::string const& strategy) {
+  return strategy == "tensor" || strategy == "channels" || strategy == "spatial";
+}
+
+/// Of two devices that share layers; "" where the network takes no such strategy.
+template <class Net>
+std::string shared(char const* title, Arguments const& arguments) {
+  bool const cuda = arguments.backend == "cuda";
+  if constexpr (std::is_same_v<Net, td::models::Gpt2<>>) {
+    using Two = td::TensorParallel<2>;
+    if (arguments.strategy == "tensor") {
+      return cuda ? kernels<Net, Two>(title, arguments) : td::describe<Net, Two>(arguments.options);
+    }
+  } else if constexpr (Net::input::shape.rank == 3) {
+    if (!cuda) {
+      return arguments.strategy == "spatial"
+                 ? td::describe<Net, td::SpatialParallel<2, 1>>(arguments.options)
+                 : td::describe<Net, td::ChannelParallel<2>>(arguments.options);
+    }
+  }
+  return "";
+}
+
 int refuse(std::string const& word);
 
 template <class Net>
 int print(char const* title, Arguments arguments) {
   arguments.options.title = title;
-  bool const cuda = arguments.backend == "cuda";
   std::string text;
-  if constexpr (std::is_same_v<Net, td::models::Gpt2<>>) {
-    using Two = td::TensorParallel<2>;
-    if (arguments.strategy == "tensor") {
-      text = cuda ? kernels<Net, Two>(title, arguments) : td::describe<Net, Two>(arguments.options);
+  if (shares_layers(arguments.strategy)) {
+    text = shared<Net>(title, arguments);
+    if (text.empty()) {
+      return refuse(arguments.strategy);
     }
-  } else if (arguments.strategy == "tensor") {
-    return refuse(arguments.strategy);
-  }
-  if (text.empty()) {
-    text = cuda ? kernels<Net, td::SingleDevice<>>(title, arguments) : table<Net>(arguments);
+  } else {
+    text = arguments.backend == "cuda" ? kernels<Net, td::SingleDevice<>>(title, arguments)
+                                       : table<Net>(arguments);
   }
   std::fputs(text.c_str(), stdout);
   return 0;
@@ -77,9 +98,10 @@ int refuse(std::string const& word) {
   std::fprintf(
       stderr,
       "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, "
-      "gpt2_large or gpt2_xl, and then --top, --strategy single, data2, model2 or, of "
-      "gpt2, tensor, --batch and a number, --backend cuda with --precision tf32, bf16 or "
-      "fp32 and --machine and a name but no other --strategy than tensor, or nothing, not '%s'\n",
+      "gpt2_large or gpt2_xl, and then --top, --strategy single, data2, model2, of gpt2 and of "
+      "images tensor, of these channels and spatial, --batch and a number, --backend cuda with "
+      "--precision tf32, bf16 or fp32 and --machine and a name but no other --strategy than "
+      "gpt2's tensor, or nothing, not '%s'\n",
       td::detail::printable(word).c_str());
   return 2;
 }
@@ -92,8 +114,8 @@ int main(int argc, char** argv) try {
     std::string const value = i + 1 < argc ? argv[i + 1] : "";
     if (word == "--top" && !arguments.options.top_only) {
       arguments.options.top_only = true;
-    } else if (word == "--strategy" &&
-               (value == "single" || value == "data2" || value == "model2" || value == "tensor")) {
+    } else if (word == "--strategy" && (value == "single" || value == "data2" ||
+                                        value == "model2" || shares_layers(value))) {
       arguments.strategy = argv[++i];
       arguments.options.batch = arguments.options.batch > 0 ? arguments.options.batch : 128;
     } else if (word == "--batch" && i + 1 < argc) {

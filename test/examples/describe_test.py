@@ -55,6 +55,25 @@ class Describe(program.ProgramTest):
         # Four a block, the words, and the gradient of what the criterion reads.
         self.assertIn(["total", "50", "all-reduces,", "1", "all-gather", "76864.0", "76800.0"], rows)
 
+    def test_images_that_devices_share(self):
+        for network, strategy, sends in [("googlenet", "channels", "all-reduces"), ("resnet20", "tensor", "all-reduces"),
+                                         ("googlenet", "spatial", "exchanges"), ("small_cnn", "spatial", "exchanges")]:
+            with self.subTest(network=network, strategy=strategy):
+                text = self.output(network, "--strategy", strategy, "--batch", "64")
+                rows = [row.split() for row in text.split("\nspreads over 2 devices")[1].split("\n\n")[0].splitlines()]
+                total = rows[-1]
+                kinds = ("Reduce", "Copy") if sends == "all-reduces" else ("Halo", "Cut", "Gather")
+                own = [row for row in rows if len(row) == 7 and row[1] in kinds]
+                self.assertEqual(total[:1] + total[2:3], ["total", sends])
+                said = len([row for row in own if row[1] != "Copy" or row[6] != "-"])
+                self.assertEqual(int(total[1]), said)
+                for column in (-2, -1):  # each is rounded
+                    whole = sum(float(row[column]) for row in own if row[column] != "-")
+                    self.assertAlmostEqual(float(total[column]), whole, delta=0.05 * (len(own) + 1))
+        self.assertIn("of these channels and spatial", self.sentence("gpt2", "--strategy", "spatial"))
+        self.assertIn("no other --strategy than gpt2's tensor",
+                      self.sentence("googlenet", "--strategy", "channels", "--backend", "cuda"))
+
     def test_kernels_of_a_step_on_a_gpu(self):
         rows = self.output("resnet20", "--backend", "cuda", "--precision", "bf16", "--batch", "64").splitlines()
         self.assertEqual(rows[1], "ResNet-20 in bf16: a step of 64 samples on one GPU; us by the roofline of dgx-h100")
@@ -79,16 +98,17 @@ class Describe(program.ProgramTest):
                 (("googlenet", "--to"), "--to"), (("googlenet", "--top", "--top"), "--top"),
                 (("--top", "googlenet"), "googlenet"), (("GoogLeNet",), "GoogLeNet"),
                 (("--help",), "--help"), (("small_cnn", "resnet20"), "resnet20"),
-                (("googlenet", "--strategy", "data3"), "data3"), (("googlenet", "--strategy", "tensor"), "tensor"),
+                (("googlenet", "--strategy", "data3"), "data3"), (("gpt2", "--strategy", "channels"), "channels"),
+                (("gpt2_medium", "--strategy", "tensor"), "tensor"),
                 (("\x1b[2J\n",), "\\x1B[2J\\x0A"), (("%s%n",), "%s%n"),
                 (("resnet18" * 1000,), "resnet18" * 32 + "...")]:
             with self.subTest(arguments=arguments):
                 self.assertEqual(
                     self.sentence(*arguments),
                     "describe: takes googlenet, resnet20, resnet18, small_cnn, gpt2, gpt2_medium, gpt2_large or "
-                    "gpt2_xl, and then --top, --strategy single, data2, model2 or, of gpt2, tensor, --batch and a number, --backend cuda "
-                    "with --precision tf32, bf16 or fp32 and --machine and a name but no other --strategy than tensor, or "
-                    f"nothing, not '{word}'")
+                    "gpt2_xl, and then --top, --strategy single, data2, model2, of gpt2 and of images tensor, of these channels "
+                    "and spatial, --batch and a number, --backend cuda with --precision tf32, bf16 or fp32 and --machine "
+                    f"and a name but no other --strategy than gpt2's tensor, or nothing, not '{word}'")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ namespace tandem {
 
 /// Elements of the whole arrays of collectives, and how many these are. Of an all-gather and of a
 /// reduce-scatter half as much is sent as of an all-reduce of the same array. Of exchanges
-/// of tiles the elements that a rank gets, at most: it has neighbours on all sides.
+/// of tiles the elements that a rank gets, of the one that gets most.
 struct SpreadVolume {
   int reduces = 0;       ///< all-reduces of values
   int copies = 0;        ///< all-reduces of gradients
@@ -41,13 +41,36 @@ struct SpreadVolume {
 
 namespace detail {
 
+/// Of one axis of an image in @p tiles, each of @p own pixels and a halo of @p before and @p after.
+struct TileAxis {
+  std::int64_t most = 0;   ///< that a tile gets from its neighbours, if it gets most
+  std::int64_t all = 0;    ///< of all tiles with their halos: padding is nobody's
+  std::int64_t least = 0;  ///< of the smallest of these
+};
+constexpr TileAxis tile_axis(int tiles, std::int64_t own, int before, int after) {
+  int const larger = before > after ? before : after;
+  return {.most = tiles > 2   ? before + after
+                  : tiles > 1 ? larger
+                              : 0,
+          .all = tiles * own + std::int64_t{tiles - 1} * (before + after),
+          .least = own + (tiles > 1 ? before + after - larger : 0)};
+}
+
 constexpr SpreadVolume tile_volume(Node const& node) {
-  std::int64_t const more = node.out.elements() - node.in.elements();
+  if (node.dealt == Dealt::gather) {  // its gradient all have
+    return {.exchanges = 1, .forward = node.out.elements() - node.in.elements()};
+  }
   bool const cuts = node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
-  std::int64_t const back = cuts                        ? (node.slices - 1) * node.out.elements()
-                            : node.dealt == Dealt::halo ? more
-                                                        : 0;
-  return {.exchanges = 1, .forward = cuts ? 0 : more, .backward = node.needs_gradient ? back : 0};
+  std::int64_t const height = node.in[1] / (cuts ? node.tiles.height : 1);
+  std::int64_t const width = node.in[2] / (cuts ? node.tiles.width : 1);
+  TileAxis const rows = tile_axis(node.tiles.height, height, node.halo.top, node.halo.bottom);
+  TileAxis const columns = tile_axis(node.tiles.width, width, node.halo.left, node.halo.right);
+  std::int64_t const halo = (height + rows.most) * (width + columns.most) - height * width;
+  std::int64_t const pixels = cuts ? rows.all * columns.all - rows.least * columns.least : halo;
+  std::int64_t const elements = node.in[0] * pixels;
+  return {.exchanges = 1,
+          .forward = cuts ? 0 : elements,
+          .backward = node.needs_gradient ? elements : 0};
 }
 
 }  // namespace detail

@@ -79,9 +79,10 @@ std::string relayed_values(GraphView graph, std::int16_t const* stage) {
 
 /// A table of @p Net: each layer's path, kind, output, parameters, multiply-accumulates and output
 /// in KiB, and their sums; weights that layers share; named values that stages relay; of
-/// TensorParallel how each value and its gradient are dealt out, and what is added up; and, of
-/// .batch samples, each device's memory by the function that fits<> asks, parameters, gradients,
-/// the optimizer's states, activations and their gradients. Needs no device.
+/// TensorParallel and SpatialParallel how each value and its gradient are dealt out, and what is
+/// added up or exchanged; and, of .batch samples, each device's memory by the function that fits<>
+/// asks, parameters, gradients, the optimizer's states, activations and their gradients. Needs no
+/// device.
 ///
 ///   std::puts(describe<Net, DataParallel<2>>({.batch = 256, .optimizer = AdamW{}}).c_str());
 ///
@@ -96,7 +97,7 @@ std::string describe(DescribeOptions const& options = {}) {
   if constexpr (S::devices > 1) {
     text += detail::relayed_values(P::Routed::graph, P::Routed::partition.part);
   }
-  if constexpr (P::layer_slices > 1) {
+  if constexpr (P::has_tiles || P::layer_slices > 1) {
     [&]<int... D>(std::integer_sequence<int, D...>) {
       ((text +=
         detail::spread_table(detail::RankGraph<P, D>::graph, P::slices, P::layer_slices,
