@@ -61,6 +61,46 @@ MUTATIONS = {
         "ops/host/vocabulary_slice.hpp", "own_, all_words_, logits", "own_, own_.count, logits"),
     "copy_sum_not_awaited": (
         "engine/rank/slice_exchange.hpp", "        host.await_slices();\n      } else {", "      } else {"),
+    "sum_dropped": (  # each slice goes on with its part of a value
+        "engine/rank/slice_exchange.hpp", "begin_slices(own.y, pass.elements(graph.node[n].out), n,",
+        "begin_slices(own.y, 0, n,"),
+    "sum_twice": (
+        "engine/rank/slice_exchange.hpp", "      host.begin_slices(own.y,",
+        "      host.begin_slices(own.y, pass.elements(graph.node[n].out), n, \"reduce\");\n"
+        "      host.await_slices();\n      host.begin_slices(own.y,"),
+    "sum_not_awaited": (  # its reader comes first
+        "engine/rank/slice_exchange.hpp",
+        "\"reduce\");\n      host.await_slices();", "\"reduce\");"),
+    "copy_summed_before_its_reader": (  # which gives the gradient
+        "engine/rank/stage.hpp",
+        "      if constexpr (both) {\n"
+        "        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands,\n"
+        "                                    pass_of<I>(host, pass));\n"
+        "      } else if constexpr (Program::gives_input_gradient.of[I]) {\n"
+        "        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,\n"
+        "                                    pass_of<I>(host, pass));\n      }\n"
+        "      if constexpr (begun_sum(graph, uses, I) != NodeKind::layer) {\n"
+        "        SliceExchange<Program, graph.source[node.first_edge]>::begin(\n"
+        "            host, all_rows<I>(pass), table, graph.source[graph.node[n].first_edge]);\n      }\n",
+        "      if constexpr (begun_sum(graph, uses, I) != NodeKind::layer) {\n"
+        "        SliceExchange<Program, graph.source[node.first_edge]>::begin(\n"
+        "            host, all_rows<I>(pass), table, graph.source[graph.node[n].first_edge]);\n"
+        "        host.await_slices();\n      }\n"
+        "      if constexpr (both) {\n"
+        "        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands,\n"
+        "                                    pass_of<I>(host, pass));\n"
+        "      } else if constexpr (Program::gives_input_gradient.of[I]) {\n"
+        "        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,\n"
+        "                                    pass_of<I>(host, pass));\n      }\n"),
+    "losses_of_own_words": (  # each slice makes them of its words
+        "engine/rank/rank_parts.hpp", "slices.bring_together(device, data, {\"vocabulary\"});",
+        "static_cast<void>(data);"),
+    "rows_not_gathered": (  # behind those of which each rank has some
+        "engine/links/slice_sums.hpp",
+        "[&] { group_.all_gather(from, to, device.communication, label); }", "[&] { static_cast<void>(to); }"),
+    "rows_not_summed": (  # a rank's rows of its own part alone
+        "engine/links/slice_sums.hpp", "      group_.reduce_scatter(from, to, Sum{}, device.communication, label);",
+        "      std::copy_n(from.data() + rows.first() * width, to.size(), to.data());"),
     "gradients_of_rows_apart": (  # of norms on a rank's rows
         "engine/rank/rank_parts.hpp", "    partials.add(device, memory, slices);\n", ""),
     "mask_of_first_rows": (  # each rank drops as the first does
@@ -86,6 +126,10 @@ MUTATIONS = {
         "engine/memory/sliced_mirror.hpp", "to * cells, columns * cells", "to, columns"),
     "halo_gradient_dropped": (  # what neighbours have of a tile's gradient
         "ops/host/tile_exchange.hpp", "      } else if (!piece.in.empty()) {\n        move<true>", "      } else if (false) {\n        move<true>"),
+    "halo_one_short": (
+        "ops/host/tile_exchange.hpp", "piece.from, piece.in, o.y, own, piece.in);",
+        "piece.from, piece.in, o.y, own, {piece.in.row, piece.in.column, {piece.in.size.height - 1, "
+        "piece.in.size.width}});"),
     "statistics_of_one_tile": ("engine/rank/op_passes.hpp", "if constexpr (OverTiles)", "if constexpr (false)"),
     "gradients_of_one_tile": ("engine/rank/rank_parts.hpp", "if constexpr (Whole::has_tiles)", "if constexpr (false)"),
     "statistics_of_each_tile": (  # each adds what all have
@@ -163,10 +207,24 @@ MUTATIONS = {
 # Those that only networks of tokens show are looked for in such networks alone.
 OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_ignored", "dropout_of_time",
              "carried_over_first", "second_input_of_shard", "second_lengths_of_shard", "input_of_another_stage",
-             "padding_pooled", "scores_of_own_samples")
+             "padding_pooled", "scores_of_own_samples", "smoothing_over_a_slice", "losses_of_own_words", "gradients_of_rows_apart",
+             "mask_of_first_rows", "rows_not_gathered", "rows_not_summed")
 # Those of what lies between processes are looked for by programs that run as several.
 OF_PROCESSES = ("summed_as_they_arrive", "pieces_in_other_order", "joined_by_halves", "states_stay_elsewhere",
                 "part_of_first_rank", "scores_of_own_samples")
+# Those of one way to share layers are looked for where strategies have it alone.
+OF_OPTION = {
+    "split_outputs": ("losses_of_own_words",),
+    "split_outputs,smoothing": ("smoothing_over_a_slice",),
+    "in_rows": ("gradients_of_rows_apart", "rows_not_gathered", "rows_not_summed"),
+    "in_rows,drops": ("mask_of_first_rows",),
+    "pieces,masks": ("first_slice_of_rank",),
+    "slices,masks": ("mask_of_first_slice", "mask_of_first_channels"),
+    "slices": ("copy_sum_not_awaited", "copy_not_summed", "kernel_of_one_cell", "norm_of_each_slice", "sum_dropped",
+               "sum_twice", "sum_not_awaited", "copy_summed_before_its_reader"),
+    "tiles": ("halo_gradient_dropped", "halo_one_short", "statistics_of_one_tile", "gradients_of_one_tile",
+              "statistics_of_each_tile"),
+}
 
 
 def stale():
@@ -209,6 +267,8 @@ def main():
                        options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
                        "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
                        "--kernels", shared.name] + (["--tokens", "1"] if name in OF_TOKENS else [])
+            command += [word for option, names in OF_OPTION.items() if name in names 
+                        for word in ("--having", option, "--sanitize-every", "0")]
             command += ["--processes", "--backends", "double"] if name in OF_PROCESSES else []
             begin, before = time.monotonic(), cpu_seconds()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -217,7 +277,7 @@ def main():
         why = re.search(r"^seed .*?, pair \d+: (.*)$", done.stdout, re.M)
         if options.shrink_seconds != "0":
             print(done.stdout)
-        if done.returncode == 0:
+        if done.returncode == 0 or why is None:  # the latter: the fuzzer itself came to nothing
             missed.append(name)
         print(f"| `{name}` | {seconds:.0f} | {of_cpu:.0f} | {pairs[1] if pairs else '?'} | "
               f"{'missed' if done.returncode == 0 else why[1][:90] if why else done.stderr[-300:]} |", flush=True)

@@ -129,13 +129,21 @@ def is_pair(layers, slices):
     return heads == inside and same and all(heads[0][key] % slices == 0 for key in ("heads", "key_heads"))
 
 
-def shares_pairs(body, slices):
-    """Whether some layers of a network can be dealt out over so many devices."""
+def pairs_of(body, slices):
+    """The layers of each pair that can be dealt out over so many devices."""
     for chain in chains_of(body):
         products = [i for i, part in enumerate(chain) if is_product(part)]
-        if any(is_pair(chain[a:b + 1], slices) for a, b in zip(products, products[1:])):
-            return True
-    return False
+        yield from (chain[a:b + 1] for a, b in zip(products, products[1:]) if is_pair(chain[a:b + 1], slices))
+
+
+def shares_pairs(body, slices):
+    """Whether some layers of a network can be dealt out over so many devices."""
+    return any(True for _ in pairs_of(body, slices))
+
+
+def masks_pairs(body, slices):
+    """Whether some of these drop at random."""
+    return any(part.get("percent") for pair in pairs_of(body, slices) for part in pair)
 
 
 def divides_rows(network, slices):

@@ -152,6 +152,26 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
             return with_chunks(seed, with_dealt_rows(seed, words))
 
 
+def has(network, strategy, option):
+    """Whether a strategy has an option, or a network what makes it show."""
+    if option == "masks":  # within what devices, or one, have in slices
+        return networks.masks_pairs(network["body"], strategy.get("pieces") or strategy.get("slices") or 1)
+    if option == "drops":
+        return any(part["kind"] == "dropout" and part["percent"] for part in sequences.parts_in(network["body"]))
+    if option == "smoothing":
+        return bool(network["body"]["parts"][-1].get("smoothing"))
+    if option == "split_outputs":
+        return any(wish.startswith("SplitOutputs") for wish in strategy.get("wishes", ()))
+    return bool(strategy.get(option))
+
+
+def having(program, options):
+    """With those strategies alone that have all of these, and their pairs."""
+    kept = [i for i, s in enumerate(program["strategies"]) if all(has(program["network"], s, one) for one in options)]
+    pairs = [{**pair, "strategy": kept.index(pair["strategy"])} for pair in program["pairs"] if pair["strategy"] in kept]
+    return {**program, "strategies": [program["strategies"][i] for i in kept], "pairs": pairs}
+
+
 def without_one_device(seed, program):
     """Of a draw of its own: what one device cannot do, so that only processes are compared."""
     r = random.Random(f"{seed} alone")

@@ -6,6 +6,7 @@
          [--no-cases] [--keep] [--backends double,float,onednn,bf16] [--sanitize-every 8] [--tokens 0.4] [--processes]
   run.py --self-test          of the generator, without a compiler
   run.py --only N --seed TEXT the N-th program of a seed
+  run.py --having in_rows     of a seed's programs those strategies alone that have this option, or all of several
 
 A pair is a network and a strategy: its type, the table of actions, batches and options; pairs with equal text count
 once. The seed is today's date unless given. What fails is shrunk, printed as a program of its own, and with --keep
@@ -102,11 +103,20 @@ class Fuzzer:
     def is_over(self):
         return bool(self.failures) or time.monotonic() > self.ends
 
-    def one(self, i):
+    def draw(self, i):
+        """The i-th program, its backend and sanitizers; None where it has nothing of what is asked for."""
         sanitize = self.sanitizers_of(i)
         backend = "double" if sanitize else self.backend_of(i)
         program = programs.random_program(f"{self.options.seed}-{i}", backend, self.options.pairs,
                                           tokens=self.options.tokens, processes=self.options.processes)
+        program = programs.having(program, self.options.having.split(",")) if self.options.having else program
+        return (program, backend, sanitize) if program["pairs"] else None
+
+    def one(self, i):
+        drawn = self.draw(i)
+        if drawn is None:
+            return
+        program, backend, sanitize = drawn
         result = build.attempt(self.builder, program, f"program-{i}", sanitize)
         with self.lock:
             self.programs += 1
@@ -190,6 +200,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=40, help="of a strategy, at most")
     parser.add_argument("--tokens", type=float, default=0.4, help="share of networks that read tokens")
     parser.add_argument("--only", type=int)
+    parser.add_argument("--having", metavar="OPTION,…", help="such as slices, in_rows, pieces, tiles, sharded, masks, smoothing")
     parser.add_argument("--include")
     parser.add_argument("--scratch")
     parser.add_argument("--compiler")
