@@ -280,7 +280,8 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
                "recommend asynchronous pipelines, too: their epochs are not known, those of "
                "synchronous training are taken");
   add("--html", "FILE.html", a.html,
-      "a page for a browser: all plans, time against devices, memory, a step");
+      "a page for a browser: all plans, time against devices, memory, a step")
+      ->group("With a search and --global-batch");
 
   add_scaling_flags(app, a);
 

@@ -80,11 +80,10 @@ inline tandem::GraphView big_lstm_of(PlanArguments const& a) {
 struct KnownNetwork {
   char const* name;
   tandem::GraphView graph;
-  tandem::RankGraphs ranks;
 };
 template <class Net>
 KnownNetwork known_network(char const* name) {
-  return {name, tandem::graph<Net>, tandem::rank_graphs(tandem::graph<Net>)};
+  return {name, tandem::graph<Net>};
 }
 inline std::vector<KnownNetwork> const& known_networks() {
   using namespace tandem::models;
@@ -260,12 +259,8 @@ inline tandem::EpochCurve epochs_of(PlanArguments const& a) {
 
 inline tandem::SearchTask search_task(PlanArguments const& a) {
   std::optional<tandem::GraphView> network;
-  tandem::RankGraphs ranks;
   if (!a.net.empty()) {
     network = network_of(a);
-  }
-  for (KnownNetwork const& known : known_networks()) {
-    ranks = a.net == known.name ? known.ranks : ranks;
   }
   return {.machine = machine_of(a),
           .batch_per_worker = a.batch,
@@ -278,7 +273,7 @@ inline tandem::SearchTask search_task(PlanArguments const& a) {
           .failures = {.device = 3600 * a.mtbf_hours,
                        .checkpoint = a.checkpoint_seconds,
                        .restart = a.restart_seconds},
-          .ranks = ranks};
+          .computed = network.has_value()};
 }
 
 /// Where costs, links, epochs and memory came from.

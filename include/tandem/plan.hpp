@@ -29,6 +29,7 @@
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/machine/timed_all_reduces.hpp>
 #include <tandem/plan/machine/timed_products.hpp>
+#include <tandem/plan/page/mesh_page.hpp>
 #include <tandem/plan/page/page.hpp>
 #include <tandem/plan/place/critical_path.hpp>
 #include <tandem/plan/place/lp.hpp>

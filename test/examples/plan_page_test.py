@@ -123,6 +123,33 @@ class Page(plan_cases.PlanTest):
         self.assertIn("graph.txt on dgx-1-v100, 64 samples a worker", tree.find(f".//{HTML}title").text)
         self.assertIn("cannot write", self.sentence(*SEARCH, "--devices", 2, "--html", self.folder / "none" / "page.html"))
 
+    def test_meshes_have_one_too(self):
+        words = ("--net", "gpt2", "--machine", "dgx-a100", "--global-batch", 64)
+        tree, text = self.tree(*words, "--devices", "2..64")
+        self.assertIn("gpt2 on dgx-a100, batch 64", tree.find(f".//{HTML}title").text)
+        self.assertEqual(text, self.output(*words, "--devices", "2..64"))
+        lines = [line for line in text.splitlines() if re.match(r" +[0-9.e-]+ +[0-9.]+ ", line)]
+        rows = self.rows(tree)
+        self.assertEqual([len(row) for row in rows], [9] * len(rows))
+        self.assertEqual([(line.split()[0], line.split()[1], line.split("  ")[-1].strip()) for line in lines],
+                         [(row[1], row[3], row[7]) for row in rows])
+        picture = tree.find(f".//{SVG}svg[@id='time']")
+        best = {}
+        for circle in picture.iter(f"{SVG}circle"):
+            devices, seconds = int(circle.get("data-devices")), float(circle.get("data-seconds"))
+            best[devices] = min(seconds, best.get(devices, seconds))
+        self.assertEqual(sorted(best), [2, 4, 8, 16, 32, 64])
+        steps = {}
+        for row in rows:
+            steps.setdefault(int(row[0]), float(row[1]))
+        for devices, seconds in steps.items():
+            self.assertAlmostEqual(best[devices] / seconds, 1, delta=1e-3)
+        parts = [float(part.get("data-seconds")) for part in tree.find(f".//{SVG}svg[@id='steps']").iter(f"{SVG}rect")
+                 if part.get("data-seconds")]
+        self.assertEqual(len(parts), 7 * 6)
+        for at, seconds in enumerate(best[devices] for devices in sorted(best)):
+            self.assertAlmostEqual(sum(parts[7 * at:7 * at + 7]) / seconds, 1, delta=1e-6)
+
     @unittest.skipUnless(BROWSER, "there is no Chromium here to look at the page with")
     def test_a_browser_runs_its_script(self):
         page = self.folder / "page.html"

@@ -33,6 +33,10 @@ inline void check_same(GraphView a, GraphView b) {
     CHECK(x.kept.arrays == y.kept.arrays);
     CHECK(x.needs_gradient == y.needs_gradient);
     CHECK((x.carried.c == y.carried.c && x.carried.h == y.carried.h));
+    CHECK((x.hands_on.c == y.hands_on.c && x.hands_on.h == y.hands_on.h));
+    CHECK((x.in_chunks == y.in_chunks && x.hands_back == y.hands_back));
+    CHECK(x.columns.each == y.columns.each);
+    CHECK((x.columns.in == y.columns.in && x.columns.out == y.columns.out));
     CHECK((x.named == y.named && x.input == y.input && x.rate == y.rate));
     CHECK(x.criterion == y.criterion);
     CHECK(x.limit == y.limit);

@@ -20,8 +20,8 @@ struct ChunkVerdict {
 };
 
 /// Whether each layer of a network's graph makes a row of that row and of earlier ones alone.
-template <GraphSize Size>
-constexpr ChunkVerdict check_chunks(Graph<Size> const& graph, int chunks) {
+template <class G>
+constexpr ChunkVerdict check_chunks(G const& graph, int chunks) {
   Shape const in = graph.node[0].out;
   if (chunks == 1 || graph.fault != Fault::none) {
     return {};
@@ -29,18 +29,18 @@ constexpr ChunkVerdict check_chunks(Graph<Size> const& graph, int chunks) {
   if (!in.timed) {
     return {ChunkFault::no_sequence};
   }
-  if (Size.nodes > 1 && graph.node[1].kind == NodeKind::input) {
+  if (graph.nodes > 1 && graph.node[1].kind == NodeKind::input) {
     return {ChunkFault::two_inputs};
   }
-  for (int n = 1; n < Size.nodes; ++n) {
+  for (int n = 1; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
     if (!node.out.timed || (node.kind == NodeKind::layer && !node.in_chunks)) {
       return {ChunkFault::layer, n};
     }
   }
-  return {!graph.output().criterion ? ChunkFault::criterion
-          : in[0] % chunks != 0     ? ChunkFault::rows
-                                    : ChunkFault::none};
+  return {!graph.node[graph.result].criterion ? ChunkFault::criterion
+          : in[0] % chunks != 0               ? ChunkFault::rows
+                                              : ChunkFault::none};
 }
 
 namespace detail {
@@ -80,14 +80,10 @@ constexpr Shape chunk_shape(Shape shape, int chunks) {
   return shape;
 }
 
-}  // namespace detail
-
-/// The graph of a device of which a pass has one of @p chunks chunks of each sequence: shapes,
-/// costs and what is kept are of a chunk. Parameters are what they were.
-/// @pre check_chunks() finds nothing
-template <GraphSize Size>
-constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
-  for (int n = 0; n < Size.nodes; ++n) {
+/// What in_chunks() does, of a graph of any size.
+template <class G>
+constexpr void take_chunks(G& graph, int chunks) {
+  for (int n = 0; n < graph.nodes; ++n) {
     Node& node = graph.node[n];
     node.in = detail::chunk_shape(node.in, chunks);
     node.out = detail::chunk_shape(node.out, chunks);
@@ -97,10 +93,20 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
     node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
     node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;
   }
-  for (int p = 0; p < Size.parameters; ++p) {
+  for (int p = 0; p < graph.parameters; ++p) {
     RowsTouched& touched = graph.parameter[p].parameter.touched;
     touched.of_sample = static_cast<int>(detail::chunk_part(touched.of_sample, chunks));
   }
+}
+
+}  // namespace detail
+
+/// The graph of a device of which a pass has one of @p chunks chunks of each sequence: shapes,
+/// costs and what is kept are of a chunk. Parameters are what they were.
+/// @pre check_chunks() finds nothing
+template <GraphSize Size>
+constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
+  detail::take_chunks(graph, chunks);
   return graph;
 }
 

@@ -15,6 +15,7 @@
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/scale/mesh_report.hpp>
+#include <tandem/plan/scale/mesh_timeline.hpp>
 #include <tandem/plan/search/workers.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
@@ -445,6 +446,64 @@ TEST_CASE("65,536 devices are searched") {
   CHECK(found.plans.front().layout.devices() == 65'536);
 }
 
+TEST_CASE("whole words on each of the devices that share products") {
+  MeshTask const task = large();
+  MeshLayout layout{.data = 8, .tensor = 8};
+  MeshStep const parts = mesh_step(task, layout);
+  MeshMemory const of_parts = mesh_memory(task, layout);
+  layout.whole_words = true;
+  double const words = task.sizes.embedding_parameters() * (task.sizes.tied ? 1 : 2);
+  MeshMemory const whole = mesh_memory(task, layout);
+  CHECK(whole.state - of_parts.state == doctest::Approx(words * 7 / 8 * 8));
+  CHECK(whole.logits == doctest::Approx(8 * of_parts.logits));
+  MeshStep const step = mesh_step(task, layout);
+  CHECK(step.computing > parts.computing);
+  CHECK(step.sums > parts.sums);
+}
+
+TEST_CASE("families: the fastest of each, and the fastest of all among them") {
+  MeshTask const task = large();
+  MeshSearch const found = search_meshes(task, 64);
+  double best = 1e300;
+  for (int family = 0; family < mesh_families; ++family) {
+    auto const& own = found.of_family[static_cast<std::size_t>(family)];
+    if (own) {
+      CHECK(mesh_family(own->layout) == family);
+      best = std::min(best, own->step.seconds());
+    }
+  }
+  CHECK(best == found.plans.front().step.seconds());
+  CHECK(mesh_family({.data = 4}) == 0);
+  CHECK(mesh_family({.data = 4, .shard = Sharding::parameters}) == 1);
+  CHECK(mesh_family({.tensor = 4}) == 2);
+  CHECK(mesh_family({.pipeline = 4}) == 3);
+  CHECK(mesh_family({.pipeline = 4, .tensor = 2}) == 4);
+}
+
+TEST_CASE("a timeline is the closed form's pipeline, without sums and update") {
+  MeshTask task = large();
+  task.sizes.layers = 32;
+  for (MeshLayout const& layout :
+       {MeshLayout{.data = 16, .pipeline = 4, .overlap = {.messages = true}},
+        MeshLayout{
+            .data = 4, .pipeline = 4, .tensor = 4, .chunks = 2, .overlap = {.messages = true}},
+        MeshLayout{.data = 64}}) {
+    CAPTURE(mesh_type(layout, 4));
+    task.batch = 64;
+    task.machine.between = task.machine.inside = {.bandwidth = 1e15, .latency = 0};
+    auto const timeline = mesh_timeline(task, layout);
+    REQUIRE(timeline);
+    task.batch = layout.data * timeline->microbatches;
+    MeshStep const step = mesh_step(task, layout);
+    double const passes = step.computing + step.products + step.filling;
+    CHECK(timeline->step.last_pass == doctest::Approx(passes).epsilon(0.12));  // the ends differ
+    CHECK(timeline->step.device.size() == static_cast<std::size_t>(layout.pipeline));
+  }
+  task.sizes.layers = 64;
+  task.batch = 128;
+  CHECK_FALSE(mesh_timeline(task, {.pipeline = 64}));
+}
+
 TEST_CASE("types are what the library runs, or a plan only") {
   MeshLayout layout{.data = 8, .pipeline = 4, .microbatch = 1, .shard = Sharding::state};
   CHECK(mesh_type(layout, 16) ==
@@ -456,7 +515,9 @@ TEST_CASE("types are what the library runs, or a plan only") {
         "Hybrid<DataParallel<8, ShardedState>, Pipeline<Interleaved<2>, 16, Auto<8>, "
         "Checkpoint<Every<1>>>>");
   layout.tensor = 2;
-  CHECK(plan_only(layout) == "tensor parallelism on GPUs");
+  CHECK(plan_only(layout) == "slices of words on GPUs");
+  layout.whole_words = true;
+  CHECK(plan_only(layout).empty());
   CHECK(mesh_type(layout, 16) ==
         "Hybrid<DataParallel<8, ShardedState>, Pipeline<Interleaved<2>, 16, Auto<8>, "
         "Checkpoint<Every<1>>>, TensorParallel<2>>");
@@ -464,6 +525,8 @@ TEST_CASE("types are what the library runs, or a plan only") {
         "Hybrid<DataParallel<2>, TensorParallel<4, SequenceRows, Microbatches<3>>>");
   CHECK(mesh_type({.pipeline = 2, .time_chunks = 4}, 2) ==
         "Pipeline<OneFOneB, 2, Chunks<4>, Auto<2>>");
+  CHECK(plan_only({.tensor = 4, .sequence_rows = true, .whole_words = true}) ==
+        "rows of sequences on GPUs");
   CHECK(plan_only({.pipeline = 2, .time_chunks = 4}) == "chunks of time on GPUs");
   CHECK(mesh_type({.data = 2, .shard = Sharding::parameters}, 1) ==
         "DataParallel<2, ShardedParameters>");
@@ -480,6 +543,11 @@ TEST_CASE("types are what the library runs, or a plan only") {
         std::string::npos);
   REQUIRE(found.runs);
   CHECK(plan_only(found.runs->layout).empty());
+  CHECK(found.runs->layout.tensor > 1);
+  CHECK(found.runs->layout.whole_words);
+  for (MeshPlan const& plan : found.plans) {
+    CHECK_FALSE(plan.layout.whole_words);
+  }
   CHECK(found.runs->step.seconds() > found.plans.front().step.seconds());
   CHECK(text.find("using Strategy = " +
                   mesh_type(found.runs->layout,

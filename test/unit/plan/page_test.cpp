@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tandem/plan/machine/machines.hpp>
+#include <tandem/plan/page/mesh_page.hpp>
 #include <tandem/plan/page/page.hpp>
 
 namespace page_test {
@@ -137,6 +140,47 @@ TEST_CASE("what stands in a page may be any text") {
   CHECK(page.find("<pre>using Strategy = Hybrid&lt;DataParallel&lt;2&gt;, Pipeline&lt;GPipe, 4,") !=
         page.npos);
   CHECK(search_page(all, {}).find("A step of") == page.npos);
+}
+
+TEST_CASE("a page of meshes") {
+  MeshTask const task{
+      .sizes = {.layers = 24, .width = 2048, .heads = 16, .context = 1024, .vocabulary = 50'304},
+      .machine = dgx_a100(),
+      .batch = 64};
+  MeshResult result;
+  std::size_t rows = 0;
+  for (int const devices : {1, 8, 64}) {
+    MeshSearch found = search_meshes(task, devices);
+    rows += found.plans.size();
+    auto why = mesh_reasons(task, devices, {}, found.plans.front().layout);
+    result.of.push_back({devices, std::move(found), std::move(why)});
+  }
+  std::string const page = mesh_page(task, result, "gpt <on> a machine", 80e9);
+  CHECK(count(page, "<tr data-devices=") == rows);
+  CHECK(count(page, "gpt &lt;on&gt; a machine") == 2);
+  CHECK(count(page, "data-family=\"DataParallel\"") == 1);
+  CHECK(count(page, "data-family=\"Pipeline, TensorParallel\"") == 1);
+  CHECK(count(page, "class=\"bar\"") == count(page, "data-family="));
+  CHECK(count(page, "data-seconds=") > 3 * 7);  // the parts of three steps, and points
+  CHECK(page.find("using Strategy = ") != page.npos);
+  CHECK(page.find("One pipeline&#39;s ") + page.find("One pipeline's ") != 2 * page.npos);
+  CHECK(count(page, "nan") == 0);
+  CHECK(count(page, "inf<") == 0);
+
+  int const from = detail::meshes_win_from(result);
+  CHECK(count(page, "class=\"crossover\"") == (from > 0 ? 1U : 0U));
+  CHECK(detail::meshes_win_from({}) == 0);
+  MeshResult turned = result;
+  for (MeshResult::Devices& own : turned.of) {
+    own.found.plans.front().layout = own.devices == 1 ? MeshLayout{} : MeshLayout{.pipeline = 8};
+  }
+  CHECK(detail::meshes_win_from(turned) == 8);
+  CHECK(mesh_page(task, turned, "", 80e9)
+            .find("a model that is cut or shared wins from 8 devices on") != page.npos);
+  for (MeshResult::Devices& own : turned.of) {
+    own.found = {};
+  }
+  CHECK(mesh_page(task, turned, "", 80e9).find("Nothing fits") != page.npos);
 }
 
 }  // namespace page_test

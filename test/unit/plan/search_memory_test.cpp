@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,8 +10,10 @@
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/embedding.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/layers/recurrent.hpp>
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/models/googlenet.hpp>
+#include <tandem/models/gpt.hpp>
 #include <tandem/models/resnet_cifar.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/machine/collectives.hpp>
@@ -46,9 +49,13 @@ void check(WorkerStrategy const& worker, WorkerStep const& step, int batch,
   SearchTask const task{.batch_per_worker = batch, .network = graph<Net>, .precision = precision};
   TensorSizes const sizes{.master_bytes = master_bytes(precision),
                           .scalar_bytes = element_bytes(precision)};
-  WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch);
+  WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch,
+                                     dealing_on(graph<Net>, two_cpus(), worker.slices));
   cut.replicas = S::batching.replicas;
-  cut.state_shares = S::batching.sharded_state ? cut.replicas : 1;
+  cut.shard = S::batching.sharded_parameters  ? Sharding::parameters
+              : S::batching.sharded_gradients ? Sharding::gradients
+              : S::batching.sharded_state     ? Sharding::state
+                                              : Sharding::none;
   std::vector<DeviceMemory> const found = worker_memory(graph<Net>, cut, sizes);
   REQUIRE(found.size() == static_cast<std::size_t>(S::devices));
   std::int64_t most = 0;
@@ -168,6 +175,10 @@ TEST_CASE("replicas that have a part of the optimizer's state each") {
   WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
   check<Net, DataParallel<4, ShardedState>>({}, {.sizes = {graph<Net>.tops}}, 8);
   check<Net, Hybrid<DataParallel<2, ShardedState>, Two::Pipe<OneFOneB>>>(worker, Two::step, 16);
+  check<Net, DataParallel<4, ShardedGradients>>({}, {.sizes = {graph<Net>.tops}}, 8);
+  check<Net, Hybrid<DataParallel<2, ShardedGradients>, Two::Pipe<OneFOneB>>>(worker, Two::step, 16);
+  check<Net, Hybrid<DataParallel<2, ShardedParameters>, Two::Pipe<OneFOneB>>>(worker, Two::step,
+                                                                              16);
 }
 
 TEST_CASE("a search shards the state where it does not fit in whole") {
@@ -186,7 +197,7 @@ TEST_CASE("a search shards the state where it does not fit in whole") {
   };
   Plan const whole = plan_of(1e12, 4);
   REQUIRE(whole.worker.devices == 1);
-  CHECK_FALSE(whole.shards_state);
+  CHECK(whole.shard == Sharding::none);
   CHECK(strategy_type(whole) == "DataParallel<4>");
   Plan const part = plan_of(whole.step.memory - 1, 4);
   CHECK(part.feasible());
@@ -202,36 +213,37 @@ TEST_CASE("a search shards the state where it does not fit in whole") {
   CHECK_FALSE(plan_of(part.step.memory - 1, 4).feasible());
 }
 
+Machine hosts() {  // so many that share a node
+  Machine machine = two_cpus();
+  machine.devices_per_node = 8;
+  machine.nodes = 0;
+  return machine;
+}
+
 struct Pairs
     : Network<Vector<32>, Sequential<Linear<64>, ReLU, Linear<48>, Linear<96>, ReLU, Linear<8>>> {};
 
 TEST_CASE("devices that share layers: their memory, and the sums between") {
   constexpr int batch = 16;
-  WorkerStrategy const worker{.schedule = WorkerStrategy::tensor, .devices = 4};
-  RankGraph const rank = rank_graphs(graph<Pairs>)(4);
-  GraphView const view = rank.view(graph<Pairs>);
+  WorkerStrategy const worker{.devices = 4, .slices = 4};
   Machine const machine = dgx1_v100();
-  WorkerStep const step = tensor_worker_step(worker, view, machine, MathPrecision::fp32, batch);
+  WorkerStep const step =
+      rewritten_worker_step(worker, graph<Pairs>, machine, MathPrecision::fp32, batch);
   REQUIRE(step.problem.empty());
-  WorkerCut cut = detail::worker_cut(view, worker, step, batch);
-  CHECK(worker_memory(view, cut, {}).front().total() ==
-        device_memory<Pairs, TensorParallel<4>, Momentum, Fp32>(batch, 0).total());
-  cut.replicas = cut.state_shares = 2;
-  using Shared = Hybrid<DataParallel<2, ShardedState>, TensorParallel<4>>;
-  CHECK(worker_memory(view, cut, {}).front().total() ==
-        device_memory<Pairs, Shared, Momentum, Fp32>(2 * batch, 0).total());
+  check<Pairs, TensorParallel<4>>(worker, step, batch);
+  check<Pairs, Hybrid<DataParallel<2, ShardedState>, TensorParallel<4>>>(worker, step, batch);
   auto const sum = [&](int columns) {  // of both pairs' outputs, and the second's input's gradient
     return all_reduce_seconds(machine, {4, 1}, 4.0 * batch * columns);
   };
-  CHECK(step.seconds - static_costs(view, machine, MathPrecision::fp32, batch).time() ==
-        doctest::Approx(sum(48) + sum(48) + sum(8)));
+  CHECK(step.seconds * (1 - step.idle) + sum(48) + sum(48) + sum(8) ==
+        doctest::Approx(step.seconds));
   CHECK(step.gradient_bytes.size() == 4);
 
   SearchTask const task{.machine = machine,
                         .batch_per_worker = batch,
                         .most_devices_a_worker = 4,
                         .network = graph<Pairs>,
-                        .ranks = rank_graphs(graph<Pairs>)};
+                        .computed = true};
   WorkerSteps const steps{task, [&](int samples) {
                             return static_costs(graph<Pairs>, machine, MathPrecision::fp32,
                                                 samples);
@@ -246,22 +258,142 @@ TEST_CASE("devices that share layers: their memory, and the sums between") {
   std::sort(types.begin(), types.end());
   CHECK(types == std::vector<std::string>{"Hybrid<DataParallel<2>, TensorParallel<4>>",
                                           "Hybrid<DataParallel<4>, TensorParallel<2>>"});
-  CHECK(tensor_worker_step(worker, graph<Net>, machine, MathPrecision::fp32, batch).problem ==
-        "the network has no layers that 4 devices could share");
 }
 
 struct Words : Network<Tokens<8, 4096>, Sequential<Embedding<4096, 256>, Vocabulary<4096>>> {};
 
 TEST_CASE("devices that share words: two sums of rows, and four doubles of each row and device") {
-  RankGraph const rank = rank_graphs(graph<Words>)(4);
-  GraphView const view = rank.view(graph<Words>);
-  Machine const machine = dgx1_v100();
-  WorkerStep const step = tensor_worker_step({.schedule = WorkerStrategy::tensor, .devices = 4},
-                                             view, machine, MathPrecision::fp32, 16);
+  WorkerStrategy const worker{.devices = 4, .slices = 4};
+  auto const step_on = [&](Machine const& machine) {
+    return rewritten_worker_step(worker, graph<Words>, machine, MathPrecision::fp32, 16);
+  };
+  WorkerStep const step = step_on(hosts());
   REQUIRE(step.problem.empty());
-  CHECK(step.seconds - static_costs(view, machine, MathPrecision::fp32, 16).time() ==
-        doctest::Approx(2 * all_reduce_seconds(machine, {4, 1}, 4.0 * 16 * 8 * 256) +
-                        all_gather_seconds(machine, {4, 1}, 8.0 * 16 * 8 * 4 * 4)));
+  CHECK(step.seconds * step.idle ==
+        doctest::Approx(2 * all_reduce_seconds(hosts(), {4, 1}, 4.0 * 16 * 8 * 256) +
+                        all_gather_seconds(hosts(), {4, 1}, 8.0 * 16 * 8 * 4 * 4)));
+  CHECK(step_on(dgx1_v100()).problem == "the network has no layers that 4 devices could share");
+}
+
+TEST_CASE("GPUs have convolutions whole, and convolutions alone are nothing to share") {
+  WorkerStrategy const worker{.devices = 2, .slices = 2};
+  GraphView const network = graph<models::ResNet18<10>>;
+  CHECK(rewritten_worker_step(worker, network, hosts(), MathPrecision::fp32, 16).problem.empty());
+  CHECK(rewritten_worker_step(worker, network, dgx_a100(), MathPrecision::fp32, 16).problem ==
+        "the network has no layers that 2 devices could share");
+}
+
+struct Small : models::Gpt<65, 8, 16, 2, 3> {};
+
+TEST_CASE("devices that share the layers of a pipeline's stages") {
+  WorkerStrategy worker{.schedule = "one_f_one_b", .devices = 4, .microbatches = 4, .slices = 2};
+  WorkerStep const step{.sizes = {3, 4}};
+  using Pipe = Pipeline<OneFOneB, 4, Split<3>, Split<4>>;
+  check<Small, Hybrid<Pipe, TensorParallel<2>>>(worker, step, 16);
+  check<Small, Hybrid<DataParallel<2, ShardedParameters>, Pipe, TensorParallel<2>>>(worker, step,
+                                                                                    16);
+  worker.recomputes = true;
+  check<Small, Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<4>, Checkpoint<Boundaries>>,
+                      TensorParallel<2>>>(worker, step, 16);
+  worker.recomputes = false;
+  worker.sequence_rows = true;
+  check<Small, Hybrid<Pipe, TensorParallel<2, SequenceRows>>>(worker, step, 16);
+  // The same words are types, those above.
+  CHECK(strategy_type({.worker = worker, .step = step}) ==
+        "Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<4>>, TensorParallel<2, SequenceRows>>");
+  worker.sequence_rows = false;
+  CHECK(strategy_type(
+            {.worker = worker, .workers = 2, .shard = Sharding::parameters, .step = step}) ==
+        "Hybrid<DataParallel<2, ShardedParameters>, Pipeline<OneFOneB, 4, Split<3>, Split<4>>, "
+        "TensorParallel<2>>");
+}
+
+TEST_CASE("stages of shared layers wait for their sums, rows for as much") {
+  Machine slow = hosts();
+  slow.inside.bandwidth = 1e6;
+  Machine fast = slow;
+  fast.inside = {.bandwidth = 1e18, .latency = 0};
+  auto const step_on = [&](Machine const& machine, bool rows) {
+    WorkerStrategy const worker{.schedule = "one_f_one_b",
+                                .devices = 4,
+                                .microbatches = 4,
+                                .slices = 2,
+                                .sequence_rows = rows};
+    return rewritten_worker_step(worker, graph<Small>, machine, MathPrecision::fp32, 16);
+  };
+  WorkerStep const step = step_on(slow, false);
+  WorkerStep const free = step_on(fast, false);
+  REQUIRE(step.stages.size() == 2);
+  double waiting = 0;
+  double rows = 0;
+  for (std::size_t s = 0; s < 2; ++s) {
+    waiting += step.stages[s].forward - free.stages[s].forward;
+    rows += step_on(slow, true).stages[s].forward - step_on(fast, true).stages[s].forward;
+  }
+  double const once = all_reduce_seconds(slow, {2, 1}, 4.0 * 4 * 8 * 16);
+  CHECK(waiting == doctest::Approx(6 * once));  // of three blocks two each
+  CHECK(rows > 0.9 * waiting);
+  CHECK(rows < 1.5 * waiting);  // what enters a stage is dealt, what leaves it collected
+  CHECK(step_on(slow, true).ties > 0);
+  CHECK(step.seconds > free.seconds + 5 * 6 * once);  // 4 microbatches on 2 devices fill 5 times
+}
+
+struct Recurrent
+    : Network<Tokens<8, 40>, Sequential<Embedding<40, 16>, Lstm<16>, Lstm<16>, Vocabulary<40>>> {};
+
+TEST_CASE("chunks of time: a pipeline of one microbatch, its memory and its wave") {
+  WorkerStrategy worker{
+      .schedule = "one_f_one_b", .devices = 2, .microbatches = 2, .time_chunks = 4};
+  check<Recurrent, Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<2>>>(worker, {.sizes = {2, 2}},
+                                                                         16);
+  check<Small, Pipeline<OneFOneB, 2, Chunks<4>, Split<3>, Split<4>>>(worker, {.sizes = {3, 4}}, 16);
+  CHECK(strategy_type({.worker = worker, .step = {.sizes = {2, 2}}}) ==
+        "Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<2>>");
+  worker.microbatches = 1;
+  Machine machine = hosts();
+  machine.inside = {.bandwidth = 1e18, .latency = 0};
+  machine.launch_overhead = 0;
+  auto const seconds = [&](int chunks) {
+    worker.time_chunks = chunks;
+    return rewritten_worker_step(worker, graph<Recurrent>, machine, MathPrecision::fp32, 16)
+        .seconds;
+  };
+  CHECK(seconds(4) < 0.8 * seconds(1));
+}
+
+struct TwoWays
+    : Network<Tokens<8, 40>,
+              Sequential<Embedding<40, 16>, Lstm<16, Bidirectional>, Linear<16>, Vocabulary<40>>> {
+};
+
+// The refusals of @p network's chunks of time.
+std::vector<std::string> chunks_refused(GraphView network, Machine const& machine) {
+  SearchTask const task{.machine = machine,
+                        .batch_per_worker = 8,
+                        .most_devices_a_worker = 4,
+                        .network = network,
+                        .computed = true};
+  WorkerSteps const steps{task, [&](int samples) {
+                            return static_costs(network, machine, MathPrecision::fp32, samples);
+                          }};
+  std::vector<std::string> refused;
+  for (WorkerSteps::One const& one : steps.all()) {
+    if (one.strategy.time_chunks > 1 && !one.step.problem.empty()) {
+      refused.push_back(one.step.problem);
+    }
+  }
+  return refused;
+}
+
+TEST_CASE("what cannot come in chunks of time says so once for each number of them") {
+  CHECK(chunks_refused(graph<Recurrent>, hosts()).empty());
+  CHECK(chunks_refused(graph<Small>, hosts()).empty());
+  CHECK(chunks_refused(graph<Small>, dgx_a100()) ==
+        std::vector<std::string>(3, "Chunks is not for GPUs yet"));
+  CHECK(chunks_refused(graph<TwoWays>, hosts()) ==
+        std::vector<std::string>(3,
+                                 "a layer looks at all rows of a sequence, so that these cannot "
+                                 "come in chunks of time"));
 }
 
 TEST_CASE("a search for a network of the library counts so, and outputs and weights for others") {

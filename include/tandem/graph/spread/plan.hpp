@@ -17,7 +17,7 @@
 
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
-#include <tandem/graph/rewrite.hpp>
+#include <tandem/graph/runtime_graph.hpp>
 #include <tandem/graph/spread/wishes.hpp>
 
 namespace tandem {
@@ -35,34 +35,45 @@ enum class WishFault : std::uint8_t {
 };
 
 /// How each node of a graph is dealt out.
-template <int Nodes>
+template <class G>
 struct SpreadPlan {
   int pairs = 0;   ///< of products
   int tables = 0;  ///< layers that have a slice of a table of words
   WishFault fault = WishFault::none;
   int wish = 0;  ///< at fault
-  Dealt dealt[static_cast<std::size_t>(Nodes)] = {};
-  ColumnParts parts[static_cast<std::size_t>(Nodes)] = {};  ///< of a row of its output
+  detail::PerNode<Dealt, G> dealt = {};
+  detail::PerNode<ColumnParts, G> parts = {};  ///< of a row of its output
 };
 
 namespace detail {
 
 /// Decides on tables, and then on pairs, from the first layer to the last; each node is looked at
 /// three times at most.
-template <GraphSize Size>
+template <class G>
 class SpreadPlanner {
  public:
-  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+  constexpr SpreadPlanner(G const& graph, int slices, SpreadWishes const& wishes,
                           std::int16_t const* part = nullptr)
-      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes}, part_{part} {
-    for (int n = 0; n < Size.nodes; ++n) {
+      : graph_{graph}, slices_{slices}, wishes_{wishes}, part_{part} {
+    make_room(wish_, graph.nodes);
+    make_room(shared_, graph.nodes);
+    make_room(readers_, graph.nodes);
+    make_room(last_reader_, graph.nodes);
+    make_room(plan_.dealt, graph.nodes);
+    make_room(plan_.parts, graph.nodes);
+    for (int n = 0; n < graph.nodes; ++n) {
+      for (int e = graph.node[n].first_edge; e < graph.node[n].first_edge + graph.node[n].edges;
+           ++e) {
+        ++readers_[graph.source[e]];
+        last_reader_[graph.source[e]] = n;
+      }
       bool const is_layer = graph_.node[n].kind == NodeKind::layer;  // no end of a transfer
       wish_[n] = is_layer ? wishes_.of(graph_.node[n].path) : Wish::none;
     }
-    for (int p = 0; p < Size.parameters; ++p) {
+    for (int p = 0; p < graph_.parameters; ++p) {
       if (graph.parameter[p].shared >= 0) {
         shared_[graph.parameter[p].node] = true;
-        for (int owner = 0; owner < Size.parameters; ++owner) {
+        for (int owner = 0; owner < graph_.parameters; ++owner) {
           bool const is = graph.parameter[owner].origin == graph.parameter[p].shared;
           shared_[graph.parameter[owner].node] = shared_[graph.parameter[owner].node] || is;
         }
@@ -72,7 +83,7 @@ class SpreadPlanner {
 
   /// Which tables are dealt out of a network, all of whose layers are here.
   constexpr SpreadWishes decide() {
-    for (int p = 0; p < Size.parameters && !wishes_.decided; ++p) {
+    for (int p = 0; p < graph_.parameters && !wishes_.decided; ++p) {
       if (graph_.parameter[p].shared < 0) {
         decide_table(p);
       }
@@ -81,12 +92,12 @@ class SpreadPlanner {
     return wishes_;
   }
 
-  constexpr SpreadPlan<Size.nodes> find() {
+  constexpr SpreadPlan<G> find() {
     if (graph_.fault != Fault::none) {
       return plan_;
     }
     decide();
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (has_table(n) && wishes_.has_table(graph_.parameter[first_parameter(n)].owner())) {
         ++plan_.tables;
         plan_.dealt[n] =
@@ -94,7 +105,7 @@ class SpreadPlanner {
       }
     }
     for (bool const wished : {true, false}) {  // pairs that a wish names before the others
-      for (int n = 0; n < Size.nodes && (wishes_.count > 0 || !wished); ++n) {
+      for (int n = 0; n < graph_.nodes && (wishes_.count > 0 || !wished); ++n) {
         int const last = is_product(n) ? next_product(n) : -1;
         bool const named = wish_[n] == Wish::outputs || (last >= 0 && wish_[last] == Wish::inputs);
         if (last >= 0 && (named || !wished)) {
@@ -148,7 +159,7 @@ class SpreadPlanner {
     bool split = graph_.parameter[owner].parameter.shape.elements() >= dealt_table_elements;
     bool asked = false;
     bool whole = false;
-    for (int p = owner; p < Size.parameters; ++p) {
+    for (int p = owner; p < graph_.parameters; ++p) {
       if (graph_.parameter[p].owner() == graph_.parameter[owner].origin) {
         int const n = graph_.parameter[p].node;
         words = words && has_table(n) && first_parameter(n) == p;
@@ -171,8 +182,8 @@ class SpreadPlanner {
 
   // The one node that reads what node n makes, in the same stage; -1: there is none, or several.
   [[nodiscard]] constexpr int only_reader(int n) const {
-    bool const one = readers_.count[n] == 1 && n != graph_.result && !graph_.node[n].named;
-    int const next = readers_.last[n];
+    bool const one = readers_[n] == 1 && n != graph_.result && !graph_.node[n].named;
+    int const next = last_reader_[n];
     bool const here = one && graph_.node[next].stage == graph_.node[n].stage &&
                       (part_ == nullptr || part_[next] == part_[n]) &&
                       graph_.node[next].edges == 1 && graph_.node[next].kind == NodeKind::layer;
@@ -227,7 +238,7 @@ class SpreadPlanner {
   }
 
   constexpr void check_wishes() {
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       Dealt const dealt = plan_.dealt[n];
       if (wish_[n] == Wish::outputs && dealt != Dealt::columns && dealt != Dealt::vocabulary) {
         say(WishFault::outputs, n);
@@ -238,14 +249,15 @@ class SpreadPlanner {
     }
   }
 
-  Graph<Size> const& graph_;
-  Readers<Size> readers_;
+  G const& graph_;
   int slices_;
   SpreadWishes wishes_;
   std::int16_t const* part_;
-  Wish wish_[static_cast<std::size_t>(Size.nodes)] = {};
-  bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
-  SpreadPlan<Size.nodes> plan_{};
+  PerNode<Wish, G> wish_ = {};
+  PerNode<bool, G> shared_ = {};
+  PerNode<int, G> readers_ = {};      // of a node: how many
+  PerNode<int, G> last_reader_ = {};  // and the last of them
+  SpreadPlan<G> plan_{};
 };
 
 }  // namespace detail
@@ -253,19 +265,19 @@ class SpreadPlanner {
 /// How @p graph is dealt out over @p slices ranks.
 /// @param part    of each node: those of a pair are in one; null: of all nodes the same
 /// @param wishes  of a part of a network those that decide_tables() has made of the network's
-template <GraphSize Size>
-constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices,
-                                             SpreadWishes const& wishes = SpreadWishes{},
-                                             std::int16_t const* part = nullptr) {
-  return detail::SpreadPlanner<Size>{graph, slices, wishes, part}.find();
+template <class G>
+constexpr SpreadPlan<G> plan_spread(G const& graph, int slices,
+                                    SpreadWishes const& wishes = SpreadWishes{},
+                                    std::int16_t const* part = nullptr) {
+  return detail::SpreadPlanner<G>{graph, slices, wishes, part}.find();
 }
 
 /// Whether the same is dealt out where a graph is cut into these parts.
 template <GraphSize Size>
 constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
                            std::int16_t const* part) {
-  SpreadPlan<Size.nodes> const whole = plan_spread(graph, slices, wishes);
-  SpreadPlan<Size.nodes> const cut = plan_spread(graph, slices, wishes, part);
+  auto const whole = plan_spread(graph, slices, wishes);
+  auto const cut = plan_spread(graph, slices, wishes, part);
   bool same = true;
   for (int n = 0; n < Size.nodes; ++n) {
     same = same && whole.dealt[n] == cut.dealt[n];
@@ -275,10 +287,9 @@ constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes co
 
 /// The wishes of @p network, with the tables that are dealt out: a part of it may not have all
 /// layers that share one.
-template <GraphSize Size>
-constexpr SpreadWishes decide_tables(Graph<Size> const& network, int slices,
-                                     SpreadWishes const& wishes) {
-  return detail::SpreadPlanner<Size>{network, slices, wishes}.decide();
+template <class G>
+constexpr SpreadWishes decide_tables(G const& network, int slices, SpreadWishes const& wishes) {
+  return detail::SpreadPlanner<G>{network, slices, wishes}.decide();
 }
 
 /// The first wish whose place is none of a layer of @p network, or -1.

@@ -46,21 +46,24 @@ constexpr int left_of(int span) {
 namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
-template <GraphSize Whole>
+template <class Whole>
 class Spreader {
  public:
-  constexpr Spreader(Graph<Whole> const& whole, Dealing const& dealing)
+  constexpr Spreader(Whole const& whole, Dealing const& dealing)
       : whole_{whole},
         plan_{plan_spread(whole, dealing.slices, dealing.wishes)},
-        dealing_{dealing} {}
+        dealing_{dealing} {
+    make_room(local_, whole.nodes);
+    make_room(copied_, whole.nodes);
+  }
 
   template <class G>
   constexpr GraphSize walk(G* to) {
     size_ = {};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       local_[n] = copied_[n] = -1;
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
       Dealt const dealt = plan_.dealt[n];
       int copy = -1;  // in place of the node's own source
@@ -295,13 +298,12 @@ class Spreader {
             slice};
   }
 
-  Graph<Whole> const& whole_;
-  SpreadPlan<Whole.nodes> plan_;
+  Whole const& whole_;
+  SpreadPlan<Whole> plan_;
   Dealing dealing_;
   GraphSize size_{};
-  int local_[static_cast<std::size_t>(Whole.nodes)] = {};   // of a node: where its output is, or
-                                                            // that of its first slice
-  int copied_[static_cast<std::size_t>(Whole.nodes)] = {};  // of a node: its Copy, or -1
+  PerNode<int, Whole> local_ = {};   // of a node: where its output is, or that of its first slice
+  PerNode<int, Whole> copied_ = {};  // of a node: its Copy, or -1
 };
 
 }  // namespace detail
@@ -309,7 +311,7 @@ class Spreader {
 /// How large spread() of @p graph is.
 template <GraphSize Whole>
 constexpr GraphSize spread_size(Graph<Whole> const& graph, Dealing const& dealing) {
-  return detail::Spreader<Whole>{graph, dealing}.walk(static_cast<Graph<Whole>*>(nullptr));
+  return detail::Spreader<Graph<Whole>>{graph, dealing}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
 /// The graph of each rank.
@@ -317,7 +319,7 @@ constexpr GraphSize spread_size(Graph<Whole> const& graph, Dealing const& dealin
 template <GraphSize Own, GraphSize Whole>
 constexpr Graph<Own> spread(Graph<Whole> const& graph, Dealing const& dealing) {
   Graph<Own> own;
-  detail::Spreader<Whole>{graph, dealing}.walk(&own);
+  detail::Spreader<Graph<Whole>>{graph, dealing}.walk(&own);
   return own;
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/runtime_graph.hpp>
 
 namespace tandem {
 
@@ -15,21 +16,25 @@ namespace detail {
 
 /// Finds what is computed on a rank's rows: the layers of whole rows, one by one, that are joined
 /// to what is behind a Reduce.
-template <GraphSize Size>
+template <class G>
 class RowFinder {
  public:
-  constexpr explicit RowFinder(Graph<Size> const& graph) : graph_{graph} {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr explicit RowFinder(G const& graph) : graph_{graph} {
+    make_room(group_, graph.nodes);
+    make_room(reader_, graph.nodes);
+    make_room(shared_, graph.nodes);
+    make_room(wanted_, graph.nodes);
+    for (int n = 0; n < graph_.nodes; ++n) {
       group_[n] = n;
       reader_[n] = -1;
     }
     find_shared();
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (treats_rows_alike(n)) {
         join_neighbours(n);
       }
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (treats_rows_alike(n)) {
         each_near(n, [&](int source) {
           wanted_[group(n)] = wanted_[group(n)] || graph_.node[source].kind == NodeKind::reduce;
@@ -72,10 +77,10 @@ class RowFinder {
     }
   }
   constexpr void find_shared() {
-    for (int p = 0; p < Size.parameters; ++p) {
+    for (int p = 0; p < graph_.parameters; ++p) {
       if (graph_.parameter[p].shared >= 0) {
         shared_[graph_.parameter[p].node] = true;
-        for (int owner = 0; owner < Size.parameters; ++owner) {
+        for (int owner = 0; owner < graph_.parameters; ++owner) {
           bool const is = graph_.parameter[owner].origin == graph_.parameter[p].shared;
           shared_[graph_.parameter[owner].node] = shared_[graph_.parameter[owner].node] || is;
         }
@@ -99,22 +104,22 @@ class RowFinder {
     });
   }
 
-  Graph<Size> const& graph_;
-  int group_[static_cast<std::size_t>(Size.nodes)] = {};
-  int reader_[static_cast<std::size_t>(Size.nodes)] = {};  // of its stage, so far the last
-  bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
-  bool wanted_[static_cast<std::size_t>(Size.nodes)] = {};  // of a group
+  G const& graph_;
+  PerNode<int, G> group_ = {};
+  PerNode<int, G> reader_ = {};  // of its stage, so far the last
+  PerNode<bool, G> shared_ = {};
+  PerNode<bool, G> wanted_ = {};  // of a group
 };
 
 }  // namespace detail
 
 /// The longest time of a graph's sequences that @p slices ranks cannot deal out, else the longest
 /// of all; 0 where there are none.
-template <GraphSize Size>
-constexpr int time_to_deal(Graph<Size> const& graph, int slices) {
+template <class G>
+constexpr int time_to_deal(G const& graph, int slices) {
   int longest = 0;
   int uneven = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     Shape const& out = graph.node[n].out;
     if (out.timed && out.rank == 2) {
       longest = longest < out[0] ? out[0] : longest;

@@ -12,6 +12,7 @@
 #include <cstddef>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/runtime_graph.hpp>
 #include <tandem/graph/spread/row_finder.hpp>
 
 namespace tandem {
@@ -19,15 +20,21 @@ namespace tandem {
 namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
-template <GraphSize Whole>
+template <class Whole>
 class RowDealer {
  public:
-  constexpr RowDealer(Graph<Whole> const& whole, int slices) : whole_{whole}, slices_{slices} {
+  constexpr RowDealer(Whole const& whole, int slices) : whole_{whole}, slices_{slices} {
+    for (PerNode<bool, Whole>* const list : {&between_, &in_rows_, &collects_}) {
+      make_room(*list, whole.nodes);
+    }
+    for (PerNode<int, Whole>* const list : {&local_, &all_, &dealt_, &dealt_stage_}) {
+      make_room(*list, whole.nodes);
+    }
     RowFinder<Whole> finder{whole};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       between_[n] = finder(n);
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         int const source = whole_.source[e];
@@ -36,7 +43,7 @@ class RowDealer {
       }
       in_rows_[n] = between_[n];
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         int const source = whole_.source[e];
@@ -50,11 +57,11 @@ class RowDealer {
 
   template <class G>
   constexpr GraphSize walk(G* to) {
-    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    size_ = {.nodes = 0, .edges = 0, .parameters = whole_.parameters};
+    for (int n = 0; n < whole_.nodes; ++n) {
       dealt_[n] = -1;
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       add_own(to, n);
       all_[n] =
           collects_[n] ? add_beside(to, NodeKind::collect, n, local_[n], edge_of(n)) : local_[n];
@@ -197,16 +204,16 @@ class RowDealer {
     return shape;
   }
 
-  Graph<Whole> const& whole_;
+  Whole const& whole_;
   int slices_;
   GraphSize size_{};
-  bool between_[static_cast<std::size_t>(Whole.nodes)] = {};
-  bool in_rows_[static_cast<std::size_t>(Whole.nodes)] = {};   // its output is
-  bool collects_[static_cast<std::size_t>(Whole.nodes)] = {};  // some reader wants all of it
-  int local_[static_cast<std::size_t>(Whole.nodes)] = {};      // where its output is
-  int all_[static_cast<std::size_t>(Whole.nodes)] = {};        // and where all rows of that are
-  int dealt_[static_cast<std::size_t>(Whole.nodes)] = {};      // its Deal, or -1
-  int dealt_stage_[static_cast<std::size_t>(Whole.nodes)] = {};
+  PerNode<bool, Whole> between_ = {};
+  PerNode<bool, Whole> in_rows_ = {};   // its output is
+  PerNode<bool, Whole> collects_ = {};  // some reader wants all of it
+  PerNode<int, Whole> local_ = {};      // where its output is
+  PerNode<int, Whole> all_ = {};        // and where all rows of that are
+  PerNode<int, Whole> dealt_ = {};      // its Deal, or -1
+  PerNode<int, Whole> dealt_stage_ = {};
 };
 
 }  // namespace detail
@@ -214,7 +221,7 @@ class RowDealer {
 /// How large deal_rows() of @p graph is.
 template <GraphSize Whole>
 constexpr GraphSize dealt_size(Graph<Whole> const& graph, int slices) {
-  return detail::RowDealer<Whole>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
+  return detail::RowDealer<Graph<Whole>>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
 /// The graph of each of @p slices ranks.
@@ -222,7 +229,7 @@ constexpr GraphSize dealt_size(Graph<Whole> const& graph, int slices) {
 template <GraphSize Own, GraphSize Whole>
 constexpr Graph<Own> deal_rows(Graph<Whole> const& graph, int slices) {
   Graph<Own> own;
-  detail::RowDealer<Whole>{graph, slices}.walk(&own);
+  detail::RowDealer<Graph<Whole>>{graph, slices}.walk(&own);
   return own;
 }
 

@@ -77,7 +77,6 @@ class BigLstmGraph : public detail::SequenceNodes<> {
   int dropout(int from) {
     int const made = layer("Dropout", {from}, out(from), 0, Kept::of(false, false), {});
     back().rate = 0.1;
-    back().columns = Columns::alike();
     return made;
   }
   int lstm(int from) {
@@ -92,7 +91,8 @@ class BigLstmGraph : public detail::SequenceNodes<> {
                             {"weight_hh_l0", {2, {4 * s, p}}},
                             {"bias_ih_l0", vector_shape(4 * s)},
                             {"weight_hr_l0", {2, {p, s}}}});
-    back().carried = {s, p};
+    back().carried = back().hands_on = {s, p};
+    back().in_chunks = true;
     return made;
   }
 

@@ -121,11 +121,14 @@ class GnmtGraph : public detail::SequenceNodes<> {
                                      {"bias_ih_l0_reverse", bias},
                                      {"bias_hh_l0_reverse", bias}});
     }
-    return layer("Lstm", {from}, timed_shape(in[0], directions * h),
-                 directions * time * 4 * h * (in[1] + h),
-                 Kept::of(true, false, directions * (time * 4 * h + (time + 1) * h),
-                          directions * (time + 1) * h),
-                 weights);
+    int const made = layer("Lstm", {from}, timed_shape(in[0], directions * h),
+                           directions * time * 4 * h * (in[1] + h),
+                           Kept::of(true, false, directions * (time * 4 * h + (time + 1) * h),
+                                    directions * (time + 1) * h),
+                           weights);
+    back().in_chunks = directions == 1;
+    back().hands_on = {h, h};
+    return made;
   }
   int look(int query, int memory) {
     Shape const q = out(query);

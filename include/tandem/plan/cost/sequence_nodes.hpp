@@ -78,6 +78,10 @@ class SequenceNodes {
                  : name == "Embedding"  ? LayerKind::embedding
                  : name == "Vocabulary" ? LayerKind::vocabulary
                                         : LayerKind::other;
+    node.in_chunks = node.layer != LayerKind::other;
+    if (node.layer == LayerKind::gelu_tanh || node.layer == LayerKind::dropout) {
+      node.columns = Columns::alike();
+    }
     node.first_parameter = static_cast<int>(parameter_.size());
     node.parameters = static_cast<int>(weights.size());
     for (Weight const& weight : weights) {

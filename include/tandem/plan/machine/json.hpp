@@ -17,7 +17,8 @@
 ///     "kernels": {"share": 0.8, "half_side": 64, "half_depth": 96, "attention_share": 0.5,
 ///                 "memory_share": 0.8},
 ///     "fabric": {"leaf_nodes": 16, "oversubscription": 2},
-///     "slow_nodes": {"share": 0.01, "by": 0.1}
+///     "slow_nodes": {"share": 0.01, "by": 0.1},
+///     "cpus": false
 ///
 /// Units and meaning are those of the members of Machine.
 
@@ -89,7 +90,7 @@ template <class = void>
       {"name", "devices_per_node", "nodes", "peak", "efficiency", "memory_bandwidth", "memory",
        "launch_overhead", "inside", "between"},
       path,
-      {"adapters", "kernels", "fabric", "slow_nodes"}};
+      {"adapters", "kernels", "fabric", "slow_nodes", "cpus"}};
   detail::JsonFields<> const peak{fields.object("peak"), {"fp64", "fp32", "tf32", "bf16"}, path};
   std::int64_t const devices = fields.whole("devices_per_node", 1, many);
   return {.name = fields.string("name"),
@@ -113,7 +114,8 @@ template <class = void>
                                          : Fabric{},
           .slow = fields.has("slow_nodes")
                       ? detail::slow_nodes_of_json(fields.object("slow_nodes"), path)
-                      : SlowNodes{}};
+                      : SlowNodes{},
+          .cpus = fields.has("cpus") && fields.truth("cpus")};
 }
 
 /// Reads a machine file.

@@ -160,7 +160,8 @@ Machine two_cpus() {
           .memory = 8'000'000'000,
           .launch_overhead = 1e-6,
           .inside = copy,
-          .between = copy};
+          .between = copy,
+          .cpus = true};
 }
 
 /// The names that find_machine() knows, for messages.

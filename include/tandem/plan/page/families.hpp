@@ -30,9 +30,11 @@ struct StrategyFamily {
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 8> family_names{
-    "DataParallel", "ModelParallel",        "ModelParallel, placed", "CrossModelParallel",
-    "Pipeline",     "Pipeline, Checkpoint", "late gradients",        "TensorParallel"};
+inline constexpr std::array<std::string_view, 10> family_names{
+    "DataParallel",       "ModelParallel",  "ModelParallel, placed",
+    "CrossModelParallel", "Pipeline",       "Pipeline, Checkpoint",
+    "late gradients",     "TensorParallel", "Pipeline, TensorParallel",
+    "Pipeline, Chunks"};
 
 template <class = void>  // compiled where it is called, not by every include
 std::string_view family_name(Plan const& plan) {
@@ -43,8 +45,11 @@ std::string_view family_name(Plan const& plan) {
   if (worker.asynchrony().on()) {
     return family_names[6];
   }
-  if (worker.is_placed() || worker.is_tensor()) {
-    return family_names[worker.is_tensor() ? 7 : 2];
+  if (worker.is_placed()) {
+    return family_names[2];
+  }
+  if (worker.rewrites()) {
+    return family_names[worker.is_tensor() ? 7 : worker.slices > 1 ? 8 : 9];
   }
   std::string const type = type_beginning(worker);
   return type.starts_with("Pipeline")        ? family_names[worker.recomputes ? 5 : 4]

@@ -40,6 +40,46 @@ std::vector<Plan const*> memory_plans(std::vector<Plan> const& plans, double mem
   return shown;
 }
 
+/// A bar of the picture.
+struct MemoryBar {
+  std::string name{};
+  double bytes = 0;
+  std::string label{};  ///< what is seen where the mouse is
+};
+
+template <class = void>
+std::string bars_svg(std::vector<MemoryBar> const& bars, double memory) {
+  constexpr double left = 170;
+  constexpr double width = 560;
+  constexpr double row = 26;
+  double most = memory;
+  for (MemoryBar const& bar : bars) {
+    most = std::max(most, bar.bytes);
+  }
+  double const scale = width / most;
+  double const height = 34 + row * static_cast<double>(bars.size());
+  std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"memory\" viewBox=\"0 0 860 " +
+                     svg_pixels(height) +
+                     "\" role=\"img\" aria-label=\"memory of the fullest device\">\n";
+  double y = 26;
+  for (MemoryBar const& bar : bars) {
+    text +=
+        page_label(left - 10, y + 14, " text-anchor=\"end\"", bar.name) + "<rect class=\"" +
+        (bar.bytes > memory ? "bar full" : "bar") + "\" x=\"" + svg_pixels(left) + "\" y=\"" +
+        svg_pixels(y) + "\" width=\"" + svg_pixels(std::max(1.0, scale * bar.bytes)) +
+        "\" height=\"18\"" + page_attribute("data-bytes", digits(bar.bytes, 12)) + "><title>" +
+        page_words(bar.label) + "</title></rect>\n" +
+        page_label(left + scale * bar.bytes + 6, y + 14, "", digits(bar.bytes / 1e9, 3) + " GB");
+    y += row;
+  }
+  double const x = left + scale * memory;
+  return text + "<line class=\"limit\" x1=\"" + svg_pixels(x) + "\" y1=\"18\" x2=\"" +
+         svg_pixels(x) + "\" y2=\"" + svg_pixels(height - 4) + "\"/>\n" +
+         page_label(x, 13, x > 500 ? " text-anchor=\"end\"" : "",
+                    "a device has " + digits(memory / 1e9, 3) + " GB") +
+         "</svg>\n";
+}
+
 }  // namespace detail
 
 /// An SVG element for a page whose style has the classes bar, full, limit and track: the plans for
@@ -47,39 +87,13 @@ std::vector<Plan const*> memory_plans(std::vector<Plan> const& plans, double mem
 /// @param memory  of a device, bytes
 template <class = void>
 [[nodiscard]] std::string memory_svg(SearchResult const& result, double memory) {
-  std::vector<Plan const*> const plans = detail::memory_plans(result.of.back().plans, memory);
-  constexpr double left = 170;
-  constexpr double width = 560;
-  constexpr double row = 26;
-  double most = memory;
-  for (Plan const* const plan : plans) {
-    most = std::max(most, plan->step.memory);
+  std::vector<detail::MemoryBar> bars;
+  for (Plan const* const plan : detail::memory_plans(result.of.back().plans, memory)) {
+    bars.push_back({.name = std::string{detail::family_name(*plan)},
+                    .bytes = plan->step.memory,
+                    .label = strategy_label(*plan)});
   }
-  double const scale = width / most;
-  double const height = 34 + row * static_cast<double>(plans.size());
-  std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"memory\" viewBox=\"0 0 860 " +
-                     detail::svg_pixels(height) +
-                     "\" role=\"img\" aria-label=\"memory of the fullest device\">\n";
-  double y = 26;
-  for (Plan const* const plan : plans) {
-    double const bytes = plan->step.memory;
-    text +=
-        detail::page_label(left - 10, y + 14, " text-anchor=\"end\"", detail::family_name(*plan)) +
-        "<rect class=\"" + (bytes > memory ? "bar full" : "bar") + "\" x=\"" +
-        detail::svg_pixels(left) + "\" y=\"" + detail::svg_pixels(y) + "\" width=\"" +
-        detail::svg_pixels(std::max(1.0, scale * bytes)) + "\" height=\"18\"" +
-        detail::page_attribute("data-bytes", detail::digits(bytes, 12)) + "><title>" +
-        detail::page_words(strategy_label(*plan)) + "</title></rect>\n" +
-        detail::page_label(left + scale * bytes + 6, y + 14, "",
-                           detail::digits(bytes / 1e9, 3) + " GB");
-    y += row;
-  }
-  double const x = left + scale * memory;
-  return text + "<line class=\"limit\" x1=\"" + detail::svg_pixels(x) + "\" y1=\"18\" x2=\"" +
-         detail::svg_pixels(x) + "\" y2=\"" + detail::svg_pixels(height - 4) + "\"/>\n" +
-         detail::page_label(x, 13, x > 500 ? " text-anchor=\"end\"" : "",
-                            "a device has " + detail::digits(memory / 1e9, 3) + " GB") +
-         "</svg>\n";
+  return detail::bars_svg(bars, memory);
 }
 
 }  // namespace tandem

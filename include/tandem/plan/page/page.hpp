@@ -61,14 +61,20 @@ std::string page_row(SearchResult const& result, int devices, Plan const& plan,
          "</td><td class=\"words\" data-value=\"" + why + "\">" + why + "</td></tr>\n";
 }
 
+/// The beginning of a page's table, of nine columns, the last two words.
 template <class = void>
-std::string page_table(SearchResult const& result, double memory) {
+std::string table_head(std::array<char const*, 9> const& heads) {
   std::string text = "<table id=\"plans\">\n<thead><tr>";
-  for (char const* const head : {"devices", "C", "speedup", "T ms", "S", "E", "GB", "strategy",
-                                 "what bounds it, or why it cannot be"}) {
+  for (char const* const head : heads) {
     text += "<th scope=\"col\" tabindex=\"0\">" + std::string{head} + "</th>";
   }
-  text += "</tr></thead>\n<tbody>\n";
+  return text + "</tr></thead>\n<tbody>\n";
+}
+
+template <class = void>
+std::string page_table(SearchResult const& result, double memory) {
+  std::string text = table_head({"devices", "C", "speedup", "T ms", "S", "E", "GB", "strategy",
+                                 "what bounds it, or why it cannot be"});
   for (SearchResult::Devices const& own : result.of) {
     for (Plan const& plan : own.plans) {
       double const share = memory > 0 ? 100 * plan.step.memory / memory : 0;
@@ -78,16 +84,27 @@ std::string page_table(SearchResult const& result, double memory) {
   return text + "</tbody></table>\n";
 }
 
+/// What is shown of a page's table: rows of which devices, and whether rows of class refused.
 template <class = void>
-std::string devices_choice(SearchResult const& result) {
-  std::string text = "<select id=\"devices\"><option value=\"all\">all</option>";
-  for (SearchResult::Devices const& own : result.of) {
-    std::string const count = std::to_string(own.devices);
-    bool const last = &own == &result.of.back();
+std::string table_choices(std::vector<int> const& devices, std::string const& refused) {
+  std::string text =
+      "<p class=\"choices\"><label>devices <select id=\"devices\"><option "
+      "value=\"all\">all</option>";
+  for (int const& own : devices) {
+    std::string const count = std::to_string(own);
+    bool const last = &own == &devices.back();
     text += "<option value=\"" + count + (last ? "\" selected=\"selected\">" : "\">") + count +
             "</option>";
   }
-  return text + "</select>";
+  return text +
+         "</select></label> <label><input id=\"refused\" type=\"checkbox\" "
+         "checked=\"checked\"/> " +
+         refused + "</label> <span id=\"shown\"></span></p>\n";
+}
+
+template <class = void>
+std::string page_beginning(std::string const& title) {
+  return page_head + page_words(title) + page_style + "<h1>" + page_words(title) + "</h1>\n";
 }
 
 template <class = void>
@@ -121,9 +138,11 @@ std::string page_section(std::string const& head, std::string const& what,
 template <class = void>
 [[nodiscard]] std::string search_page(SearchResult const& result, PageExtras const& extras) {
   std::string const most = std::to_string(result.of.back().devices);
-  std::string text = detail::page_head + detail::page_words(extras.title) + detail::page_style +
-                     "<h1>" + detail::page_words(extras.title) + "</h1>\n" +
-                     detail::page_summary(result);
+  std::vector<int> devices;
+  for (SearchResult::Devices const& own : result.of) {
+    devices.push_back(own.devices);
+  }
+  std::string text = detail::page_beginning(extras.title) + detail::page_summary(result);
   text += detail::page_section("Time to converge",
                                "The fastest strategy of each family; both axes are logarithmic. A "
                                "hollow point: its epochs are a guess, the batch is outside the "
@@ -140,10 +159,7 @@ template <class = void>
   }
   text += detail::page_section(
       "All plans", "A click on a column's head sorts by it, a second one the other way round.",
-      "<p class=\"choices\"><label>devices " + detail::devices_choice(result) +
-          "</label> <label><input id=\"refused\" type=\"checkbox\" checked=\"checked\"/> with "
-          "those "
-          "that cannot be</label> <span id=\"shown\"></span></p>\n<div class=\"wide\">" +
+      detail::table_choices(devices, "with those that cannot be") + "<div class=\"wide\">" +
           detail::page_table(result, extras.memory) + "</div>\n<pre>" +
           detail::page_words(sources_text(result.sources)) + "</pre>\n");
   return text + detail::page_end;

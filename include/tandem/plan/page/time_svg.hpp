@@ -61,6 +61,18 @@ std::vector<TimeTick> time_ticks(double low, double high) {
   return ticks;
 }
 
+/// A line of the picture: seconds against devices.
+struct TimePoint {
+  int devices = 1;
+  double seconds = 1;
+  std::string label{};  ///< what is seen where the mouse is
+  bool guess = false;   ///< hollow
+};
+struct TimeLine {
+  std::string name{};
+  std::vector<TimePoint> points{};
+};
+
 /// Where numbers of devices and times stand in the picture.
 class TimeAxes {
  public:
@@ -69,15 +81,14 @@ class TimeAxes {
   static constexpr double top = 30;
   static constexpr double bottom = 350;
 
-  template <class Families>
-  TimeAxes(SearchResult const& result, Families const& families)
-      : first_{std::log(result.of.front().devices)}, last_{std::log(result.of.back().devices)} {
+  TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines)
+      : first_{std::log(devices.front())}, last_{std::log(devices.back())} {
     double low = std::numeric_limits<double>::infinity();
     double high = 0;
-    for (StrategyFamily const& family : families) {
-      for (StrategyFamily::Best const& best : family.best) {
-        low = std::min(low, best.plan->time.seconds());
-        high = std::max(high, best.plan->time.seconds());
+    for (TimeLine const& line : lines) {
+      for (TimePoint const& point : line.points) {
+        low = std::min(low, point.seconds);
+        high = std::max(high, point.seconds);
       }
     }
     low_ = high > 0 ? low / 1.15 : 1;
@@ -106,7 +117,7 @@ inline std::string axis_line(double x1, double y1, double x2, double y2, char co
 }
 
 template <class = void>
-std::string time_frame(SearchResult const& result, TimeAxes const& axes) {
+std::string time_frame(std::vector<int> const& devices, TimeAxes const& axes) {
   std::string text;
   double above = TimeAxes::bottom + 40;
   for (TimeTick const& tick : axes.ticks()) {
@@ -117,41 +128,65 @@ std::string time_frame(SearchResult const& result, TimeAxes const& axes) {
       above = y;
     }
   }
-  for (SearchResult::Devices const& own : result.of) {
-    double const x = axes.x(own.devices);
+  for (int const count : devices) {
+    double const x = axes.x(count);
     text += axis_line(x, TimeAxes::bottom, x, TimeAxes::bottom + 5, "grid");
-    text += page_label(x, TimeAxes::bottom + 19, " text-anchor=\"middle\"",
-                       std::to_string(own.devices));
+    text += page_label(x, TimeAxes::bottom + 19, " text-anchor=\"middle\"", std::to_string(count));
   }
   return text + page_label((TimeAxes::left + TimeAxes::right) / 2, TimeAxes::bottom + 40,
                            " text-anchor=\"middle\"", "devices");
 }
 
+/// @param at  which line it is
 template <class = void>
-std::string family_line(SearchResult const& result, StrategyFamily const& family, std::size_t at,
-                        TimeAxes const& axes) {
+std::string family_line(TimeLine const& line, std::size_t at, TimeAxes const& axes) {
   std::string const colour = " f" + std::to_string(at);
   std::string points;
   std::string marks;
-  for (StrategyFamily::Best const& best : family.best) {
-    double const seconds = best.plan->time.seconds();
-    std::string const x = svg_pixels(axes.x(best.devices));
-    std::string const y = svg_pixels(axes.y(seconds));
+  for (TimePoint const& point : line.points) {
+    std::string const x = svg_pixels(axes.x(point.devices));
+    std::string const y = svg_pixels(axes.y(point.seconds));
     points += (points.empty() ? "" : " ") + x + "," + y;
-    marks += "<circle class=\"point" + colour + (marks_epochs(result, *best.plan) ? " guess" : "") +
-             "\" cx=\"" + x + "\" cy=\"" + y + "\" r=\"4\"" +
-             page_attribute("data-devices", std::to_string(best.devices)) +
-             page_attribute("data-seconds", digits(seconds, 9)) + "><title>" +
-             page_words(std::to_string(best.devices) + " devices: " + duration(seconds) + ", " +
-                        strategy_label(*best.plan)) +
+    marks += "<circle class=\"point" + colour + (point.guess ? " guess" : "") + "\" cx=\"" + x +
+             "\" cy=\"" + y + "\" r=\"4\"" +
+             page_attribute("data-devices", std::to_string(point.devices)) +
+             page_attribute("data-seconds", digits(point.seconds, 9)) + "><title>" +
+             page_words(std::to_string(point.devices) + " devices: " + duration(point.seconds) +
+                        ", " + point.label) +
              "</title></circle>\n";
   }
   double const y = TimeAxes::top + 10 + 22 * static_cast<double>(at);
-  return "<g" + page_attribute("data-family", family.name) + ">\n<polyline class=\"line" + colour +
+  return "<g" + page_attribute("data-family", line.name) + ">\n<polyline class=\"line" + colour +
          "\" points=\"" + points + "\"/>\n" + marks + "<rect class=\"key" + colour + "\" x=\"" +
          svg_pixels(TimeAxes::right + 22) + "\" y=\"" + svg_pixels(y - 9) +
          "\" width=\"12\" height=\"12\" rx=\"2\"/>\n" +
-         page_label(TimeAxes::right + 42, y + 2, "", family.name) + "</g>\n";
+         page_label(TimeAxes::right + 42, y + 2, "", line.name) + "</g>\n";
+}
+
+/// Lines over @p devices, ascending; from @p crossover devices on, if it is not 0, a mark that
+/// @p says what begins there.
+template <class = void>
+std::string lines_svg(std::vector<int> const& devices, std::vector<TimeLine> const& lines,
+                      int crossover, std::string const& says, std::string const& what) {
+  TimeAxes const axes{devices, lines};
+  std::string text =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"time\" viewBox=\"0 0 860 400\" role=\"img\"" +
+      page_attribute("aria-label", what) + ">\n" + time_frame(devices, axes);
+  if (crossover > 0) {
+    double const x = axes.x(crossover);
+    text += "<g class=\"crossover\"" + page_attribute("data-devices", std::to_string(crossover)) +
+            ">\n" + axis_line(x, TimeAxes::top - 6, x, TimeAxes::bottom, "cross") +
+            page_label(x, TimeAxes::top - 12,
+                       x > 0.6 * TimeAxes::right   ? " text-anchor=\"end\""
+                       : x < 0.3 * TimeAxes::right ? ""
+                                                   : " text-anchor=\"middle\"",
+                       says) +
+            "</g>\n";
+  }
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    text += family_line(lines[i], i, axes);
+  }
+  return text + "</svg>\n";
 }
 
 }  // namespace detail
@@ -163,27 +198,24 @@ std::string family_line(SearchResult const& result, StrategyFamily const& family
 template <class = void>
 [[nodiscard]] std::string time_svg(SearchResult const& result,
                                    std::vector<StrategyFamily> const& families) {
-  detail::TimeAxes const axes{result, families};
-  std::string text =
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"time\" viewBox=\"0 0 860 400\" role=\"img\" "
-      "aria-label=\"time to converge against devices\">\n" +
-      detail::time_frame(result, axes);
-  if (int const from = detail::hybrid_wins_from(result); from > 0) {
-    double const x = axes.x(from);
-    text += "<g class=\"crossover\"" +
-            detail::page_attribute("data-devices", std::to_string(from)) + ">\n" +
-            detail::axis_line(x, detail::TimeAxes::top - 6, x, detail::TimeAxes::bottom, "cross") +
-            detail::page_label(x, detail::TimeAxes::top - 12,
-                               x > 0.6 * detail::TimeAxes::right   ? " text-anchor=\"end\""
-                               : x < 0.3 * detail::TimeAxes::right ? ""
-                                                                   : " text-anchor=\"middle\"",
-                               "a hybrid wins from " + std::to_string(from) + " devices on") +
-            "</g>\n";
+  std::vector<int> devices;
+  for (SearchResult::Devices const& own : result.of) {
+    devices.push_back(own.devices);
   }
-  for (std::size_t i = 0; i < families.size(); ++i) {
-    text += detail::family_line(result, families[i], i, axes);
+  std::vector<detail::TimeLine> lines;
+  for (StrategyFamily const& family : families) {
+    lines.push_back({.name = std::string{family.name}});
+    for (StrategyFamily::Best const& best : family.best) {
+      lines.back().points.push_back({.devices = best.devices,
+                                     .seconds = best.plan->time.seconds(),
+                                     .label = strategy_label(*best.plan),
+                                     .guess = detail::marks_epochs(result, *best.plan)});
+    }
   }
-  return text + "</svg>\n";
+  int const from = detail::hybrid_wins_from(result);
+  return detail::lines_svg(devices, lines, from,
+                           "a hybrid wins from " + std::to_string(from) + " devices on",
+                           "time to converge against devices");
 }
 
 }  // namespace tandem

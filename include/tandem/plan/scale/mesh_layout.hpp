@@ -11,6 +11,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/scale/sharding.hpp>
 #include <tandem/plan/scale/transformer_sizes.hpp>
 
 namespace tandem {
@@ -18,17 +19,6 @@ namespace tandem {
 /// What of a block is computed again in the backward pass: nothing, a separate attention's scores,
 /// or all but what enters the block.
 enum class Recomputation { none, selective, full };
-
-/// What replicas have a part of each: nothing, the optimizer's state (ZeRO-1), gradients too
-/// (ZeRO-2), weights too (ZeRO-3).
-/// Source: Rajbhandari et al., "ZeRO", arXiv:1910.02054
-enum class Sharding { none, state, gradients, parameters };
-
-/// "none" and so on.
-constexpr char const* sharding_name(Sharding shard) {
-  constexpr char const* names[] = {"none", "state", "gradients", "parameters"};
-  return names[static_cast<int>(shard)];
-}
 
 /// What runs beside computation; the rest of a step's communication stands between its passes.
 struct MeshOverlap {
@@ -52,12 +42,16 @@ struct MeshLayout {
   int microbatch = 1;   ///< samples
   Recomputation recomputation = Recomputation::none;
   bool sequence_rows = false;  ///< devices of a product have a part of the rows of all else
+  bool whole_words = false;    ///< and all words each, as the library has them on GPUs
   Sharding shard = Sharding::none;
   MeshOverlap overlap{};
 
   [[nodiscard]] int devices() const { return data * pipeline * tensor * sequence; }
   /// Parts into which replicas divide @p what, which the device's whole is made of.
   [[nodiscard]] int parts(Sharding what) const { return shard >= what ? data * sequence : 1; }
+
+  /// Devices that have a part of the words each.
+  [[nodiscard]] int word_parts() const { return whole_words ? 1 : tensor; }
 
   friend bool operator==(MeshLayout const&, MeshLayout const&) = default;
 };

@@ -79,6 +79,33 @@ std::string mesh_json_line(MeshTask const& task, MeshPlan const& plan) {
 
 }  // namespace detail
 
+namespace detail {
+
+/// Why the first was chosen, whether the library runs it, and the type of the fastest that it runs.
+/// @pre there is a plan
+template <class = void>
+std::string chosen_text(MeshTask const& task, MeshSearch const& found,
+                        std::vector<MeshReason> const& why) {
+  MeshPlan const& best = found.plans.front();
+  std::string text = reasons_text(why, best.step.seconds());
+  std::string const only = plan_only(best.layout);
+  if (!only.empty()) {
+    text += "a plan only: the library has no " + only + " for it yet";
+    text += found.runs
+                ? "; the fastest that it runs, " +
+                      digits(100 * (found.runs->step.seconds() / best.step.seconds() - 1), 2) +
+                      " % slower:\n"
+                : "\n";
+  }
+  if (found.runs) {
+    MeshLayout const& layout = found.runs->layout;
+    text += "using Strategy = " + mesh_type(layout, microbatches_of(task, layout)) + ";\n";
+  }
+  return text;
+}
+
+}  // namespace detail
+
 /// A line for each plan: seconds, the share of the machine's peak that the model's own operations
 /// are (6 a weight and token, and attention's), GB of a device, where time goes, and the type; then
 /// why the first was chosen.
@@ -101,22 +128,7 @@ template <class = void>
   for (MeshPlan const& plan : found.plans) {
     text += detail::mesh_line(task, plan);
   }
-  MeshPlan const& best = found.plans.front();
-  text += reasons_text(why, best.step.seconds());
-  std::string const only = plan_only(best.layout);
-  if (!only.empty()) {
-    text += "a plan only: the library has no " + only + " for it yet";
-    text += found.runs ? "; the fastest that it runs, " +
-                             detail::digits(
-                                 100 * (found.runs->step.seconds() / best.step.seconds() - 1), 2) +
-                             " % slower:\n"
-                       : "\n";
-  }
-  if (found.runs) {
-    MeshLayout const& layout = found.runs->layout;
-    text += "using Strategy = " + mesh_type(layout, detail::microbatches_of(task, layout)) + ";\n";
-  }
-  return text;
+  return text + detail::chosen_text(task, found, why);
 }
 
 template <class = void>

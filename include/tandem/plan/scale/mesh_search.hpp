@@ -5,6 +5,7 @@
 /// search_meshes: the fastest layouts of a transformer on so many devices, up to 65,536 and more.
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -45,7 +46,8 @@ struct MeshPlan {
 struct MeshSearch {
   std::vector<MeshPlan> plans{};   ///< the fastest first
   std::optional<MeshPlan> runs{};  ///< the fastest that the library runs, see plan_only()
-  long tried = 0;                  ///< layouts whose memory or step was worked out
+  std::array<std::optional<MeshPlan>, mesh_families> of_family{};  ///< the fastest of each
+  long tried = 0;  ///< layouts whose memory or step was worked out
   double least_memory = std::numeric_limits<double>::infinity();  ///< of all these, of a device
 };
 
@@ -127,6 +129,14 @@ class MeshSearcher {
     if (!mesh_problem(task_, layout).empty()) {
       return;
     }
+    sharings(layout);
+    if (layout.tensor > 1) {  // what the library runs of these
+      layout.whole_words = true;
+      sharings(layout);
+    }
+  }
+
+  void sharings(MeshLayout layout) {
     for (bool const rows : {false, true}) {
       for (Sharding const shard :
            {Sharding::none, Sharding::state, Sharding::gradients, Sharding::parameters}) {
@@ -152,7 +162,8 @@ class MeshSearcher {
   }
 
   bool fits(MeshLayout const& layout) {
-    if (!mesh_problem(task_, layout).empty()) {
+    bool const runs = plan_only(layout).empty();
+    if ((layout.whole_words && !runs) || !mesh_problem(task_, layout).empty()) {
       return false;
     }
     ++found_.tried;
@@ -162,10 +173,18 @@ class MeshSearcher {
       return false;
     }
     MeshPlan const plan{layout, mesh_step(task_, layout), memory};
-    if (plan_only(layout).empty() &&
-        (!found_.runs || plan.step.seconds() < found_.runs->step.seconds())) {
-      found_.runs = plan;
+    auto const keep_fastest = [&](std::optional<MeshPlan>& best) {
+      if (!best || plan.step.seconds() < best->step.seconds()) {
+        best = plan;
+      }
+    };
+    if (runs) {
+      keep_fastest(found_.runs);
     }
+    if (layout.whole_words) {  // else the same as with parts of them, and slower
+      return true;
+    }
+    keep_fastest(found_.of_family[static_cast<std::size_t>(mesh_family(layout))]);
     auto const at = std::upper_bound(
         found_.plans.begin(), found_.plans.end(), plan,
         [](MeshPlan const& a, MeshPlan const& b) { return a.step.seconds() < b.step.seconds(); });

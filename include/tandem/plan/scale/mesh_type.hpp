@@ -7,16 +7,19 @@
 #include <string>
 
 #include <tandem/plan/scale/mesh_layout.hpp>
+#include <tandem/plan/scale/sharding.hpp>
 
 namespace tandem {
 
 /// Why the library cannot run @p layout yet, a few words; empty where mesh_type() is to be pasted.
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string plan_only(MeshLayout const& layout) {
-  return layout.tensor > 1                ? "tensor parallelism on GPUs"
-         : layout.sequence > 1            ? "parallelism of sequences"
+  // A line each, to be left out as soon as the library runs it.
+  return layout.sequence > 1              ? "parallelism of sequences"
          : layout.time_chunks > 1         ? "chunks of time on GPUs"
+         : layout.sequence_rows           ? "rows of sequences on GPUs"
          : layout.shard > Sharding::state ? "sharded gradients and weights on GPUs"
+         : layout.word_parts() > 1        ? "slices of words on GPUs"
          : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
          : layout.recomputation == Recomputation::full && layout.pipeline == 1 && layout.tensor == 1
              ? "recomputation outside of a pipeline"
@@ -24,13 +27,28 @@ template <class = void>  // compiled where it is called, not by every include
                               : "";
 }
 
+/// The kinds of layouts of which a picture has a line each: replicas of a whole model, the same
+/// with sharded gradients or weights, and models that are shared, cut, or both.
+inline constexpr int mesh_families = 5;
+constexpr int mesh_family(MeshLayout const& layout) {
+  bool const shares = layout.tensor * layout.sequence > 1;
+  return layout.pipeline > 1              ? (shares ? 4 : 3)
+         : shares                         ? 2
+         : layout.shard > Sharding::state ? 1
+                                          : 0;
+}
+constexpr char const* mesh_family_name(int family) {
+  constexpr char const* names[mesh_families] = {"DataParallel", "DataParallel, sharded",
+                                                "TensorParallel", "Pipeline",
+                                                "Pipeline, TensorParallel"};
+  return names[family];
+}
+
 /// The strategy of @p microbatches a replica: "Hybrid<DataParallel<8, ShardedState>,
 /// Pipeline<OneFOneB, 16, Auto<4>>, TensorParallel<2>>". What has no type stands in words behind
 /// it.
 template <class = void>
 [[nodiscard]] std::string mesh_type(MeshLayout const& layout, int microbatches) {
-  constexpr char const* sharded[] = {"", ", ShardedState", ", ShardedGradients",
-                                     ", ShardedParameters"};
   auto const number = [](int value) { return std::to_string(value); };
   bool const again = layout.recomputation == Recomputation::full;
   std::string const blocks = again ? ", Checkpoint<Every<1>>" : "";
@@ -45,7 +63,7 @@ template <class = void>
   };
   if (layout.data > 1) {
     part("DataParallel<" + number(layout.data) + (shares ? "" : parts) +
-         sharded[static_cast<int>(layout.shard)]);
+         sharding_option(layout.shard));
   }
   if (piped) {
     std::string const schedule =

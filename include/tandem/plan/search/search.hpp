@@ -17,6 +17,7 @@
 #include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/scale/sharding.hpp>
 #include <tandem/plan/search/gradient_buckets.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
@@ -28,7 +29,7 @@ namespace tandem {
 struct Plan {
   WorkerStrategy worker{};
   int workers = 1;
-  bool shards_state = false;  ///< of the optimizer: each worker has a part (ShardedState)
+  Sharding shard = Sharding::none;  ///< of what each worker has a part alone
   WorkerStep step{};
   double reduction = 0;  ///< seconds of a step in which devices wait for the sum of gradients
   double waiting = 0;    ///< seconds of a step for the slowest node, where some are slow
@@ -56,50 +57,73 @@ namespace detail {
 
 /// Gradients of one device go while the others of its backward pass are computed, one bucket after
 /// another. Where workers share the state, each gets the sum of its part, and all parameters behind
-/// the update.
+/// the update; where they share the parameters, these are gathered before forward and again before
+/// backward, each bucket while the one before is at work: what is longer than that shows.
 template <class = void>
 double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers,
-                         bool shards_state = false) {
+                         Sharding shard = Sharding::none) {
   DeviceGroup const group{workers, 1};
   double sent = -std::numeric_limits<double>::infinity();  // seconds behind the end of backward
   double gathered = 0;
+  double longest = 0;
   for (GradientBucket const& bucket : gradient_buckets(graph)) {
     sent = std::max(sent, -bucket.before_end) +
-           (shards_state ? reduce_scatter_seconds(machine, group, bucket.bytes)
-                         : gradient_seconds(machine, group, bucket.bytes, bucket.row_bytes));
-    gathered += shards_state ? all_gather_seconds(machine, group, bucket.bytes) : 0;
+           (shard != Sharding::none
+                ? reduce_scatter_seconds(machine, group, bucket.bytes)
+                : gradient_seconds(machine, group, bucket.bytes, bucket.row_bytes));
+    double const gather =
+        shard != Sharding::none ? all_gather_seconds(machine, group, bucket.bytes) : 0;
+    gathered += gather;
+    longest = std::max(longest, gather);
+  }
+  if (shard == Sharding::parameters) {
+    double forward = 0;
+    double backward = 0;
+    for (CostNode const& node : graph.node) {
+      forward += node.forward;
+      backward += node.backward;
+    }
+    return std::max(0.0, sent) + 2 * longest + std::max(0.0, gathered - longest - forward) +
+           std::max(0.0, gathered - longest - backward);
   }
   return std::max(0.0, sent) + gathered;
 }
 
-/// A device of a pipeline sums its gradients when its last backward pass has ended.
+/// A device of a pipeline sums its gradients when its last backward pass has ended, or those of
+/// each of so many @p passes, where it keeps a part alone, and gathers its parameters for each of
+/// them twice, where it has a part alone; all of it shows.
 template <class = void>
 double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride,
-                         bool shards_state = false) {
+                         Sharding shard = Sharding::none, int passes = 1) {
   DeviceGroup const group{workers, stride};
   double last = step.seconds;
   for (std::size_t d = 0; d < step.done.size(); ++d) {
     double const bytes = step.gradient_bytes[d];
-    double const seconds = shards_state
-                               ? reduce_scatter_seconds(machine, group, bytes) +
-                                     all_gather_seconds(machine, group, bytes)
-                               : gradient_seconds(machine, group, bytes, step.row_bytes[d]);
+    int const scatters = shard >= Sharding::gradients ? passes : 1;
+    int const gathers = shard == Sharding::parameters ? 2 * passes : 1;
+    double const seconds = shard == Sharding::none
+                               ? gradient_seconds(machine, group, bytes, step.row_bytes[d])
+                               : scatters * reduce_scatter_seconds(machine, group, bytes) +
+                                     gathers * all_gather_seconds(machine, group, bytes);
     last = std::max(last, step.done[d] + seconds);
   }
   return last - step.seconds;
 }
 
-/// Counts the memory; where the whole state of the optimizer does not fit, workers share it if they
-/// can.
+/// Counts the memory; where all of it does not fit, workers share as little as does, if they can:
+/// the optimizer's state, gradients too, parameters too.
 template <class = void>
 void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& plan) {
   SearchTask const& task = steps.task();
   double const memory = task.device_memory();
   plan.step.memory = steps.memory(one, plan.workers);
-  if (plan.step.memory > memory && plan.workers > 1 && task.network &&
-      can_shard_state(*task.network, one.strategy)) {
-    plan.step.memory = steps.memory(one, plan.workers, true);
-    plan.shards_state = true;
+  bool const rounds = element_bytes(task.precision) < master_bytes(task.precision);
+  for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
+    if (plan.step.memory > memory && plan.workers > 1 && task.network &&
+        can_shard(shard, *task.network, one.strategy, !task.machine.cpus, rounds)) {
+      plan.step.memory = steps.memory(one, plan.workers, shard);
+      plan.shard = shard;
+    }
   }
   if (plan.step.memory > memory) {
     plan.problem = "a device needs " + std::to_string(std::llround(plan.step.memory / 1e6)) +
@@ -136,11 +160,11 @@ template <class = void>
     plan.reduction += exchange_seconds(task.machine, {2, one.strategy.devices - 1}, most);
   }
   if (plan.workers > 1) {
-    plan.reduction += one.strategy.devices == 1
-                          ? detail::exposed_reduction(steps.graph(), task.machine, plan.workers,
-                                                      plan.shards_state)
-                          : detail::exposed_reduction(one.step, task.machine, plan.workers,
-                                                      one.strategy.devices, plan.shards_state);
+    plan.reduction +=
+        one.strategy.devices == 1
+            ? detail::exposed_reduction(steps.graph(), task.machine, plan.workers, plan.shard)
+            : detail::exposed_reduction(one.step, task.machine, plan.workers, one.strategy.devices,
+                                        plan.shard, one.strategy.passes());
   }
   int const nodes = (devices - 1) / task.machine.devices_per_node + 1;
   plan.waiting = task.machine.slow.expected(nodes) * one.step.seconds;
@@ -187,11 +211,13 @@ namespace detail {
 
 template <class = void>
 std::string strategy_text(Plan const& plan, std::string const& table) {
-  std::string const workers =
-      std::to_string(plan.workers) + (plan.shards_state ? ", ShardedState" : "");
+  std::string const workers = std::to_string(plan.workers) + sharding_option(plan.shard);
   if (plan.worker.devices > 1) {
     std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
-    return plan.workers == 1 ? worker : "Hybrid<DataParallel<" + workers + ">, " + worker + ">";
+    bool const one_type = plan.worker.slices == 1 || plan.worker.is_tensor();
+    return plan.workers > 1 ? "Hybrid<DataParallel<" + workers + ">, " + worker + ">"
+           : one_type       ? worker
+                            : "Hybrid<" + worker + ">";
   }
   return plan.workers == 1 ? "SingleDevice<>" : "DataParallel<" + workers + ">";
 }

@@ -5,6 +5,7 @@
 /// simulate_worker: the step of workers that the search found, with every span and with what they
 /// share; of one worker it is worker_step()'s.
 
+#include <algorithm>
 #include <string>
 
 #include <tandem/core/contract.hpp>
@@ -13,6 +14,7 @@
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/gradient_buckets.hpp>
 #include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/search/worker_tensor.hpp>
 #include <tandem/plan/simulate/chain.hpp>
 #include <tandem/plan/simulate/placement.hpp>
 #include <tandem/plan/simulate/simulator.hpp>
@@ -40,15 +42,13 @@ template <class = void>  // compiled where it is called, not by every include
     return simulate_placement(machine, graph, network_order(graph, step.placement), worker.devices,
                               options);
   }
-  if (worker.is_tensor()) {  // one of its devices, of whose step layers have the same shares
-    CostGraph own = graph;
-    for (CostNode& node : own.node) {
-      node.forward *= step.seconds / graph.time();
-      node.backward *= step.seconds / graph.time();
-    }
-    return simulate_worker(WorkerStrategy{}, step, own, machine, options);
-  }
   detail::WorkerTable const made = detail::worker_table(worker);
+  if (worker.rewrites()) {  // one of each group's devices
+    SimulationOptions own = options;
+    own.depth = std::max(own.depth, worker.time_chunks);
+    return simulate_on(detail::machine_of_groups(machine, worker.slices), made.table, made.map,
+                       detail::stage_costs(made.map, step.stages, worker.repeats_forward()), own);
+  }
   SimulatedCosts costs =
       chain_costs(made.map, graph, step.sizes, worker.repeats_forward(), worker.microbatches);
   if (worker.devices == 1) {

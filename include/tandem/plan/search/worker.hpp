@@ -21,36 +21,46 @@
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/lower.hpp>
 
 namespace tandem {
 
 /// One way to cut a network, with a name of make_schedule(), of which "sequential" is
-/// ModelParallel, or one that is none: `placed`, see worker_placed.hpp, or `tensor`, whose devices
-/// share each layer, see worker_tensor.hpp.
+/// ModelParallel, or one that is none: `placed`, see worker_placed.hpp. Devices may share the
+/// layers of each stage, see worker_tensor.hpp.
 struct WorkerStrategy {
   static constexpr char const* placed = "placed";
-  static constexpr char const* tensor = "tensor";
 
   std::string schedule = SequentialStages::name;
   int devices = 1;
   int microbatches = 1;
-  int chunks = 1;           ///< stages a device, of a schedule that takes any number of them
-  bool recomputes = false;  ///< Checkpoint<Boundaries>: keeps what goes from stage to stage only
+  int chunks = 1;              ///< stages a device, of a schedule that takes any number of them
+  bool recomputes = false;     ///< Checkpoint<Boundaries>: keeps what goes from stage to stage only
+  int slices = 1;              ///< devices that share each layer of a stage: TensorParallel
+  bool sequence_rows = false;  ///< these have their rows of what stands between: SequenceRows
+  int time_chunks = 1;         ///< of each sequence, one a pass: Chunks
 
   /// Whether devices hold two copies of the model.
   [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
   [[nodiscard]] bool is_placed() const { return schedule == placed; }
-  [[nodiscard]] bool is_tensor() const { return schedule == tensor; }
+  /// Whether all devices share all layers.
+  [[nodiscard]] bool is_tensor() const { return slices > 1 && slices == devices; }
+  /// Devices over which the network is cut.
+  [[nodiscard]] int cut_devices() const { return devices / slices; }
+  /// Whether devices have other layers or shapes than the network.
+  [[nodiscard]] bool rewrites() const { return slices > 1 || time_chunks > 1; }
+  /// Of the network through a stage, in a step.
+  [[nodiscard]] int passes() const { return microbatches * time_chunks; }
   /// Of one copy of the network.
   [[nodiscard]] int stages() const {
     detail::NamedSchedule const* const found = detail::find_schedule(schedule);
-    return devices * (found != nullptr ? detail::chunks_of(*found, chunks) : chunks);
+    return cut_devices() * (found != nullptr ? detail::chunks_of(*found, chunks) : chunks);
   }
   /// How late its gradients are; off where they are not.
   [[nodiscard]] Asynchrony asynchrony() const {
-    return detail::asynchrony_named(schedule, devices, microbatches);
+    return detail::asynchrony_named(schedule, cut_devices(), microbatches);
   }
   /// Whether forward passes are computed again.
   [[nodiscard]] bool repeats_forward() const {
@@ -72,7 +82,9 @@ struct WorkerStep {
   std::vector<double> done{};            ///< of each device: when its gradients are whole
   std::vector<double> gradient_bytes{};  ///< of each device, as they are summed
   std::vector<double> row_bytes{};       ///< of each device: of GradientRows
-  std::string problem{};                 ///< why it cannot be; else empty
+  /// Of each stage, where devices share layers or a pass has a chunk of time.
+  std::vector<detail::ChainStage> stages{};
+  std::string problem{};  ///< why it cannot be; else empty
 };
 
 namespace detail {
@@ -90,11 +102,12 @@ struct WorkerTable {
 
 template <class = void>
 WorkerTable worker_table(WorkerStrategy const& worker) {
-  RuntimeMap const map = make_map(worker.schedule, worker.devices, worker.chunks);
+  RuntimeMap const map = make_map(worker.schedule, worker.cut_devices(), worker.chunks);
   Asynchrony const late = worker.asynchrony();
   int const steps = late.on() ? measured_steps(late) : 0;
-  return {map, lower(make_schedule(worker.schedule, worker.devices, worker.microbatches,
-                                   worker.chunks, steps),
+  return {map, lower(chunked(make_schedule(worker.schedule, worker.cut_devices(),
+                                           worker.microbatches, worker.chunks, steps),
+                             worker.time_chunks),
                      map)};
 }
 
@@ -110,13 +123,15 @@ WorkerTable worker_table(WorkerStrategy const& worker) {
 /// Memory: weights, as many versions as there are, and the like, and the outputs of all
 /// microbatches that are live at once; what a device needs for a moment, its arenas and workspaces,
 /// is not counted.
-/// @param graph               costs of one microbatch
+/// @param graph               costs of one pass: of a microbatch, or a chunk of time of it
 /// @param bytes_of_parameter  that a device holds for each of parameter_bytes, as PlacementTask
-/// @pre    the worker has a schedule
+/// @param sizes               top-level parts of each stage; none: see above
+/// @pre    the worker has a schedule, and its devices share no layers
 /// @throws ContractError  the schedule does not exist, or check_machine() refuses the machine
 template <class = void>
 [[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const& graph,
-                                     Machine const& machine, double bytes_of_parameter) {
+                                     Machine const& machine, double bytes_of_parameter,
+                                     std::vector<int> const& sizes = {}) {
   std::vector<double> const times = detail::part_times(graph);
   WorkerStep step;
   int const count = worker.stages();
@@ -124,25 +139,26 @@ template <class = void>
     step.problem = "the network has only " + std::to_string(times.size()) + " parts";
     return step;
   }
-  if (!machine.has(worker.devices)) {
+  int const devices = worker.cut_devices();
+  if (!machine.has(devices)) {
     step.problem = detail::lacks_devices(worker);
     return step;
   }
-  step.sizes = partition_chain(times, count).sizes;
+  step.sizes = sizes.empty() ? partition_chain(times, count).sizes : sizes;
   std::vector<detail::ChainStage> const stages =
-      detail::chain_stages(graph, step.sizes, worker.microbatches);
+      detail::chain_stages(graph, step.sizes, worker.passes());
 
   detail::WorkerTable const made = detail::worker_table(worker);
   RuntimeMap const& map = made.map;
   ActionRows const& table = made.table;
   Asynchrony const late = worker.asynchrony();
   bool const again = worker.repeats_forward();
-  SimulatedStep const simulated =
-      simulate_on(machine, table, map, detail::stage_costs(map, stages, again));
+  SimulatedStep const simulated = simulate_on(
+      machine, table, map, detail::stage_costs(map, stages, again), {.depth = worker.time_chunks});
 
   step.seconds = late.on() ? detail::period_seconds(simulated.device[0], late.microbatches)
                            : simulated.last_pass;
-  for (int d = 0; d < worker.devices; ++d) {
+  for (int d = 0; d < devices; ++d) {
     auto const device = static_cast<std::size_t>(d);
     WeightPlaces const places{.rule = late, .stage = d};
     double busy = 0;
@@ -154,21 +170,23 @@ template <class = void>
       if (map.device[static_cast<std::size_t>(s)] == d) {
         detail::ChainStage const& stage = stages[static_cast<std::size_t>(s) % stages.size()];
         int const live = late.on() ? places.live() : live_microbatches(table, map, s);
-        busy +=
-            (stage.forward * (again ? 2 : 1) + stage.backward) * worker.microbatches / map.copies;
+        busy += (stage.forward * (again ? 2 : 1) + stage.backward) * worker.passes() / map.copies;
         parameters += stage.parameter_bytes;
         dense += stage.dense_bytes;
         rows += stage.row_bytes;
         kept += again ? stage.sent_bytes * live + stage.kept_bytes : stage.kept_bytes * live;
       }
     }
-    step.idle += std::max(0.0, 1 - busy / step.seconds) / worker.devices;
+    step.idle += std::max(0.0, 1 - busy / step.seconds) / devices;
     step.done.push_back(late.on() ? step.seconds : simulated.device[device].last_pass);
     step.gradient_bytes.push_back(dense);
     step.row_bytes.push_back(rows);
     double const by_rows = bytes_of_parameter >= 1 ? parameters - dense - rows : 0;  // not taken
     step.memory = std::max(step.memory,
                            (bytes_of_parameter + places.count() - 1) * parameters - by_rows + kept);
+  }
+  if (worker.rewrites()) {
+    step.stages = stages;
   }
   return step;
 }

@@ -11,15 +11,23 @@
 #include <vector>
 
 #include <tandem/core/numbered.hpp>
+#include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/runtime_graph.hpp>
+#include <tandem/graph/spread/rank_graph.hpp>
+#include <tandem/plan/scale/sharding.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/device_graph.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
 #include <tandem/strategy/cut/relays.hpp>
 #include <tandem/strategy/memory/device_memory.hpp>
+#include <tandem/strategy/memory/gradient_lives.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
@@ -28,12 +36,15 @@ namespace tandem {
 struct WorkerCut {
   std::vector<int> part{};  ///< of each node of the network: its part of the model
   RuntimeMap map{};
-  ActionRows table{};        ///< messages included
-  Asynchrony asynchrony{};   ///< off: gradients are not late
-  std::int64_t samples = 1;  ///< of a microbatch
-  bool recomputes = false;   ///< Checkpoint<Boundaries>
-  int replicas = 1;          ///< of the worker, which have each other's GradientRows
-  int state_shares = 1;      ///< of the optimizer's state, of which a replica has one
+  ActionRows table{};               ///< messages included
+  Asynchrony asynchrony{};          ///< off: gradients are not late
+  std::int64_t samples = 1;         ///< of a microbatch
+  bool recomputes = false;          ///< Checkpoint<Boundaries>
+  int replicas = 1;                 ///< of the worker, which have each other's GradientRows
+  Sharding shard = Sharding::none;  ///< of what a replica has its part alone
+  Dealing dealing{};                ///< of each part's layers over the ranks that share them
+  bool sequence_rows = false;       ///< these have their rows of what stands between
+  int chunks = 1;                   ///< of each sequence: the table's passes are of one each
 };
 
 /// Sizes of elements, and what the optimizer keeps.
@@ -44,34 +55,6 @@ struct TensorSizes {
 };
 
 namespace detail {
-
-/// A graph whose size is known at run time only, and that a cutter fills.
-struct RuntimeGraph {
-  detail::Numbered<Node> node{};  // and so on, as Graph
-  detail::Numbered<int> source{};
-  detail::Numbered<int> edge_origin{};
-  detail::Numbered<GraphParameter> parameter{};
-  int result = -1;
-
-  void resize(GraphSize size) {
-    node.resize(static_cast<std::size_t>(size.nodes));
-    source.resize(static_cast<std::size_t>(size.edges));
-    edge_origin.resize(source.size());
-    parameter.resize(static_cast<std::size_t>(size.parameters));
-  }
-  /// Refers to this. @p view  of any graph
-  [[nodiscard]] GraphView view(GraphView view) const {
-    view.nodes = static_cast<int>(node.size());
-    view.edges = static_cast<int>(source.size());
-    view.parameters = static_cast<int>(parameter.size());
-    view.node = node.data();
-    view.source = source.data();
-    view.edge_origin = edge_origin.data();
-    view.parameter = parameter.data();
-    view.result = result;
-    return view;
-  }
-};
 
 /// relayed() of a network whose size is known at run time only; the network itself, if it needs
 /// none.
@@ -128,6 +111,12 @@ class RuntimeDeviceGraph {
     counter.cut(static_cast<RuntimeGraph*>(nullptr));
     graph_.resize(counter.size);
     cutter.cut(&graph_);
+    if (worker.chunks > 1) {
+      take_chunks(graph_, worker.chunks);
+    }
+    if (worker.dealing.slices > 1) {
+      graph_ = runtime_rank_graph(graph_, worker.dealing, worker.sequence_rows);
+    }
   }
 
   /// Refers to this.
@@ -138,24 +127,54 @@ class RuntimeDeviceGraph {
   RuntimeGraph graph_{};
 };
 
-/// Adds the elements of a graph's parameters, as ParameterLayout lays them out in one bucket; each
-/// further one may take a line of the cache more for each share of the states.
-template <class = void>
-void count_parameters(GraphView graph, MemoryTask& task) {
-  for (int p = 0; p < graph.parameters; ++p) {
-    std::int64_t const own = graph.parameter[p].parameter.shape.elements();
-    std::int64_t const aligned =
-        (own + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
-    task.elements += aligned;
-    bool const trained = !graph.parameter[p].frozen;
-    task.trained += trained ? aligned : 0;
-    task.dense += trained && !graph.parameter[p].parameter.touched.sparse() ? aligned : 0;
+/// A ParameterLayout of a graph whose size is known at run time only.
+struct RuntimeLayout {
+  Numbered<std::int64_t> offset{};
+  std::int64_t dense = 0;
+  std::int64_t trained = 0;
+  std::int64_t elements = 0;
+  int buckets = 0;
+  Numbered<std::int64_t> bucket_begin{};
+  Numbered<int> bucket_stage{};
+  Numbered<std::int16_t> closes{};
+  int row_gradients = 0;
+  Numbered<int> row_parameter{};
+  Numbered<int> row_bucket{};
+
+  explicit RuntimeLayout(GraphView graph) {
+    for (Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
+      make_room(*list, std::max(graph.nodes, graph.parameters));
+    }
+    make_room(offset, graph.parameters);
+    make_room(bucket_begin, graph.nodes + 1);
+    make_room(closes, graph.nodes);
   }
-  std::int64_t const whole = std::int64_t{parameter_alignment} * task.state_shares;
-  std::int64_t const more = (whole - task.trained % whole) % whole;  // for equal shares
-  task.elements += more;
-  task.trained += more;
-  task.dense += more;
+};
+
+/// Adds the elements of a graph's parameters and gradients, as the compiler lays them out.
+template <class = void>
+void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
+  RuntimeLayout layout{graph};
+  constexpr Batching usual{};
+  fill_layout(layout, graph, task.master_bytes, usual.first_bucket_bytes, usual.bucket_bytes,
+              task.state_shares);
+  std::int64_t const part = layout.trained / task.state_shares + 2 * largest_bucket(layout);
+  task.trained = layout.trained;
+  task.dense = shard >= Sharding::gradients ? part : layout.dense;
+  task.elements =
+      shard == Sharding::parameters ? part + layout.elements - layout.trained : layout.elements;
+}
+
+/// held_gradients() of a device's rows.
+template <class = void>
+int gradients_held(GraphView graph, WorkerCut const& worker, int device, int passes) {
+  std::vector<LocalStage> stages;
+  for (int n = 0; n < graph.nodes; ++n) {
+    if (n == 0 || graph.node[n].stage != graph.node[n - 1].stage) {
+      stages.push_back({.id = graph.node[n].stage});
+    }
+  }
+  return held_gradients(worker.table, device, worker.map, stages, passes);
 }
 
 template <class = void>
@@ -165,40 +184,42 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
   bool const again =
       worker.recomputes || (places.rule.on() && places.rule.weights == WeightRule::replayed);
   std::vector<int> segment(static_cast<std::size_t>(graph.nodes), -1);
+  int passes = 1;
+  for (auto const& row : worker.table) {
+    for (Action const& action : row) {
+      passes = action.kind == ActionKind::forward ? std::max(passes, action.index + 1) : passes;
+    }
+  }
+  int const held = places.rule.on() ? 0 : gradients_held(graph, worker, device, passes);
   std::vector<StageMemory> stages;
   for (int n = 0; n < graph.nodes; ++n) {
     int const id = graph.node[n].stage;
     if (n == 0 || id != graph.node[n - 1].stage) {
       stages.push_back({.first = n, .last = n, .live = places.live()});
       if (!places.rule.on()) {
-        stages.back().live = live_microbatches(worker.table, worker.map, id);
-        stages.back().deferred = deferred_microbatches(worker.table, worker.map, id);
+        stages.back().live =
+            whole_chunks(live_microbatches(worker.table, worker.map, id), worker.chunks);
+        stages.back().deferred = whole_chunks(
+            std::max(held, deferred_microbatches(worker.table, worker.map, id)), worker.chunks);
       }
     }
     stages.back().last = n + 1;
     segment[static_cast<std::size_t>(n)] = again ? static_cast<int>(stages.size()) : -1;
   }
-  std::int64_t microbatches = 1;
-  for (auto const& row : worker.table) {
-    for (Action const& action : row) {
-      if (action.kind == ActionKind::forward) {
-        microbatches = std::max<std::int64_t>(microbatches, action.index + 1);
-      }
-    }
-  }
   MemoryTask task{.batch = worker.samples,
-                  .samples = worker.samples * microbatches,
+                  .samples = worker.samples * (passes / worker.chunks),
                   .master_bytes = sizes.master_bytes,
                   .scalar_bytes = sizes.scalar_bytes,
-                  .microbatches = static_cast<int>(microbatches),
+                  .microbatches = passes,
+                  .chunks = worker.chunks,
                   .replicas = worker.replicas,
                   .states = sizes.states,
-                  .state_shares = worker.state_shares,
+                  .state_shares = worker.shard != Sharding::none ? worker.replicas : 1,
                   .places = places.count(),
                   .stage = stages.data(),
                   .stages = static_cast<int>(stages.size()),
                   .segment = segment.data()};
-  count_parameters(graph, task);
+  count_parameters(graph, worker.shard, task);
   return device_memory(graph, task);
 }
 

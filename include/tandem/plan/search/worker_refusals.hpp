@@ -4,9 +4,14 @@
 /// @file
 /// refusal_of: which workers the compiler would refuse to a network, so that none is recommended.
 
+#include <algorithm>
 #include <string>
 
+#include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/runtime_graph.hpp>
+#include <tandem/graph/spread/row_finder.hpp>
+#include <tandem/plan/scale/sharding.hpp>
 #include <tandem/plan/search/worker.hpp>
 
 namespace tandem::detail {
@@ -33,13 +38,54 @@ bool carries_states(GraphView network) {
   return false;
 }
 
+/// The network's sequences have so many rows; 0: it has none.
+template <class = void>
+int rows_of_time(GraphView network) {
+  int rows = 0;
+  for (int n = 0; n < network.nodes; ++n) {
+    Shape const& out = network.node[n].out;
+    rows = out.timed ? std::max(rows, out[0]) : rows;
+  }
+  return rows;
+}
+
+/// What the library does on the host alone so far; of GPUs a few words of refusal.
+template <class = void>
+std::string refused_on_gpus(WorkerStrategy const& worker) {
+  // A line each, to be left out as soon as Cuda has it.
+  return worker.sequence_rows     ? "SequenceRows is not for GPUs yet"
+         : worker.time_chunks > 1 ? "Chunks is not for GPUs yet"
+                                  : "";
+}
+
+template <class = void>
+std::string refusal_of_chunks(GraphView network, int chunks) {
+  switch (check_chunks(RuntimeGraph{network}, chunks).fault) {
+    case ChunkFault::none:
+      return {};
+    case ChunkFault::rows:
+      return "chunks of time must divide a sequence";
+    case ChunkFault::two_inputs:
+      return "a network on two inputs has two times, so that there are no chunks of them";
+    default:
+      return "a layer looks at all rows of a sequence, so that these cannot come in chunks of time";
+  }
+}
+
 /// Why Program has a sentence for @p worker where it trains @p network; else empty.
 template <class = void>
-std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
-  if (worker.is_tensor()) {
+std::string refusal_of(GraphView network, WorkerStrategy const& worker, bool gpus) {
+  if (worker.slices > 1) {
+    RuntimeGraph const graph{network};
     return has_row_gradients(network) ? "RowGradient is not for devices that share layers"
            : carries_states(network)  ? "Stateful is not for devices that share layers"
-                                      : "";
+           : worker.sequence_rows && time_to_deal(graph, worker.slices) % worker.slices != 0
+               ? "devices that have rows of a sequence each must divide it"
+               : (gpus ? refused_on_gpus(worker) : "");
+  }
+  if (worker.time_chunks > 1) {
+    std::string const refusal = refusal_of_chunks(network, worker.time_chunks);
+    return refusal.empty() && gpus ? refused_on_gpus(worker) : refusal;
   }
   bool const late = worker.asynchrony().on();
   if (late || worker.keeps_two_copies()) {
@@ -54,10 +100,17 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
   return {};
 }
 
-/// Whether replicas of @p worker can have a part of the optimizer's state each (ShardedState).
+/// Whether replicas of @p worker can have a part each of what @p shard says.
 template <class = void>
-bool can_shard_state(GraphView network, WorkerStrategy const& worker) {
-  return !worker.asynchrony().on() && !worker.keeps_two_copies() && !has_row_gradients(network);
+bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, bool gpus,
+               bool rounds) {
+  bool const state =
+      !worker.asynchrony().on() && !worker.keeps_two_copies() && !has_row_gradients(network);
+  bool const gradients = state && !worker.sequence_rows && worker.time_chunks == 1 &&
+                         !gpus;  // which the library does not shard on GPUs yet
+  return shard == Sharding::none    ? true
+         : shard == Sharding::state ? state
+                                    : gradients && !(shard == Sharding::parameters && rounds);
 }
 
 }  // namespace tandem::detail

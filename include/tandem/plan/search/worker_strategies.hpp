@@ -21,7 +21,7 @@ constexpr bool takes_one_wave(NamedSchedule const& schedule, int devices) {
   return !has_count || (schedule.is_asynchronous && schedule.fits(devices, 1));
 }
 
-/// What is tried on so many devices of a worker.
+/// What is tried on so many devices of a worker, where none share layers.
 template <class = void>
 std::vector<WorkerStrategy> worker_strategies(int devices, int batch) {
   if (devices == 1) {
@@ -60,6 +60,44 @@ std::vector<WorkerStrategy> worker_strategies(int devices, int batch) {
   return all;
 }
 
+/// What is tried where devices share layers, or passes have chunks of time.
+/// @param sequences  the network has some
+template <class = void>
+std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool sequences) {
+  std::vector<WorkerStrategy> all;
+  auto const add = [&](WorkerStrategy worker) {
+    all.push_back(worker);
+    worker.sequence_rows = sequences && worker.slices > 1;
+    if (worker.sequence_rows) {
+      all.push_back(worker);
+    }
+  };
+  for (int slices = devices; slices > 1; slices /= 2) {
+    int const cut = devices / slices;
+    if (cut == 1) {
+      add({.devices = devices, .slices = slices});
+      continue;
+    }
+    for (WorkerStrategy worker : worker_strategies(cut, batch)) {
+      bool const is_tried = worker.schedule == OneFOneB::name || worker.schedule == "interleaved";
+      if (is_tried) {
+        worker.devices = devices;
+        worker.slices = slices;
+        add(worker);
+      }
+    }
+  }
+  for (int const microbatches : {1, devices}) {
+    for (int chunks = 2; chunks <= 8 && sequences && batch % microbatches == 0; chunks *= 2) {
+      all.push_back({.schedule = OneFOneB::name,
+                     .devices = devices,
+                     .microbatches = microbatches,
+                     .time_chunks = chunks});
+    }
+  }
+  return all;
+}
+
 template <class = void>
 std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& sizes) {
   std::string text;
@@ -88,6 +126,7 @@ std::string type_beginning(WorkerStrategy const& worker) {
   return text;
 }
 
+/// Two types, to stand in a Hybrid, where devices share the layers of a stage.
 /// @param table  what stands between the brackets of Placed
 template <class = void>
 std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& sizes,
@@ -95,11 +134,16 @@ std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& si
   if (worker.is_placed()) {
     return "ModelParallel<Placed<" + table + ">>";
   }
+  std::string const shared = "TensorParallel<" + std::to_string(worker.slices) +
+                             (worker.sequence_rows ? ", SequenceRows>" : ">");
   if (worker.is_tensor()) {
-    return "TensorParallel<" + std::to_string(worker.devices) + ">";
+    return shared;
   }
-  return type_beginning(worker) + splits_text(worker, sizes) +
-         (worker.recomputes ? ", Checkpoint<Boundaries>" : "") + ">";
+  std::string const chunks =
+      worker.time_chunks > 1 ? "Chunks<" + std::to_string(worker.time_chunks) + ">, " : "";
+  std::string const cut = type_beginning(worker) + chunks + splits_text(worker, sizes) +
+                          (worker.recomputes ? ", Checkpoint<Boundaries>" : "") + ">";
+  return worker.slices > 1 ? cut + ", " + shared : cut;
 }
 
 }  // namespace tandem::detail

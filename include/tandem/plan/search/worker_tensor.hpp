@@ -2,93 +2,207 @@
 #pragma once
 
 /// @file
-/// Workers whose devices share each layer (TensorParallel): the graph that each of them has, and
-/// their step.
+/// Workers whose devices have other layers or shapes than the network: those that share each layer
+/// of a stage (TensorParallel), and those whose passes have a chunk of time (Chunks).
 
-#include <functional>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
-#include <tandem/graph/graph.hpp>
+#include <tandem/core/precision.hpp>
+#include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/runtime_graph.hpp>
+#include <tandem/graph/spread/plan.hpp>
+#include <tandem/graph/spread/rank_graph.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
 #include <tandem/graph/spread/volume.hpp>
+#include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/chain_stages.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/kernel_times.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/worker.hpp>
-#include <tandem/plan/search/worker_memory.hpp>
 
 namespace tandem {
 
-/// The graph of each of some ranks that share a network's layers, as spread() makes it for a type.
-struct RankGraph {
-  struct Sized : detail::RuntimeGraph {
-    int tops = 1;
-  };
-  Sized graph{};
-
-  /// Refers to this. @p network  whose it is
-  [[nodiscard]] GraphView view(GraphView network) const { return graph.view(network); }
-};
-
-/// What a search asks for the graph of each of so many ranks.
-using RankGraphs = std::function<RankGraph(int slices)>;
-
-/// Those of a network that the compiler knows.
-template <class = void, GraphSize Size>
-[[nodiscard]] RankGraphs rank_graphs(Graph<Size> const& network) {
-  return [&network](int slices) {
-    detail::Spreader<Size> counter{network, Dealing{.slices = slices}};
-    detail::Spreader<Size> maker = counter;
-    RankGraph rank;
-    rank.graph.resize(counter.walk(static_cast<RankGraph::Sized*>(nullptr)));
-    maker.walk(&rank.graph);
-    return rank;
-  };
+/// How the library deals @p network over @p slices devices: GPUs have convolutions and tables of
+/// words whole.
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] Dealing dealing_on(GraphView network, Machine const& machine, int slices) {
+  SpreadWishes asked;
+  asked.decided = asked.whole_channels = !machine.cpus;
+  return {.slices = slices,
+          .wishes = slices > 1 ? decide_tables(detail::RuntimeGraph{network}, slices, asked)
+                               : SpreadWishes{}};
 }
 
-/// The step of a worker whose devices have @p rank each: what its layers take, and the sums that
-/// stand between them, one after another. A problem where nothing is shared.
-/// @param batch  samples of the worker, which all devices compute
+namespace detail {
+
+/// A problem where so many devices have no layers that they could share.
+template <class = void>
+std::string nothing_to_share(GraphView network, Machine const& machine, int slices) {
+  if (slices == 1) {
+    return {};
+  }
+  auto const plan =
+      plan_spread(RuntimeGraph{network}, slices, dealing_on(network, machine, slices).wishes);
+  return plan.pairs + plan.tables > 0
+             ? ""
+             : "the network has no layers that " + std::to_string(slices) + " devices could share";
+}
+
+/// The graph of each device, of all stages.
+/// @param part  of each node of the network: its stage; none: there is one
+template <class = void>
+RuntimeGraph rewritten_network(GraphView network, WorkerStrategy const& worker,
+                               Dealing const& dealing, std::vector<int> const& part = {}) {
+  RuntimeGraph graph{network};
+  for (std::size_t n = 0; n < part.size(); ++n) {
+    graph.node[n].stage = part[n];
+  }
+  if (worker.time_chunks > 1) {
+    take_chunks(graph, worker.time_chunks);
+  }
+  return worker.slices > 1 ? runtime_rank_graph(graph, dealing, worker.sequence_rows) : graph;
+}
+
+/// Of each node what it computes and what the devices of a group send for it, one after the other.
+/// @param samples  of a microbatch
+template <class = void>
+CostGraph rank_costs(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
+                     MathPrecision precision, int samples) {
+  CostGraph costs = static_costs(rank, machine, precision, samples);
+  DeviceGroup const group{worker.slices, 1};
+  auto const bytes = [&](std::int64_t elements, std::int64_t each) {
+    return static_cast<double>(elements * each) * samples;
+  };
+  auto const reduced = [&](double sent) {
+    return sent > 0 ? all_reduce_seconds(machine, group, sent) : 0;
+  };
+  for (int n = 0; n < rank.nodes && worker.slices > 1; ++n) {
+    SpreadVolume const own = spread_volume(rank.node[n]);
+    CostNode& node = costs.node[static_cast<std::size_t>(n)];
+    // Of rows an all-gather or a reduce-scatter, half of an all-reduce.
+    double const share = rank.node[n].exchanges_rows() ? 0.5 : 1;
+    node.forward += share * reduced(bytes(own.forward, element_bytes(precision)));
+    node.backward += share * reduced(bytes(own.backward, element_bytes(precision)));
+    if (own.gathered > 0) {
+      node.forward += all_gather_seconds(machine, group, bytes(own.gathered, 8));
+    }
+  }
+  return costs;
+}
+
+/// Top-level parts of each stage, and with these the stage of each node.
+template <class = void>
+std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes) {
+  std::vector<int> parts;
+  int part = 0;
+  int end = sizes[0];
+  for (int n = 0; n < network.nodes; ++n) {
+    while (network.node[n].top >= end) {
+      end += sizes[static_cast<std::size_t>(++part)];
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+/// Of the gradients of layers between, of which each device of a group has its rows' part, and
+/// which they add up once a step: those of the stage that has the most, in seconds.
+template <class = void>
+double partial_sums(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
+                    MathPrecision precision) {
+  std::map<int, double> bytes;  // of each stage
+  for (int p = 0; p < rank.parameters; ++p) {
+    GraphParameter const& own = rank.parameter[p];
+    bytes[rank.node[own.node].stage] += own.partial
+                                            ? static_cast<double>(own.parameter.shape.elements()) *
+                                                  static_cast<double>(master_bytes(precision))
+                                            : 0;
+  }
+  double most = 0;
+  for (auto const& [stage, own] : bytes) {
+    most = std::max(most, own);
+  }
+  return most > 0 ? all_reduce_seconds(machine, {worker.slices, 1}, most) : 0;
+}
+
+/// As the first devices of groups of @p slices neighbours see it, all of which send at once.
+template <class = void>
+Machine machine_of_groups(Machine machine, int slices) {
+  machine.devices_per_node /= slices;
+  machine.adapters = std::max(1, machine.adapters / slices);
+  return machine;
+}
+
+}  // namespace detail
+
+/// The step of a worker that rewrites the network: its layers' passes and the sums that stand
+/// between them, one after another, in the stages' order. A pair of layers that a cut parts is
+/// whole on both sides, as the compiler has it. Where all devices share all layers, done, sizes and
+/// gradient_bytes are of each device; else of one of each group. A problem where nothing is shared.
+/// @param batch  samples of the worker
 /// @throws ContractError  as static_costs()
 template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] WorkerStep tensor_worker_step(WorkerStrategy const& worker, GraphView rank,
-                                            Machine const& machine, MathPrecision precision,
-                                            int batch) {
+[[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const& worker, GraphView network,
+                                               Machine const& machine, MathPrecision precision,
+                                               int batch) {
   WorkerStep step;
   if (!machine.has(worker.devices)) {
     step.problem = detail::lacks_devices(worker);
     return step;
   }
-  SpreadVolume const volume = spread_volume(rank);
-  if (volume.reduces + volume.gathers == 0) {
-    step.problem =
-        "the network has no layers that " + std::to_string(worker.devices) + " devices could share";
+  bool const in_stages = !worker.is_tensor();
+  if (in_stages && machine.devices_per_node % worker.slices != 0) {
+    step.problem = "devices that share layers must divide a node's " +
+                   std::to_string(machine.devices_per_node);
     return step;
   }
-  CostGraph const costs = static_costs(rank, machine, precision, batch);
-  double const busy = costs.time();
-  step.seconds = busy;
-  double dense = 0;
-  double rows = 0;
-  for (int n = 0; n < rank.nodes; ++n) {
-    SpreadVolume const own = spread_volume(rank.node[n]);
-    double const bytes =
-        static_cast<double>(own.forward + own.backward) * batch * element_bytes(precision);
-    double const gathered = static_cast<double>(own.gathered * 8) * batch;
-    step.seconds += bytes > 0 ? all_reduce_seconds(machine, {worker.devices, 1}, bytes) : 0;
-    step.seconds += gathered > 0 ? all_gather_seconds(machine, {worker.devices, 1}, gathered) : 0;
-    dense += costs.node[static_cast<std::size_t>(n)].dense_bytes();
-    rows += costs.node[static_cast<std::size_t>(n)].rows.bytes();
+  step.problem = detail::nothing_to_share(network, machine, worker.slices);
+  if (!step.problem.empty()) {
+    return step;
   }
-  auto const devices = static_cast<std::size_t>(worker.devices);
-  step.idle = 1 - busy / step.seconds;
-  step.sizes = {rank.node[rank.nodes - 1].top + 1};
-  step.done.assign(devices, step.seconds);
-  step.gradient_bytes.assign(devices, dense);
-  step.row_bytes.assign(devices, rows);
+  Dealing const dealing = dealing_on(network, machine, worker.slices);
+  int const samples = std::max(1, batch / worker.microbatches);
+  auto const costs_of = [&](detail::RuntimeGraph const& rank) {
+    return detail::rank_costs(rank.view(network), worker, machine, precision, samples);
+  };
+  detail::RuntimeGraph const all = detail::rewritten_network(network, worker, dealing);
+  CostGraph const whole = costs_of(all);
+  if (!in_stages) {
+    double const busy = static_costs(all.view(network), machine, precision, samples).time();
+    double dense = 0;
+    for (CostNode const& node : whole.node) {
+      dense += node.dense_bytes();
+    }
+    auto const devices = static_cast<std::size_t>(worker.devices);
+    step.seconds = whole.time();
+    step.idle = 1 - busy / step.seconds;
+    step.sizes = {network.node[network.nodes - 1].top + 1};
+    step.done.assign(devices, step.seconds);
+    step.gradient_bytes.assign(devices, dense);
+    step.row_bytes.assign(devices, 0.0);
+    step.stages = detail::chain_stages(whole, step.sizes);
+    step.ties = detail::partial_sums(all.view(network), worker, machine, precision);
+    return step;
+  }
+  std::vector<double> const times = detail::part_times(whole);
+  Machine const groups = detail::machine_of_groups(machine, worker.slices);
+  if (static_cast<std::size_t>(worker.stages()) > times.size() || worker.slices == 1) {
+    return worker_step(worker, whole, groups, 0);  // the first: as a problem
+  }
+  std::vector<int> const sizes = partition_chain(times, worker.stages()).sizes;
+  std::vector<int> const part = detail::parts_of_nodes(network, sizes);
+  detail::RuntimeGraph const rank = detail::rewritten_network(network, worker, dealing, part);
+  step = worker_step(worker, costs_of(rank), groups, 0, sizes);
+  step.ties = detail::partial_sums(rank.view(network), worker, machine, precision);
   return step;
 }
 

@@ -6,11 +6,13 @@
 /// devices.
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -42,7 +44,8 @@ struct SearchTask {
                                        ///< known, weights and outputs of the costs are
   MathPrecision precision = MathPrecision::fp32;  ///< of those tensors
   Failures failures{};                            ///< of devices; not known: none fails
-  RankGraphs ranks{};  ///< of the network, computed costs given; none: no devices share layers
+  bool computed = false;  ///< costs are static_costs() of the network, so that those of slices of
+                          ///< its layers and of chunks of time are known, too
 
   /// Bytes that a device has.
   [[nodiscard]] double device_memory() const {
@@ -56,26 +59,18 @@ namespace detail {
 /// its stages are numbered, so that one stage a device does.
 template <class = void>
 WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker, WorkerStep const& step,
-                     int batch) {
+                     int batch, Dealing const& dealing = {}) {
   WorkerCut cut{.asynchrony = worker.asynchrony(),
                 .samples = std::max(1, batch / worker.microbatches),
-                .recomputes = worker.recomputes};
-  WorkerTable made = worker_table(worker.is_placed()   ? WorkerStrategy{.devices = worker.devices}
-                                  : worker.is_tensor() ? WorkerStrategy{}
-                                                       : worker);
+                .recomputes = worker.recomputes,
+                .dealing = dealing,
+                .sequence_rows = worker.sequence_rows,
+                .chunks = worker.time_chunks};
+  WorkerTable made =
+      worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
   cut.map = std::move(made.map);
   cut.table = std::move(made.table);
-  cut.part = step.placement;
-  if (!worker.is_placed()) {
-    int part = 0;
-    int end = step.sizes[0];
-    for (int n = 0; n < network.nodes; ++n) {
-      while (network.node[n].top >= end) {
-        end += step.sizes[static_cast<std::size_t>(++part)];
-      }
-      cut.part.push_back(part);
-    }
-  }
+  cut.part = worker.is_placed() ? step.placement : parts_of_nodes(network, step.sizes);
   return cut;
 }
 
@@ -93,18 +88,19 @@ double counted_memory(GraphView network, SearchTask const& task, WorkerCut const
   return static_cast<double>(most);
 }
 
-/// Of devices that have @p rank each.
+/// Refusals, memory, and what layers of several stages share.
 template <class = void>
-WorkerStep tensor_step_of(WorkerStrategy const& worker, GraphView rank, SearchTask const& task) {
-  WorkerStep step =
-      tensor_worker_step(worker, rank, task.machine, task.precision, task.batch_per_worker);
+void count_network(WorkerStrategy const& worker, SearchTask const& task, WorkerStep& step) {
   if (step.problem.empty()) {
-    step.problem = refusal_of(*task.network, worker);
+    step.problem = refusal_of(*task.network, worker, !task.machine.cpus);
   }
   if (step.problem.empty()) {
-    step.memory = counted_memory(rank, task, worker_cut(rank, worker, step, task.batch_per_worker));
+    WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
+                                     dealing_on(*task.network, task.machine, worker.slices));
+    step.memory = counted_memory(*task.network, task, cut);
+    add_ties(*task.network, cut, machine_of_groups(task.machine, worker.slices),
+             master_bytes(task.precision), step);
   }
-  return step;
 }
 
 template <class = void>
@@ -112,14 +108,25 @@ WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph, SearchT
   WorkerStep step = worker.is_placed()
                         ? placed_worker_step(worker, graph, task.machine, task.bytes_of_parameter)
                         : worker_step(worker, graph, task.machine, task.bytes_of_parameter);
-  if (task.network && step.problem.empty()) {
-    step.problem = refusal_of(*task.network, worker);
+  if (task.network) {
+    count_network(worker, task, step);
   }
-  if (task.network && step.problem.empty()) {
-    WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker);
-    step.memory = counted_memory(*task.network, task, cut);
-    add_ties(*task.network, cut, task.machine, master_bytes(task.precision), step);
-  }
+  return step;
+}
+
+/// Why none of @p worker's slices, rows and chunks of time can be, on however many devices.
+template <class = void>
+std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
+  std::string const refusal = refusal_of(*task.network, worker, !task.machine.cpus);
+  return refusal.empty() ? nothing_to_share(*task.network, task.machine, worker.slices) : refusal;
+}
+
+/// The same of one that rewrites the network, and is not refused.
+template <class = void>
+WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task) {
+  WorkerStep step = rewritten_worker_step(worker, *task.network, task.machine, task.precision,
+                                          task.batch_per_worker);
+  count_network(worker, task, step);
   return step;
 }
 
@@ -137,15 +144,27 @@ class WorkerSteps {
   template <class Costs>
   WorkerSteps(SearchTask const& task, Costs const& costs)
       : task_{task}, whole_{costs(task.batch_per_worker)} {
+    std::map<std::array<int, 3>, std::string> refusals;  // of slices, rows and chunks of time
     for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
       for (WorkerStrategy const& worker : detail::worker_strategies(m, task.batch_per_worker)) {
         int const samples = std::max(1, task.batch_per_worker / worker.microbatches);
         all_.push_back({worker, detail::step_of(worker, costs(samples), task)});
       }
-      if (m > 1 && task.ranks && task.network) {
-        WorkerStrategy const worker{.schedule = WorkerStrategy::tensor, .devices = m};
-        rank_[m] = task.ranks(m);
-        all_.push_back({worker, detail::tensor_step_of(worker, network_of(worker), task)});
+      if (m > 1 && task.computed && task.network) {
+        bool const sequences = detail::rows_of_time(*task.network) > 0;
+        for (WorkerStrategy const& worker :
+             detail::rewriting_strategies(m, task.batch_per_worker, sequences)) {
+          auto const [kind, is_first] = refusals.try_emplace(
+              {worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks});
+          if (is_first) {
+            kind->second = detail::refusal_of_kind(worker, task);
+          }
+          if (kind->second.empty()) {
+            all_.push_back({worker, detail::rewritten_step_of(worker, task)});
+          } else if (is_first) {  // it says so once
+            all_.push_back({worker, {.problem = kind->second}});
+          }
+        }
       }
     }
   }
@@ -154,31 +173,25 @@ class WorkerSteps {
   /// Bytes of the fullest device where there are so many workers: what each holds of the others'
   /// GradientRows is more than step.memory, which is that of one.
   /// @pre the step has no problem
-  /// @param shards_state  they have a part of the optimizer's state each
-  [[nodiscard]] double memory(One const& one, int workers, bool shards_state = false) const {
-    bool const alike =
-        !shards_state && (!task_.network || !detail::has_row_gradients(*task_.network));
-    if (workers == 1 || alike || !task_.network) {
+  /// @param shard  of what they have a part each
+  [[nodiscard]] double memory(One const& one, int workers, Sharding shard = Sharding::none) const {
+    if (workers == 1 || !task_.network ||
+        (shard == Sharding::none && !detail::has_row_gradients(*task_.network))) {
       return one.step.memory;
     }
-    GraphView const network = network_of(one.strategy);
-    WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker);
+    GraphView const network = *task_.network;
+    WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker,
+                                       dealing_on(network, task_.machine, one.strategy.slices));
     cut.replicas = workers;
-    cut.state_shares = shards_state ? workers : 1;
+    cut.shard = shard;
     return detail::counted_memory(network, task_, cut);
   }
   [[nodiscard]] SearchTask const& task() const { return task_; }
   [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
 
  private:
-  // What is cut, or what each device has that shares its layers.
-  [[nodiscard]] GraphView network_of(WorkerStrategy const& worker) const {
-    return worker.is_tensor() ? rank_.at(worker.devices).view(*task_.network) : *task_.network;
-  }
-
   SearchTask task_;
   CostGraph whole_;
-  std::map<int, RankGraph> rank_{};
   std::vector<One> all_;
 };
 

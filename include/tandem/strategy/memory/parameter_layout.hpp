@@ -67,14 +67,14 @@ constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
   return {{begin, end > begin ? end : begin}, owned.lag};
 }
 
-template <int Nodes, int Parameters>
-constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
+template <class Layout>
+constexpr ElementRange bucket_range(Layout const& layout, int bucket) {
   return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
 }
 
 /// Elements of the largest bucket.
-template <int Nodes, int Parameters>
-constexpr std::int64_t largest_bucket(ParameterLayout<Nodes, Parameters> const& layout) {
+template <class Layout>
+constexpr std::int64_t largest_bucket(Layout const& layout) {
   std::int64_t most = 0;
   for (int bucket = 0; bucket < layout.buckets; ++bucket) {
     std::int64_t const count = bucket_range(layout, bucket).count();
@@ -146,13 +146,13 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
   return twins;
 }
 
-/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-///                     its others; or GradientRows
-/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
-template <GraphSize Size>
-constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest, int shares = 1) {
-  ParameterLayout<Size.nodes, Size.parameters> layout;
+namespace detail {
+
+/// What lay_out_parameters() does, of a graph of any size.
+/// @param layout  as a ParameterLayout that is new, with room for the graph
+template <class G, class Layout>
+constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_bytes,
+                           std::int64_t first, std::int64_t rest, int shares) {
   auto const place = [&](int p) {
     layout.offset[p] = layout.elements;
     std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
@@ -172,8 +172,8 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
   auto const is_open = [&] {
     return has_rows || layout.elements > layout.bucket_begin[layout.buckets];
   };
-  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
-  for (int n = Size.nodes - 1; n >= 0; --n) {
+  int whole = graph.nodes;  // the node from which on the gradients placed so far are all there
+  for (int n = graph.nodes - 1; n >= 0; --n) {
     Node const& node = graph.node[n];
     layout.closes[n] = -1;
     if (node.parameters == 0 || node.frozen) {
@@ -209,11 +209,23 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
     place(layout.row_parameter[r]);
   }
   layout.trained = layout.elements;
-  for (int p = 0; p < Size.parameters; ++p) {
+  for (int p = 0; p < graph.parameters; ++p) {
     if (graph.parameter[p].frozen) {
       place(p);
     }
   }
+}
+
+}  // namespace detail
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
+///                     its others; or GradientRows
+/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest, int shares = 1) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  detail::fill_layout(layout, graph, element_bytes, first, rest, shares);
   return layout;
 }
 

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// runtime_rank_graph: the graph of each rank of those that share a network's layers, where its
+/// size is known at run time only, for planners.
+
+#include <tandem/graph/graph.hpp>
+#include <tandem/graph/runtime_graph.hpp>
+#include <tandem/graph/spread/rewrite.hpp>
+#include <tandem/graph/spread/rows.hpp>
+
+namespace tandem::detail {
+
+template <class Walk>
+RuntimeGraph walked(Walk const& walk) {
+  RuntimeGraph made;
+  Walk counter = walk;
+  made.resize(counter.walk(static_cast<RuntimeGraph*>(nullptr)));
+  Walk maker = walk;
+  maker.walk(&made);
+  return made;
+}
+
+/// spread() of @p whole and, with @p rows, deal_rows() of that.
+template <class = void>  // compiled where it is called, not by every include
+RuntimeGraph runtime_rank_graph(RuntimeGraph const& whole, Dealing const& dealing, bool rows) {
+  RuntimeGraph const spread = walked(Spreader<RuntimeGraph>{whole, dealing});
+  return rows ? walked(RowDealer<RuntimeGraph>{spread, dealing.slices}) : spread;
+}
+
+}  // namespace tandem::detail
