@@ -14963,14 +14963,14 @@ constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
   return {{begin, end > begin ? end : begin}, owned.lag};
 }
 
-template <int Nodes, int Parameters>
-constexpr ElementRange bucket_range(ParameterLayout<Nodes, Parameters> const& layout, int bucket) {
+template <class Layout>
+constexpr ElementRange bucket_range(Layout const& layout, int bucket) {
   return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
 }
 
 /// Elements of the largest bucket.
-template <int Nodes, int Parameters>
-constexpr std::int64_t largest_bucket(ParameterLayout<Nodes, Parameters> const& layout) {
+template <class Layout>
+constexpr std::int64_t largest_bucket(Layout const& layout) {
   std::int64_t most = 0;
   for (int bucket = 0; bucket < layout.buckets; ++bucket) {
     std::int64_t const count = bucket_range(layout, bucket).count();
@@ -15042,13 +15042,13 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
   return twins;
 }
 
-/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-///                     its others; or GradientRows
-/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
-template <GraphSize Size>
-constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest, int shares = 1) {
-  ParameterLayout<Size.nodes, Size.parameters> layout;
+namespace detail {
+
+/// What lay_out_parameters() does, of a graph of any size.
+/// @param layout  as a ParameterLayout that is new, with room for the graph
+template <class G, class Layout>
+constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_bytes,
+                           std::int64_t first, std::int64_t rest, int shares) {
   auto const place = [&](int p) {
     layout.offset[p] = layout.elements;
     std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
@@ -15068,8 +15068,8 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
   auto const is_open = [&] {
     return has_rows || layout.elements > layout.bucket_begin[layout.buckets];
   };
-  int whole = Size.nodes;  // the node from which on the gradients placed so far are all there
-  for (int n = Size.nodes - 1; n >= 0; --n) {
+  int whole = graph.nodes;  // the node from which on the gradients placed so far are all there
+  for (int n = graph.nodes - 1; n >= 0; --n) {
     Node const& node = graph.node[n];
     layout.closes[n] = -1;
     if (node.parameters == 0 || node.frozen) {
@@ -15105,11 +15105,23 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
     place(layout.row_parameter[r]);
   }
   layout.trained = layout.elements;
-  for (int p = 0; p < Size.parameters; ++p) {
+  for (int p = 0; p < graph.parameters; ++p) {
     if (graph.parameter[p].frozen) {
       place(p);
     }
   }
+}
+
+}  // namespace detail
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
+///                     its others; or GradientRows
+/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest, int shares = 1) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  detail::fill_layout(layout, graph, element_bytes, first, rest, shares);
   return layout;
 }
 
@@ -24202,8 +24214,8 @@ struct ChunkVerdict {
 };
 
 /// Whether each layer of a network's graph makes a row of that row and of earlier ones alone.
-template <GraphSize Size>
-constexpr ChunkVerdict check_chunks(Graph<Size> const& graph, int chunks) {
+template <class G>
+constexpr ChunkVerdict check_chunks(G const& graph, int chunks) {
   Shape const in = graph.node[0].out;
   if (chunks == 1 || graph.fault != Fault::none) {
     return {};
@@ -24211,18 +24223,18 @@ constexpr ChunkVerdict check_chunks(Graph<Size> const& graph, int chunks) {
   if (!in.timed) {
     return {ChunkFault::no_sequence};
   }
-  if (Size.nodes > 1 && graph.node[1].kind == NodeKind::input) {
+  if (graph.nodes > 1 && graph.node[1].kind == NodeKind::input) {
     return {ChunkFault::two_inputs};
   }
-  for (int n = 1; n < Size.nodes; ++n) {
+  for (int n = 1; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
     if (!node.out.timed || (node.kind == NodeKind::layer && !node.in_chunks)) {
       return {ChunkFault::layer, n};
     }
   }
-  return {!graph.output().criterion ? ChunkFault::criterion
-          : in[0] % chunks != 0     ? ChunkFault::rows
-                                    : ChunkFault::none};
+  return {!graph.node[graph.result].criterion ? ChunkFault::criterion
+          : in[0] % chunks != 0               ? ChunkFault::rows
+                                              : ChunkFault::none};
 }
 
 namespace detail {
@@ -24262,14 +24274,10 @@ constexpr Shape chunk_shape(Shape shape, int chunks) {
   return shape;
 }
 
-}  // namespace detail
-
-/// The graph of a device of which a pass has one of @p chunks chunks of each sequence: shapes,
-/// costs and what is kept are of a chunk. Parameters are what they were.
-/// @pre check_chunks() finds nothing
-template <GraphSize Size>
-constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
-  for (int n = 0; n < Size.nodes; ++n) {
+/// What in_chunks() does, of a graph of any size.
+template <class G>
+constexpr void take_chunks(G& graph, int chunks) {
+  for (int n = 0; n < graph.nodes; ++n) {
     Node& node = graph.node[n];
     node.in = detail::chunk_shape(node.in, chunks);
     node.out = detail::chunk_shape(node.out, chunks);
@@ -24279,10 +24287,20 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
     node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
     node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;
   }
-  for (int p = 0; p < Size.parameters; ++p) {
+  for (int p = 0; p < graph.parameters; ++p) {
     RowsTouched& touched = graph.parameter[p].parameter.touched;
     touched.of_sample = static_cast<int>(detail::chunk_part(touched.of_sample, chunks));
   }
+}
+
+}  // namespace detail
+
+/// The graph of a device of which a pass has one of @p chunks chunks of each sequence: shapes,
+/// costs and what is kept are of a chunk. Parameters are what they were.
+/// @pre check_chunks() finds nothing
+template <GraphSize Size>
+constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
+  detail::take_chunks(graph, chunks);
   return graph;
 }
 
@@ -24327,6 +24345,86 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
 ///   Conv2d (columns) | BatchNorm2d, activations, pools, grouped Conv2d (inside) | Conv2d (rows)
 ///
 /// All else stays whole. SpreadWishes overrule it.
+
+// ---- tandem/graph/runtime_graph.hpp
+
+/// @file
+/// RuntimeGraph: a graph whose size is known at run time only; PerNode: what a walk over a graph of
+/// either kind keeps of each node.
+
+namespace tandem::detail {
+
+/// A graph that a walk fills, such as a cutter's. Its members are a Graph's.
+struct RuntimeGraph {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+  Numbered<Node> node{};
+  Numbered<int> source{};
+  Numbered<int> edge_origin{};
+  Numbered<GraphParameter> parameter{};
+  int tops = 0;
+  int result = -1;
+  Fault fault = Fault::none;
+
+  RuntimeGraph() = default;
+  /// A copy, of which a walk may read.
+  explicit RuntimeGraph(GraphView view)
+      : nodes{view.nodes},
+        edges{view.edges},
+        parameters{view.parameters},
+        node(view.node, view.node + view.nodes),
+        source(view.source, view.source + view.edges),
+        edge_origin(view.edge_origin, view.edge_origin + view.edges),
+        parameter(view.parameter, view.parameter + view.parameters),
+        tops{view.nodes > 0 ? view.node[view.nodes - 1].top + 1 : 0},
+        result{view.result} {}
+
+  void resize(GraphSize size) {
+    nodes = size.nodes;
+    edges = size.edges;
+    parameters = size.parameters;
+    node.resize(static_cast<std::size_t>(size.nodes));
+    source.resize(static_cast<std::size_t>(size.edges));
+    edge_origin.resize(source.size());
+    parameter.resize(static_cast<std::size_t>(size.parameters));
+  }
+  /// Refers to this. @p view  of any graph
+  [[nodiscard]] GraphView view(GraphView view) const {
+    view.nodes = nodes;
+    view.edges = edges;
+    view.parameters = parameters;
+    view.node = node.data();
+    view.source = source.data();
+    view.edge_origin = edge_origin.data();
+    view.parameter = parameter.data();
+    view.result = result;
+    return view;
+  }
+};
+
+template <class T, class G>
+struct PerNodeOf {
+  using type = T[static_cast<std::size_t>(G::nodes)];
+};
+template <class T>
+struct PerNodeOf<T, RuntimeGraph> {
+  using type = Numbered<T>;
+};
+
+/// One T for each node of a graph: an array where the compiler knows how many there are.
+template <class T, class G>
+using PerNode = typename PerNodeOf<T, G>::type;
+
+/// Makes room for so many, all T{}; an array has it.
+template <class T, std::size_t Size>
+constexpr void make_room(T (&)[Size], int) {}
+template <class T>
+void make_room(Numbered<T>& list, int nodes) {
+  list.assign(static_cast<std::size_t>(nodes), T{});
+}
+
+}  // namespace tandem::detail
 
 // ---- tandem/graph/spread/wishes.hpp
 
@@ -24467,34 +24565,45 @@ enum class WishFault : std::uint8_t {
 };
 
 /// How each node of a graph is dealt out.
-template <int Nodes>
+template <class G>
 struct SpreadPlan {
   int pairs = 0;   ///< of products
   int tables = 0;  ///< layers that have a slice of a table of words
   WishFault fault = WishFault::none;
   int wish = 0;  ///< at fault
-  Dealt dealt[static_cast<std::size_t>(Nodes)] = {};
-  ColumnParts parts[static_cast<std::size_t>(Nodes)] = {};  ///< of a row of its output
+  detail::PerNode<Dealt, G> dealt = {};
+  detail::PerNode<ColumnParts, G> parts = {};  ///< of a row of its output
 };
 
 namespace detail {
 
 /// Decides on tables, and then on pairs, from the first layer to the last; each node is looked at
 /// three times at most.
-template <GraphSize Size>
+template <class G>
 class SpreadPlanner {
  public:
-  constexpr SpreadPlanner(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+  constexpr SpreadPlanner(G const& graph, int slices, SpreadWishes const& wishes,
                           std::int16_t const* part = nullptr)
-      : graph_{graph}, readers_{graph}, slices_{slices}, wishes_{wishes}, part_{part} {
-    for (int n = 0; n < Size.nodes; ++n) {
+      : graph_{graph}, slices_{slices}, wishes_{wishes}, part_{part} {
+    make_room(wish_, graph.nodes);
+    make_room(shared_, graph.nodes);
+    make_room(readers_, graph.nodes);
+    make_room(last_reader_, graph.nodes);
+    make_room(plan_.dealt, graph.nodes);
+    make_room(plan_.parts, graph.nodes);
+    for (int n = 0; n < graph.nodes; ++n) {
+      for (int e = graph.node[n].first_edge; e < graph.node[n].first_edge + graph.node[n].edges;
+           ++e) {
+        ++readers_[graph.source[e]];
+        last_reader_[graph.source[e]] = n;
+      }
       bool const is_layer = graph_.node[n].kind == NodeKind::layer;  // no end of a transfer
       wish_[n] = is_layer ? wishes_.of(graph_.node[n].path) : Wish::none;
     }
-    for (int p = 0; p < Size.parameters; ++p) {
+    for (int p = 0; p < graph_.parameters; ++p) {
       if (graph.parameter[p].shared >= 0) {
         shared_[graph.parameter[p].node] = true;
-        for (int owner = 0; owner < Size.parameters; ++owner) {
+        for (int owner = 0; owner < graph_.parameters; ++owner) {
           bool const is = graph.parameter[owner].origin == graph.parameter[p].shared;
           shared_[graph.parameter[owner].node] = shared_[graph.parameter[owner].node] || is;
         }
@@ -24504,7 +24613,7 @@ class SpreadPlanner {
 
   /// Which tables are dealt out of a network, all of whose layers are here.
   constexpr SpreadWishes decide() {
-    for (int p = 0; p < Size.parameters && !wishes_.decided; ++p) {
+    for (int p = 0; p < graph_.parameters && !wishes_.decided; ++p) {
       if (graph_.parameter[p].shared < 0) {
         decide_table(p);
       }
@@ -24513,12 +24622,12 @@ class SpreadPlanner {
     return wishes_;
   }
 
-  constexpr SpreadPlan<Size.nodes> find() {
+  constexpr SpreadPlan<G> find() {
     if (graph_.fault != Fault::none) {
       return plan_;
     }
     decide();
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (has_table(n) && wishes_.has_table(graph_.parameter[first_parameter(n)].owner())) {
         ++plan_.tables;
         plan_.dealt[n] =
@@ -24526,7 +24635,7 @@ class SpreadPlanner {
       }
     }
     for (bool const wished : {true, false}) {  // pairs that a wish names before the others
-      for (int n = 0; n < Size.nodes && (wishes_.count > 0 || !wished); ++n) {
+      for (int n = 0; n < graph_.nodes && (wishes_.count > 0 || !wished); ++n) {
         int const last = is_product(n) ? next_product(n) : -1;
         bool const named = wish_[n] == Wish::outputs || (last >= 0 && wish_[last] == Wish::inputs);
         if (last >= 0 && (named || !wished)) {
@@ -24580,7 +24689,7 @@ class SpreadPlanner {
     bool split = graph_.parameter[owner].parameter.shape.elements() >= dealt_table_elements;
     bool asked = false;
     bool whole = false;
-    for (int p = owner; p < Size.parameters; ++p) {
+    for (int p = owner; p < graph_.parameters; ++p) {
       if (graph_.parameter[p].owner() == graph_.parameter[owner].origin) {
         int const n = graph_.parameter[p].node;
         words = words && has_table(n) && first_parameter(n) == p;
@@ -24603,8 +24712,8 @@ class SpreadPlanner {
 
   // The one node that reads what node n makes, in the same stage; -1: there is none, or several.
   [[nodiscard]] constexpr int only_reader(int n) const {
-    bool const one = readers_.count[n] == 1 && n != graph_.result && !graph_.node[n].named;
-    int const next = readers_.last[n];
+    bool const one = readers_[n] == 1 && n != graph_.result && !graph_.node[n].named;
+    int const next = last_reader_[n];
     bool const here = one && graph_.node[next].stage == graph_.node[n].stage &&
                       (part_ == nullptr || part_[next] == part_[n]) &&
                       graph_.node[next].edges == 1 && graph_.node[next].kind == NodeKind::layer;
@@ -24659,7 +24768,7 @@ class SpreadPlanner {
   }
 
   constexpr void check_wishes() {
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       Dealt const dealt = plan_.dealt[n];
       if (wish_[n] == Wish::outputs && dealt != Dealt::columns && dealt != Dealt::vocabulary) {
         say(WishFault::outputs, n);
@@ -24670,14 +24779,15 @@ class SpreadPlanner {
     }
   }
 
-  Graph<Size> const& graph_;
-  Readers<Size> readers_;
+  G const& graph_;
   int slices_;
   SpreadWishes wishes_;
   std::int16_t const* part_;
-  Wish wish_[static_cast<std::size_t>(Size.nodes)] = {};
-  bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
-  SpreadPlan<Size.nodes> plan_{};
+  PerNode<Wish, G> wish_ = {};
+  PerNode<bool, G> shared_ = {};
+  PerNode<int, G> readers_ = {};      // of a node: how many
+  PerNode<int, G> last_reader_ = {};  // and the last of them
+  SpreadPlan<G> plan_{};
 };
 
 }  // namespace detail
@@ -24685,19 +24795,19 @@ class SpreadPlanner {
 /// How @p graph is dealt out over @p slices ranks.
 /// @param part    of each node: those of a pair are in one; null: of all nodes the same
 /// @param wishes  of a part of a network those that decide_tables() has made of the network's
-template <GraphSize Size>
-constexpr SpreadPlan<Size.nodes> plan_spread(Graph<Size> const& graph, int slices,
-                                             SpreadWishes const& wishes = SpreadWishes{},
-                                             std::int16_t const* part = nullptr) {
-  return detail::SpreadPlanner<Size>{graph, slices, wishes, part}.find();
+template <class G>
+constexpr SpreadPlan<G> plan_spread(G const& graph, int slices,
+                                    SpreadWishes const& wishes = SpreadWishes{},
+                                    std::int16_t const* part = nullptr) {
+  return detail::SpreadPlanner<G>{graph, slices, wishes, part}.find();
 }
 
 /// Whether the same is dealt out where a graph is cut into these parts.
 template <GraphSize Size>
 constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
                            std::int16_t const* part) {
-  SpreadPlan<Size.nodes> const whole = plan_spread(graph, slices, wishes);
-  SpreadPlan<Size.nodes> const cut = plan_spread(graph, slices, wishes, part);
+  auto const whole = plan_spread(graph, slices, wishes);
+  auto const cut = plan_spread(graph, slices, wishes, part);
   bool same = true;
   for (int n = 0; n < Size.nodes; ++n) {
     same = same && whole.dealt[n] == cut.dealt[n];
@@ -24707,10 +24817,9 @@ constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes co
 
 /// The wishes of @p network, with the tables that are dealt out: a part of it may not have all
 /// layers that share one.
-template <GraphSize Size>
-constexpr SpreadWishes decide_tables(Graph<Size> const& network, int slices,
-                                     SpreadWishes const& wishes) {
-  return detail::SpreadPlanner<Size>{network, slices, wishes}.decide();
+template <class G>
+constexpr SpreadWishes decide_tables(G const& network, int slices, SpreadWishes const& wishes) {
+  return detail::SpreadPlanner<G>{network, slices, wishes}.decide();
 }
 
 /// The first wish whose place is none of a layer of @p network, or -1.
@@ -24751,21 +24860,24 @@ constexpr int left_of(int span) {
 namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
-template <GraphSize Whole>
+template <class Whole>
 class Spreader {
  public:
-  constexpr Spreader(Graph<Whole> const& whole, Dealing const& dealing)
+  constexpr Spreader(Whole const& whole, Dealing const& dealing)
       : whole_{whole},
         plan_{plan_spread(whole, dealing.slices, dealing.wishes)},
-        dealing_{dealing} {}
+        dealing_{dealing} {
+    make_room(local_, whole.nodes);
+    make_room(copied_, whole.nodes);
+  }
 
   template <class G>
   constexpr GraphSize walk(G* to) {
     size_ = {};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       local_[n] = copied_[n] = -1;
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
       Dealt const dealt = plan_.dealt[n];
       int copy = -1;  // in place of the node's own source
@@ -25000,13 +25112,12 @@ class Spreader {
             slice};
   }
 
-  Graph<Whole> const& whole_;
-  SpreadPlan<Whole.nodes> plan_;
+  Whole const& whole_;
+  SpreadPlan<Whole> plan_;
   Dealing dealing_;
   GraphSize size_{};
-  int local_[static_cast<std::size_t>(Whole.nodes)] = {};   // of a node: where its output is, or
-                                                            // that of its first slice
-  int copied_[static_cast<std::size_t>(Whole.nodes)] = {};  // of a node: its Copy, or -1
+  PerNode<int, Whole> local_ = {};   // of a node: where its output is, or that of its first slice
+  PerNode<int, Whole> copied_ = {};  // of a node: its Copy, or -1
 };
 
 }  // namespace detail
@@ -25014,7 +25125,7 @@ class Spreader {
 /// How large spread() of @p graph is.
 template <GraphSize Whole>
 constexpr GraphSize spread_size(Graph<Whole> const& graph, Dealing const& dealing) {
-  return detail::Spreader<Whole>{graph, dealing}.walk(static_cast<Graph<Whole>*>(nullptr));
+  return detail::Spreader<Graph<Whole>>{graph, dealing}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
 /// The graph of each rank.
@@ -25022,7 +25133,7 @@ constexpr GraphSize spread_size(Graph<Whole> const& graph, Dealing const& dealin
 template <GraphSize Own, GraphSize Whole>
 constexpr Graph<Own> spread(Graph<Whole> const& graph, Dealing const& dealing) {
   Graph<Own> own;
-  detail::Spreader<Whole>{graph, dealing}.walk(&own);
+  detail::Spreader<Graph<Whole>>{graph, dealing}.walk(&own);
   return own;
 }
 
@@ -25304,21 +25415,25 @@ namespace detail {
 
 /// Finds what is computed on a rank's rows: the layers of whole rows, one by one, that are joined
 /// to what is behind a Reduce.
-template <GraphSize Size>
+template <class G>
 class RowFinder {
  public:
-  constexpr explicit RowFinder(Graph<Size> const& graph) : graph_{graph} {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr explicit RowFinder(G const& graph) : graph_{graph} {
+    make_room(group_, graph.nodes);
+    make_room(reader_, graph.nodes);
+    make_room(shared_, graph.nodes);
+    make_room(wanted_, graph.nodes);
+    for (int n = 0; n < graph_.nodes; ++n) {
       group_[n] = n;
       reader_[n] = -1;
     }
     find_shared();
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (treats_rows_alike(n)) {
         join_neighbours(n);
       }
     }
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < graph_.nodes; ++n) {
       if (treats_rows_alike(n)) {
         each_near(n, [&](int source) {
           wanted_[group(n)] = wanted_[group(n)] || graph_.node[source].kind == NodeKind::reduce;
@@ -25361,10 +25476,10 @@ class RowFinder {
     }
   }
   constexpr void find_shared() {
-    for (int p = 0; p < Size.parameters; ++p) {
+    for (int p = 0; p < graph_.parameters; ++p) {
       if (graph_.parameter[p].shared >= 0) {
         shared_[graph_.parameter[p].node] = true;
-        for (int owner = 0; owner < Size.parameters; ++owner) {
+        for (int owner = 0; owner < graph_.parameters; ++owner) {
           bool const is = graph_.parameter[owner].origin == graph_.parameter[p].shared;
           shared_[graph_.parameter[owner].node] = shared_[graph_.parameter[owner].node] || is;
         }
@@ -25388,22 +25503,22 @@ class RowFinder {
     });
   }
 
-  Graph<Size> const& graph_;
-  int group_[static_cast<std::size_t>(Size.nodes)] = {};
-  int reader_[static_cast<std::size_t>(Size.nodes)] = {};  // of its stage, so far the last
-  bool shared_[static_cast<std::size_t>(Size.nodes)] = {};
-  bool wanted_[static_cast<std::size_t>(Size.nodes)] = {};  // of a group
+  G const& graph_;
+  PerNode<int, G> group_ = {};
+  PerNode<int, G> reader_ = {};  // of its stage, so far the last
+  PerNode<bool, G> shared_ = {};
+  PerNode<bool, G> wanted_ = {};  // of a group
 };
 
 }  // namespace detail
 
 /// The longest time of a graph's sequences that @p slices ranks cannot deal out, else the longest
 /// of all; 0 where there are none.
-template <GraphSize Size>
-constexpr int time_to_deal(Graph<Size> const& graph, int slices) {
+template <class G>
+constexpr int time_to_deal(G const& graph, int slices) {
   int longest = 0;
   int uneven = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     Shape const& out = graph.node[n].out;
     if (out.timed && out.rank == 2) {
       longest = longest < out[0] ? out[0] : longest;
@@ -25420,15 +25535,21 @@ namespace tandem {
 namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
-template <GraphSize Whole>
+template <class Whole>
 class RowDealer {
  public:
-  constexpr RowDealer(Graph<Whole> const& whole, int slices) : whole_{whole}, slices_{slices} {
+  constexpr RowDealer(Whole const& whole, int slices) : whole_{whole}, slices_{slices} {
+    for (PerNode<bool, Whole>* const list : {&between_, &in_rows_, &collects_}) {
+      make_room(*list, whole.nodes);
+    }
+    for (PerNode<int, Whole>* const list : {&local_, &all_, &dealt_, &dealt_stage_}) {
+      make_room(*list, whole.nodes);
+    }
     RowFinder<Whole> finder{whole};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       between_[n] = finder(n);
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         int const source = whole_.source[e];
@@ -25437,7 +25558,7 @@ class RowDealer {
       }
       in_rows_[n] = between_[n];
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         int const source = whole_.source[e];
@@ -25451,11 +25572,11 @@ class RowDealer {
 
   template <class G>
   constexpr GraphSize walk(G* to) {
-    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    size_ = {.nodes = 0, .edges = 0, .parameters = whole_.parameters};
+    for (int n = 0; n < whole_.nodes; ++n) {
       dealt_[n] = -1;
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       add_own(to, n);
       all_[n] =
           collects_[n] ? add_beside(to, NodeKind::collect, n, local_[n], edge_of(n)) : local_[n];
@@ -25598,16 +25719,16 @@ class RowDealer {
     return shape;
   }
 
-  Graph<Whole> const& whole_;
+  Whole const& whole_;
   int slices_;
   GraphSize size_{};
-  bool between_[static_cast<std::size_t>(Whole.nodes)] = {};
-  bool in_rows_[static_cast<std::size_t>(Whole.nodes)] = {};   // its output is
-  bool collects_[static_cast<std::size_t>(Whole.nodes)] = {};  // some reader wants all of it
-  int local_[static_cast<std::size_t>(Whole.nodes)] = {};      // where its output is
-  int all_[static_cast<std::size_t>(Whole.nodes)] = {};        // and where all rows of that are
-  int dealt_[static_cast<std::size_t>(Whole.nodes)] = {};      // its Deal, or -1
-  int dealt_stage_[static_cast<std::size_t>(Whole.nodes)] = {};
+  PerNode<bool, Whole> between_ = {};
+  PerNode<bool, Whole> in_rows_ = {};   // its output is
+  PerNode<bool, Whole> collects_ = {};  // some reader wants all of it
+  PerNode<int, Whole> local_ = {};      // where its output is
+  PerNode<int, Whole> all_ = {};        // and where all rows of that are
+  PerNode<int, Whole> dealt_ = {};      // its Deal, or -1
+  PerNode<int, Whole> dealt_stage_ = {};
 };
 
 }  // namespace detail
@@ -25615,7 +25736,7 @@ class RowDealer {
 /// How large deal_rows() of @p graph is.
 template <GraphSize Whole>
 constexpr GraphSize dealt_size(Graph<Whole> const& graph, int slices) {
-  return detail::RowDealer<Whole>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
+  return detail::RowDealer<Graph<Whole>>{graph, slices}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
 /// The graph of each of @p slices ranks.
@@ -25623,7 +25744,7 @@ constexpr GraphSize dealt_size(Graph<Whole> const& graph, int slices) {
 template <GraphSize Own, GraphSize Whole>
 constexpr Graph<Own> deal_rows(Graph<Whole> const& graph, int slices) {
   Graph<Own> own;
-  detail::RowDealer<Whole>{graph, slices}.walk(&own);
+  detail::RowDealer<Graph<Whole>>{graph, slices}.walk(&own);
   return own;
 }
 
