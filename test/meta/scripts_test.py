@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the scripts that check the library: each rule must refuse a small tree that breaks it."""
 
+import json
 import os
 import pathlib
 import re
@@ -49,6 +50,18 @@ class Version(unittest.TestCase):
         parts = [re.search(rf"#define TANDEM_VERSION_{part} (\d+)$", config, re.M)[1] for part in ("MAJOR", "MINOR", "PATCH")]
         changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
         self.assertIn(re.search(r"^## (\S+)", changes, re.M)[1], ("Unreleased", ".".join(parts)))
+
+
+class Presets(unittest.TestCase):
+    def test_what_run_sh_builds_has_the_whole_where_it_is_asked_for(self):
+        presets = {p["name"]: p for p in json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]}
+
+        def value(name, variable):
+            preset = presets.get(name, {})
+            return preset and (preset.get("cacheVariables", {}).get(variable) or value(preset.get("inherits"), variable))
+
+        for name in "suite", "asan", "tsan":
+            self.assertEqual(value(name, "TANDEM_TESTS_WHOLE"), "OFF", name)
 
 
 class Layers(Tree):
