@@ -127,8 +127,6 @@ struct Strategy {
   void (*train)(td::World const&, char const*);
 };
 
-template <class S>
-
 constexpr Strategy strategies[] = {
     {"data_parallel_2", 2, train_as<TinyNet, Replicas<2>, Microbatches<2> >},
     {"data_parallel_4", 4, train_as<TinyNet, Replicas<4>, Microbatches<4> >},

@@ -17,6 +17,23 @@
 namespace tandem {
 namespace sampled_test {
 
+// nvcc wants it outside of a function.
+struct Look {
+  cuda::SampleView view;
+  std::int32_t* word;
+  std::int32_t* place;  // of each class
+  std::int32_t* tries;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    place[i] = view.place(static_cast<std::int32_t>(i));
+    if (i < view.count) {
+      word[i] = view.word[i];
+    }
+    if (i == 0) {
+      *tries = view.draw[view.count - 1] + 1;
+    }
+  }
+};
+
 /// The sample of a step as the device draws it is the sampler's, and the rest of it as well.
 void check_draw(int classes, int count, std::uint64_t seed, std::int64_t step) {
   INFO(count << " of " << classes << " classes in step " << step);
@@ -30,19 +47,6 @@ void check_draw(int classes, int count, std::uint64_t seed, std::int64_t step) {
   test::DeviceArray<std::int64_t> const steps{test::gpu(), std::vector{step}};
   cuda::SampleView const view =
       draws.draw(test::gpu().compute, seeds.data(), steps.data(), layer, scratch.data());
-  struct Look {
-    cuda::SampleView view;
-    std::int32_t* word;
-    std::int32_t* place;  // of each class
-    std::int32_t* tries;
-    TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-      place[i] = view.place(static_cast<std::int32_t>(i));
-      if (i < view.count) {
-        word[i] = view.word[i];
-      }
-      *tries = i == 0 ? view.draw[view.count - 1] + 1 : *tries;
-    }
-  };
   test::DeviceArray<std::int32_t> const word{test::gpu(), count};
   test::DeviceArray<std::int32_t> const place{test::gpu(), classes};
   test::DeviceArray<std::int32_t> const tries{test::gpu(), 1};
