@@ -38,14 +38,15 @@ while read -r name ranks; do
   processes=()
   for ((number = 0; number < ranks; ++number)); do
     in_process "$number" "$ranks" "$folder/meet.$name" "$program" "$name" \
-      >"$folder/$name.$number" 2>"$folder/$name.$number.err" &
+      >"$folder/$name.$number.out" 2>"$folder/$name.$number.err" &
     processes+=($!)
   done
   for process in "${processes[@]}"; do wait "$process" || failed=1; done
   for ((number = 0; number < ranks; ++number)); do
+    grep '^step ' "$folder/$name.$number.out" >"$folder/$name.$number" # NCCL names its version there
     if ! cmp "$folder/one" "$folder/$name.$number"; then
       echo "error: $name in $ranks processes: number $number computes otherwise than one alone:"
-      tail -n 5 "$folder/$name.$number" "$folder/$name.$number.err"
+      tail -n 5 "$folder/$name.$number.out" "$folder/$name.$number.err"
       failed=1
     fi
   done

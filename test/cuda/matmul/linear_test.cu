@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <tandem/core/precision.hpp>
@@ -53,6 +54,10 @@ struct HostLinear {
   }
 };
 
+/// cuBLASLt may round a product in 16 bits before it adds the bias, as it did on an H200.
+template <class T>
+inline constexpr double biased = sizeof(T) == 2 ? unit<T> : 0.0;
+
 template <class Layer, class Precision>
 void check_linear(RankDevice& device, int in, int planned, std::vector<int> const& batches) {
   using T = typename Precision::Scalar;
@@ -68,7 +73,7 @@ void check_linear(RankDevice& device, int in, int planned, std::vector<int> cons
   CHECK(op.needs().input);
   for (int const batch : batches) {
     INFO(in << " to " << out << ", batch " << batch << " of " << planned << ", "
-            << Precision::name);
+            << std::string{Precision::name});
     Scratch const scratch{device, op.needs().scratch_bytes};
     std::vector<T> const x = numbers<T>(batch * in, 1);
     std::vector<T> const dy = numbers<T>(batch * out, 2);
@@ -104,7 +109,7 @@ void check_linear(RankDevice& device, int in, int planned, std::vector<int> cons
     op.forward(o, pass);
     CHECK(worst(y.host(), host.forward(in_double(x), in_double(weight), in_double(bias)),
                 host.forward(magnitude_of(x), magnitude_of(weight), magnitude_of(bias)),
-                product_error<Precision>(in)) <= 1.0);
+                product_error<Precision>(in) + biased<T>) <= 1.0);
     op.input_gradient(o, pass);
     CHECK(worst(dx.host(), host.input_gradient(in_double(weight), in_double(dy)),
                 host.input_gradient(magnitude_of(weight), magnitude_of(dy)),
@@ -176,7 +181,7 @@ template <class Precision, int Hidden, int Out>
 void check_gelu_between(RankDevice& device, int in, int rows) {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
-  INFO(in << " to " << Hidden << " to " << Out << ", " << Precision::name);
+  INFO(in << " to " << Hidden << " to " << Out << ", " << std::string{Precision::name});
   Shape const shapes[] = {vector_shape(in), vector_shape(Hidden), vector_shape(Out)};
   OpSetup setup;
   setup.node.in = shapes[0];
@@ -228,9 +233,9 @@ void check_gelu_between(RankDevice& device, int in, int rows) {
   std::vector<T> const evaluated = y.host();
   pass.training = true;
   first.forward(o, pass);
-  CHECK(worst(z.host(), exact, magnitude, product_error<Precision>(in)) <= 1.0);
+  CHECK(worst(z.host(), exact, magnitude, product_error<Precision>(in) + biased<T>) <= 1.0);
   // A kernel of ours reads z rounded; the slope of GELU is at most 1.13.
-  double const error = 1.2 * (product_error<Precision>(in) + unit<T>)+8 * unit<T>;
+  double const error = 1.2 * (product_error<Precision>(in) + biased<T> + unit<T>)+8 * unit<T>;
   CHECK(worst(y.host(), activated(LayerKind::gelu_tanh, exact), magnitude, error) <= 1.0);
   CHECK(worst(evaluated, activated(LayerKind::gelu_tanh, exact), magnitude, error) <= 1.0);
 

@@ -76,11 +76,12 @@ TANDEM_HOST_DEVICE void put_weight_gradient(std::int64_t c, BatchNormSaved<P> co
                                             bool accumulate) {
   P const dy_xhat = static_cast<P>(static_cast<double>(saved.sum_dy_x[c]) *
                                    static_cast<double>(saved.inverse_deviation[c]));
-  to.gain[c] = dy_xhat + (accumulate ? to.gain[c] : P{0});
+  to.gain[c] = add_rounded(dy_xhat, accumulate ? to.gain[c] : P{0});
   to.bias[c] = saved.sum_dy[c] + (accumulate ? to.bias[c] : P{0});
   P const mean = saved.mean[c] + (to.absorbed != nullptr ? to.absorbed[c] : P{0});
-  to.mean[c] = share * mean + (accumulate ? to.mean[c] : P{0});
-  to.variance[c] = unbiased_share * saved.variance[c] + (accumulate ? to.variance[c] : P{0});
+  to.mean[c] = add_rounded(share * mean, accumulate ? to.mean[c] : P{0});
+  to.variance[c] =
+      add_rounded(unbiased_share * saved.variance[c], accumulate ? to.variance[c] : P{0});
   if (to.absorbed_gradient != nullptr && !accumulate) {
     to.absorbed_gradient[c] = P{0};
   }

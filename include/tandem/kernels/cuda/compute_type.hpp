@@ -29,6 +29,22 @@ TANDEM_HOST_DEVICE constexpr ComputeType<T> load(T x) {
   return static_cast<ComputeType<T>>(x);
 }
 
+/// a + b, where a or b may be a product: that is rounded first, in every kernel. Else nvcc makes
+/// them one instruction where it finds both in one basic block, and fused kernels have other bits.
+template <class T>
+TANDEM_HOST_DEVICE constexpr T add_rounded(T a, T b) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (std::is_same_v<T, double>) {
+    return __dadd_rn(a, b);
+  } else {
+    static_assert(std::is_same_v<T, float>);
+    return __fadd_rn(a, b);
+  }
+#else
+  return a + b;
+#endif
+}
+
 /// A result as it is stored, rounded once, to nearest.
 template <class T>
 TANDEM_HOST_DEVICE constexpr T store(ComputeType<T> x) {

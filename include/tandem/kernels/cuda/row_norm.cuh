@@ -283,7 +283,7 @@ TANDEM_KERNEL void row_norm_input_gradient_kernel(RowNormGradientInput<N, T, P> 
     for (int v = 0; v < N; ++v) {
       Real const rest = values.slope.value[v] - mean_slope;
       Real const slope = (rest - values.normalised.value[v] * mean_product) * row.inverse;
-      result.value[v] += load(store<T>(slope));
+      result.value[v] = add_rounded(result.value[v], load(store<T>(slope)));
     }
     store_pack(dx + first + c, stored<T>(result));
   }
