@@ -3,7 +3,7 @@
 /// @file
 /// What run.py compiles: GPT-2 in two stages and two replicas, trained and evaluated on a file of
 /// tokens. BENCH_GPT2, one of its sizes, and BENCH_SPLIT, half of its parts, may be given; and
-/// BENCH_TENSOR, so many devices that share each layer.
+/// BENCH_TENSOR, so many devices that share each layer; BENCH_BACKEND is another than Host.
 
 #include <cstdio>
 
@@ -16,6 +16,10 @@ namespace td = tandem;
 #ifndef BENCH_GPT2
 #define BENCH_GPT2 Gpt2
 #define BENCH_SPLIT 8
+#endif
+
+#ifndef BENCH_BACKEND
+#define BENCH_BACKEND Host
 #endif
 
 struct Net : td::models::BENCH_GPT2<> {};
@@ -34,7 +38,7 @@ int main(int argc, char** argv) {
   }
   td::TokenFile const tokens{argv[1]};
   td::TextStream const text{tokens.tokens(), 1024};
-  td::Trainer<Net, Strategy, td::Host> trainer{
+  td::Trainer<Net, Strategy, td::BENCH_BACKEND> trainer{
       {.batch = 16, .optimizer = td::AdamW{.learning_rate = 6e-4F}, .clip_norm = 1.0}};
   for (auto const epoch : td::epochs(1)) {
     trainer.train(text, epoch, td::Progress{});

@@ -42,6 +42,7 @@ CUDA_PROGRAMS = [
     ("a stranger's file on Cuda", "stranger", ["-c"], 60.0),
     ("GoogLeNet on Cuda, -O2", "googlenet_cuda", FULL, 60.0),
     ("GoogLeNet on Cuda by NCCL, Hybrid", "googlenet_hybrid_cuda", [*FULL, "-DTANDEM_NCCL"], 60.0),
+    ("GPT-2 on Cuda by NCCL, Hybrid of 2 x 2 x 2", "gpt2_hybrid_cuda", [*FULL, "-DTANDEM_NCCL", "-DBENCH_TENSOR=2"], 75.0),
 ]
 
 
