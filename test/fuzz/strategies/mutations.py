@@ -219,7 +219,7 @@ OF_OPTION = {
     "in_rows": ("gradients_of_rows_apart", "rows_not_gathered", "rows_not_summed"),
     "in_rows,drops": ("mask_of_first_rows",),
     "pieces,masks": ("first_slice_of_rank",),
-    "slices,masks": ("mask_of_first_slice", "mask_of_first_channels"),
+    "slices,masks": ("mask_of_first_slice",),
     "slices": ("copy_sum_not_awaited", "copy_not_summed", "kernel_of_one_cell", "norm_of_each_slice", "sum_dropped",
                "sum_twice", "sum_not_awaited", "copy_summed_before_its_reader"),
     "tiles": ("halo_gradient_dropped", "halo_one_short", "statistics_of_one_tile", "gradients_of_one_tile",
