@@ -43,7 +43,7 @@ MUTATIONS = {
         "engine/prepare/arenas.hpp", "return !plan_.between_gradients && deferred_ == 0;",
         "return plan_.recomputed_bytes == 0 && deferred_ == 0;"),
     "received_over_message": (  # as in 0.1: the next message comes where one is still being sent
-        "engine/links/rank_links.hpp", "        await(device, action.kind, action.stage, training);\n", ""),
+        "engine/links/rank_links.hpp", "        await(device, action.kind, action.stage, training, own.chunk);\n", ""),
     "slot_shared": (  # one live microbatch less than there are
         "engine/prepare/arenas.hpp", "slot(table, own.first_microbatch, own.live)",
         "slot(table, own.first_microbatch, own.live > 1 ? own.live - 1 : 1)"),
