@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-only-error: Trainer: TensorParallel runs on Host and Cuda, and on a backend that says
+// expect-only-error: Trainer: TensorParallel and Slices run on Host and Cuda, and on a backend that
+// says
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

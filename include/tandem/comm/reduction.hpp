@@ -31,6 +31,16 @@ struct Sum {
   }
 };
 
+/// a + b, rounded to a T, where the operands are wider: a tree of these gives what it gives where
+/// T's stand between its levels.
+template <class T>
+struct RoundedSum {
+  template <class Wide>
+  TANDEM_HOST_DEVICE constexpr Wide operator()(Wide a, Wide b) const noexcept {
+    return static_cast<Wide>(static_cast<T>(a + b));
+  }
+};
+
 /// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
 struct Max {
   template <class T>

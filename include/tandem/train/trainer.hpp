@@ -102,16 +102,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
   static constexpr bool has_tiles = detail::tiles_of<S>() != Extent2d{};
   static_assert(detail::TilesRun<has_tiles, Named>::value);
-  static constexpr bool in_pieces =
-      slices &&
-      (detail::layer_slices_of<S> > S::mesh.extent(Axis::tensor) || S::batching.reproducible);
-  static_assert(detail::PiecesRun<(in_pieces && !deals_rows && !has_tiles), Named>::value);
-  static_assert(
-      detail::SlicesRun<(slices && !deals_rows && !in_pieces && !has_tiles), Named>::value);
+  static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_gradients ||
-                                  deals_rows || has_tiles || in_pieces || in_chunks;
+  static constexpr bool of_host =
+      detail::asynchrony_of<S>().on() || shards_gradients || deals_rows || has_tiles || in_chunks;
   using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
                                          (!shards || detail::deals_states<Named>()) &&
                                          (!slices || detail::shares_layers<Named>()),

@@ -158,6 +158,8 @@ TEST_CASE("the account of layers that GPUs share, and of what they add") {
   check_devices<Text, TensorParallel<2, Microbatches<2>, Checkpoint<Every<2>>>, Bf16>(
       {.batch = 4, .clips = true}, exact, step);
   check_devices<Shared, TensorParallel<2>, Tf32>({.batch = 4}, exact, step);
+  check_devices<Text, TensorParallel<2, Reproducible<>>, Bf16>({.batch = 4}, exact, step);
+  check_devices<Text, SingleDevice<Slices<2>>, Bf16>({.batch = 4}, exact, step);
 }
 
 }  // namespace account_strategies_test

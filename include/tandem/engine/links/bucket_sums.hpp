@@ -42,6 +42,20 @@ inline constexpr bool scatters_in_order = requires(Communicator& group, std::spa
   reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
 };
 
+/// @p data becomes its sum over the ranks by all_reduce_ordered(), which the backend has.
+/// @param op  Sum, or one that rounds
+template <class Communicator, class E, class Op, class Stream>
+void add_in_order(Communicator& group, std::span<E> data, Op op, std::span<std::byte> scratch,
+                  Stream& stream, Label label) {
+  static_assert(adds_in_order<Communicator, E, Stream>,
+                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
+                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
+                "Reproducible out");
+  if constexpr (adds_in_order<Communicator, E, Stream>) {
+    all_reduce_ordered(group, std::span<E const>{data}, data, op, scratch, stream, label);
+  }
+}
+
 /// Queues the collective @p f on the communication stream; @p mark stands behind it.
 template <class Device, class F>
 void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
@@ -78,14 +92,7 @@ class SumInOrder {
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
-    static_assert(adds_in_order<Communicator, E, Stream>,
-                  "Reproducible<>: this communicator does not say that it adds in an order "
-                  "fixed by rank; give it `static constexpr bool ordered = true` if it does, "
-                  "or leave Reproducible out");
-    if constexpr (adds_in_order<Communicator, E, Stream>) {
-      all_reduce_ordered(group, std::span<E const>{data}, data, Sum{},
-                         {scratch_.data(), scratch_.bytes()}, stream, label);
-    }
+    add_in_order(group, data, Sum{}, {scratch_.data(), scratch_.bytes()}, stream, label);
   }
   template <class E, class Stream>
   void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,

@@ -5,37 +5,105 @@
 /// SliceSums: what the ranks that have the slices of one model's layers, or tiles of its images,
 /// add up or exchange.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/comm/message.hpp>
 #include <tandem/comm/operation.hpp>
+#include <tandem/comm/ordered.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/graph/columns.hpp>
+#include <tandem/graph/graph.hpp>
 #include <tandem/ops/tile_message.hpp>
 #include <tandem/ops/verbs.hpp>
 
 namespace tandem {
 
+namespace detail {
+
+/// How the ranks add what a node has: as the communicator does.
+template <class Program, class Backend, class Communicator>
+struct PlainSlices {
+  using T = typename Backend::Scalar;
+
+  PlainSlices(typename Backend::Device const& /*device*/, int /*samples*/) {}
+
+  template <class Stream>
+  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
+    group.all_reduce(data, data, Sum{}, stream, label);
+  }
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// As a rank that has all slices adds them: in the order of comm/fixed_tree.hpp, each sum rounded
+/// as it is stored there; of messages where the communicator has no order.
+template <class Program, class Backend, class Communicator>
+class SlicesInOrder {
+ public:
+  using T = typename Backend::Scalar;
+
+  /// @param samples  of a microbatch, at most
+  SlicesInOrder(typename Backend::Device& device, int samples)
+      : scratch_{device, ordered_scratch_bytes<Communicator, T>(most_elements(samples),
+                                                                Program::Program::slices)} {}
+
+  template <class Stream>
+  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
+    if constexpr (sums_in_order<Communicator>) {
+      group.all_reduce(data, data, Add{}, stream, label);
+    } else {
+      add_in_order(group, data, Add{}, {scratch_.data(), scratch_.bytes()}, stream, label);
+    }
+  }
+  [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
+
+ private:
+  using Add = std::conditional_t<(sizeof(T) < sizeof(float)), RoundedSum<T>, Sum>;
+
+  // Of what is added at once.
+  TANDEM_COLD static std::size_t most_elements(int samples) {
+    std::int64_t most = 0;
+    for (Node const& node : Program::graph.node) {
+      if (node.kind == NodeKind::reduce || node.kind == NodeKind::copy) {
+        most = std::max(most, node.out.elements());
+      }
+    }
+    return static_cast<std::size_t>(most * samples);
+  }
+
+  typename Backend::Buffer scratch_;
+};
+
+}  // namespace detail
+
 /// The rank's end of the group of its slices, on the communication stream. The group adds in the
-/// order of the slices, so that all ranks have the same bits, and each run the same.
-template <class Backend, class Communicator>
+/// order of the slices, so that all ranks have the same bits, and each run the same; by NCCL only
+/// where Reproducible asks for that.
+/// @tparam Program  DeviceProgram
+template <class Program, class Backend, class Communicator>
 class SliceSums {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
+  using Adds = std::conditional_t<Program::Program::batching.reproducible,
+                                  detail::SlicesInOrder<Program, Backend, Communicator>,
+                                  detail::PlainSlices<Program, Backend, Communicator>>;
 
+  /// @param samples  of a microbatch, at most
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   /// @param tracer   outlives this
   template <class Connect>
-  TANDEM_COLD SliceSums(Device& device, Connect const& connect, int group, Tracer<Device>& tracer)
-      : group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
+  TANDEM_COLD SliceSums(Device& device, int samples, Connect const& connect, int group,
+                        Tracer<Device>& tracer)
+      : adds_{device, samples}, group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
     sends_.reserve(static_cast<std::size_t>(group_.size()));
     receives_.reserve(static_cast<std::size_t>(group_.size()));
   }
@@ -63,9 +131,8 @@ class SliceSums {
   void begin(Device& device, T* data, std::int64_t count, Label label) {
     if (count > 0) {
       std::span<T> const all{data, static_cast<std::size_t>(count)};
-      detail::queue_collective(device, tracer_, label, mark_, [&] {
-        group_.all_reduce(all, all, Sum{}, device.communication, label);
-      });
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { adds_(group_, all, device.communication, label); });
     }
   }
   void await(Device& device) { device.await_on(device.communication, mark_); }
@@ -154,6 +221,9 @@ class SliceSums {
     }
   }
 
+  /// Of memory in which sums are made.
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(adds_.bytes()); }
+
  private:
   static std::size_t elements(DealtRows const& rows, std::int64_t width) {
     return static_cast<std::size_t>(rows.each() * width);
@@ -165,6 +235,7 @@ class SliceSums {
     }
   }
 
+  Adds adds_;
   Communicator group_;
   Tracer<Device>& tracer_;
   typename Device::Mark mark_;
@@ -178,6 +249,7 @@ struct NoSliceSums {
   template <class... Arguments>
   explicit NoSliceSums(Arguments const&... /*arguments*/) {}
   [[nodiscard]] static constexpr Slice slice() { return {}; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
   template <class Batch>
   static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
     return batch;

@@ -21,7 +21,8 @@ struct MemoryReport {
   std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
   std::int64_t states = 0;    ///< of Stateful layers, twice
   std::int64_t exchange = 0;  ///< averages of two models on their way
-  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t wire = 0;  ///< gradients rounded for the way, and what others send to be added in
+                          ///< order, where the strategy asks for that
   std::int64_t feed =
       0;  ///< batches and results on their way, where the device has a memory of its own
   std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise

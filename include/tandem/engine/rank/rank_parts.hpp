@@ -77,8 +77,8 @@ struct RankParts {
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   using Partials =
       std::conditional_t<Whole::sequence_rows, PartialSums<Program, Backend>, NoPartialSums>;
-  using Slices =
-      std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
+  using Slices = std::conditional_t<(Whole::slices > 1), SliceSums<Program, Backend, Communicator>,
+                                    NoSliceSums>;
 
   /// @param rank_plan  what it does in a step
   /// @param connect    connect(group): the rank's end of a group of RankGroups
@@ -100,7 +100,8 @@ struct RankParts {
         gradients{device, connect(Groups::all),
                   groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
         shares{device, gradients, tracer},
-        slices{device, connect, groups().of_slices(options.rank), tracer},
+        slices{device, options.largest_microbatch, connect, groups().of_slices(options.rank),
+               tracer},
         partials{device},
         links{rank_links_task<Program>(),
               memory.plan().waits,
@@ -155,7 +156,8 @@ struct RankParts {
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
     all.scratch += ops.staged_bytes() + branches.bytes();
-    all.wire = gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes());
+    all.wire =
+        gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
     all.states = states.bytes() + chunks.bytes();

@@ -57,6 +57,7 @@ struct AccountDevice {
   std::int64_t trained;            ///< of these and of those whose gradients are GradientRows
   std::int64_t parameter_squares;  ///< of each slice, which ranks add where they clip
   int ranks;
+  int slices;    ///< ranks that share its layers
   int parts;     ///< of the model
   int copies;    ///< likewise
   int replicas;  ///< over which other devices add this one's gradients
@@ -95,6 +96,7 @@ AccountDevice account_device() {
       .trained = layout.trained,
       .parameter_squares = std::int64_t{Whole::layer_slices} * GraphView{Whole::network}.parameters,
       .ranks = Whole::ranks,
+      .slices = Whole::slices,
       .parts = Whole::map.parts(),
       .copies = Whole::map.copies,
       .replicas = Device::gradient_replicas(1),

@@ -208,11 +208,21 @@ class NodeAccounts {
     }
   }
 
-  // The ranks that have its slices add what a collective node has.
+  // The ranks that have its slices add what a collective node has; each a share, where the order is
+  // fixed by rank.
   void add_slices(int n, int batch, std::string_view name) {
     Node const& node = graph_.node[n];
     double const bytes = activation(n, batch);
-    to_.row.push_back({node.origin, place(node), name, {"ncclAllReduce", 1, bytes, bytes, 0}});
+    auto const push = [&](cuda::Launch const& launch) {
+      to_.row.push_back({node.origin, place(node), name, launch});
+    };
+    if (device_.slices > 1 && device_.plan.batching.reproducible) {
+      double const own = bytes / device_.slices;
+      push({"ncclGroup", 2, 2 * (bytes - own), 2 * (bytes - own), 0});
+      push({"map_kernel:TreeBody", 1, bytes, own, 0});
+    } else if (device_.slices > 1) {
+      push({"ncclAllReduce", 1, bytes, bytes, 0});
+    }
   }
 
   void add(int n, cuda::LaunchSizes const& s, cuda::KernelPass pass, std::string_view name) {

@@ -277,13 +277,12 @@ struct AccountsWholeRows {
                 "and Chunks run on Host; leave Chunks out");
 };
 
-template <bool InPieces>
-struct AccountsOneSlice {
+template <bool DealsRows>
+struct AccountsAllRows {
   static constexpr bool value = true;
-  static_assert(!InPieces,
-                "step_account<Net, TensorParallel<N, Slices<L>>>: it counts the kernels of a GPU, "
-                "and Slices, SequenceRows, and Reproducible<> with TensorParallel run on Host; "
-                "leave these options out");
+  static_assert(!DealsRows,
+                "step_account<Net, TensorParallel<N, SequenceRows>>: it counts the kernels of a "
+                "GPU, and SequenceRows runs on Host; leave SequenceRows out");
 };
 
 template <bool DealsGradients>
@@ -299,8 +298,7 @@ template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
   static_assert(AccountsWholeRows<Whole::batching.chunks>::value);
-  static_assert(AccountsOneSlice < (Whole::layer_slices > Whole::slices) || Whole::sequence_rows ||
-                (Whole::slices > 1 && Whole::batching.reproducible) > ::value);
+  static_assert(AccountsAllRows<Whole::sequence_rows>::value);
   static_assert(AccountsWholeGradients<Whole::sharded_gradients>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,

@@ -98,22 +98,13 @@ struct SequenceRowsRun {
                 "SequenceRows out");
 };
 
-template <bool InPieces, class Backend>
-struct PiecesRun {
-  static constexpr bool value = true;
-  static_assert(
-      !InPieces || is_host<Backend>(),
-      "Trainer: Slices, and TensorParallel with Reproducible<>, run on Host; take Host or "
-      "OverMpi<Host>, or leave these options out");
-};
-
 template <bool Sliced, class Backend>
 struct SlicesRun {
   static constexpr bool value = true;
   static_assert(
       !Sliced || shares_layers<Backend>(),
-      "Trainer: TensorParallel runs on Host and Cuda, and on a backend that says `static constexpr "
-      "bool shares_layers = true`; take one of these, or another strategy");
+      "Trainer: TensorParallel and Slices run on Host and Cuda, and on a backend that says `static "
+      "constexpr bool shares_layers = true`; take one of these, or another strategy");
 };
 
 template <bool InChunks, class Backend>
