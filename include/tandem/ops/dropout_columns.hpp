@@ -2,7 +2,9 @@
 #pragma once
 
 /// @file
-/// dropout_columns: what of whole rows a Dropout has where several ranks share it.
+/// dropout_columns, dropout_rows: what a Dropout has of a batch where several ranks share it.
+
+#include <cstdint>
 
 #include <tandem/kernels/functors/dropout_mask.hpp>
 #include <tandem/layers/rows.hpp>
@@ -30,6 +32,13 @@ DropoutColumns dropout_columns(OpSetup const& setup) {
                               });
   }
   return columns;
+}
+
+/// Which rows of the batch a pass has.
+template <class Device>
+DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
+  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
+  return {p.first_dealt, p.rows(shape), of_sample};
 }
 
 }  // namespace tandem

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tandem/kernels/cuda/dropout.cuh>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -60,6 +62,45 @@ TEST_CASE_TEMPLATE("dropout has Host's mask, whatever the layout", T, float, dou
                              from.data(), from.data());
       CHECK(test::same_bits(from.host(), result));
     }
+  }
+}
+
+// Of 15 rows of three samples, by parts of which some begin within one.
+TEST_CASE_TEMPLATE("rows of a batch, and columns of them, have the mask of all of it", T, float,
+                   double, BFloat16) {
+  cuda::RankDevice device{cuda::Device{0}};
+  DropoutPlace const place{.seed = 0x123456789ULL, .step = 77, .layer = 5, .first_sample = 1000};
+  DeviceArray<StepState> const state{device,
+                                     std::vector<StepState>{{.seed = place.seed, .step = 77}}};
+  cuda::DropoutSource const source{&state.data()->seed, &state.data()->step, place.layer,
+                                   place.first_sample};
+  constexpr int samples = 3;
+  constexpr int time = 5;
+  for (int const columns : {8, 6}) {
+    auto const x = test::random<T>(samples * time * columns, 1);
+    auto const whole = expected(x, {samples, time * columns, 1}, place, 0.3F);
+    DeviceArray<T> const from{device, x};
+    DeviceArray<T> const to{device, std::vector<T>(x)};
+    for (std::int64_t const first : {0, 4, 8, 12}) {
+      DropoutRows const rows{first, std::min<std::int64_t>(4, samples * time - first), time};
+      cuda::drop_columns(device.compute, rows, DropoutColumns::of_rows(columns, 0), source, 0.3F,
+                         from.data() + first * columns, to.data() + first * columns);
+    }
+    CHECK(test::same_bits(to.host(), whole));
+    int const half = columns / 2;
+    std::vector<T> right;
+    std::vector<T> result;
+    for (int i = 0; i < samples * time * columns; ++i) {
+      if (i % columns >= half) {
+        right.push_back(x[static_cast<std::size_t>(i)]);
+        result.push_back(whole[static_cast<std::size_t>(i)]);
+      }
+    }
+    DeviceArray<T> const part{device, right};
+    cuda::drop_columns(device.compute, {0, samples * time, time},
+                       {.own = half, .whole = columns, .runs = 1, .at = {half}, .count = {half}},
+                       source, 0.3F, part.data(), part.data());
+    CHECK(test::same_bits(part.host(), result));
   }
 }
 

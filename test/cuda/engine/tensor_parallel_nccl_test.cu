@@ -77,6 +77,10 @@ TEST_CASE("GPUs that share layers: replicas of them, in bf16") {
   check_recorded<Hybrid<DataParallel<2>, TensorParallel<2>>, Bf16>();
 }
 
+TEST_CASE("GPUs that share layers: replicas of them that have their rows, in bf16") {
+  check_recorded<Hybrid<DataParallel<2>, TensorParallel<2, SequenceRows>>, Bf16>();
+}
+
 TEST_CASE("GPUs that share layers: stages of them train as one device on the host does") {
   using S = Hybrid<Pipeline<OneFOneB, 2, Split<3>, Split<4>>, TensorParallel<2>>;
   if (!enough_gpus<S>()) {

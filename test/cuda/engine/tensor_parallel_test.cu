@@ -27,10 +27,10 @@ using tandem::test::Part;
 using One = Trainer<SharedLayers, SingleDevice<Microbatches<2>>, BasicHost<Portable, Fp64>>;
 using Two = OnGpus<TensorParallel<2, Microbatches<2>>, Fp64, VirtualTransport>;
 
-TEST_CASE("two ranks that share each layer train as one device on the host, masks and all") {
-  Watchdog const watchdog{"slices"};
+template <class TwoType>
+void check_as_one_device() {
   One one{gpt_options()};
-  Two two{gpt_options()};
+  TwoType two{gpt_options()};
   CHECK(first_difference(two.parameters(1), one.parameters()) == "");
   auto const a = shared_steps(one, 4);
   auto const b = shared_steps(two, 4);
@@ -49,8 +49,20 @@ TEST_CASE("two ranks that share each layer train as one device on the host, mask
     }
   }
   CHECK(bits_of(two, b, 1) == bits_of(two, b, 0));
-  Two again{gpt_options()};
+  TwoType again{gpt_options()};
   CHECK(bits_of(again, shared_steps(again, 4)) == bits_of(two, b));
+}
+
+TEST_CASE("two ranks that share each layer train as one device on the host, masks and all") {
+  Watchdog const watchdog{"slices"};
+  check_as_one_device<Two>();
+}
+
+// Of 25 rows of five samples the first rank has 13; the last row of the other is none.
+TEST_CASE("so they do where each has its rows of what is whole") {
+  Watchdog const watchdog{"rows of slices"};
+  check_as_one_device<
+      OnGpus<TensorParallel<2, Microbatches<2>, SequenceRows>, Fp64, VirtualTransport>>();
 }
 
 TEST_CASE("a file of slices is that of one device; what it says they write as the host does") {

@@ -270,7 +270,19 @@ TEST_CASE_TEMPLATE("a norm of a sum with a dropout: the bits of one kernel after
     cuda::dropout_forward(gpu().compute, samples, time * columns, 1, source, rate, x.data(),
                           dropped.data());
     auto const expected = norm(dropped.data(), added.data(), {});
-    CHECK(test::same_bits(norm(x.data(), sum.data(), {source, rate, time}), expected));
+    CHECK(test::same_bits(
+        norm(x.data(), sum.data(), {source, rate, {.count = samples * time, .of_sample = time}}),
+        expected));
+    CHECK(test::same_bits(sum.host(), added.host()));
+    for (std::int64_t const first : {0, 8}) {  // the same by rows, of which 8 and 7 are a rank's
+      std::int64_t const at = first * columns;
+      std::int64_t const count = first == 0 ? 8 : 7;
+      cuda::row_norm_forward<RowNorm::layer>(gpu().compute, x.data() + at, count, columns,
+                                             gain.data(), static_cast<P const*>(nullptr), epsilon,
+                                             y.data() + at, saved, residual.data() + at,
+                                             sum.data() + at, {source, rate, {first, count, time}});
+    }
+    CHECK(test::same_bits(y.host(), expected));
     CHECK(test::same_bits(sum.host(), added.host()));
   }
 }

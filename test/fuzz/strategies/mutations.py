@@ -104,7 +104,7 @@ MUTATIONS = {
     "gradients_of_rows_apart": (  # of norms on a rank's rows
         "engine/rank/rank_parts.hpp", "    partials.add(device, memory, slices);\n", ""),
     "mask_of_first_rows": (  # each rank drops as the first does
-        "ops/host/activation.hpp", "return {p.first_dealt, p.rows(shape), of_sample};",
+        "ops/dropout_columns.hpp", "return {p.first_dealt, p.rows(shape), of_sample};",
         "return {0, p.rows(shape), of_sample};"),
     "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
         "engine/rank/step_slot.hpp", ".first_sample = own.first,",

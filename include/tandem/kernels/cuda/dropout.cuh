@@ -51,23 +51,23 @@ TANDEM_KERNEL void dropout_kernel(std::uint32_t count, ImageThreads threads, int
   }
 }
 
-/// One thread for Words neighbouring elements of a row of which the columns are a slice.
+/// One thread for Words neighbouring elements of a row, which may have a slice of the columns.
 template <int Words, class T>
 TANDEM_KERNEL void drop_columns_kernel(std::uint32_t count, ImageThreads threads,
-                                       DropoutColumns columns, int rows, DropoutSource source,
-                                       float rate, T const* x, T* y) {
+                                       DropoutColumns columns, DropoutRows rows,
+                                       DropoutSource source, float rate, T const* x, T* y) {
   await_previous();
   std::uint32_t const thread = blockIdx.x * image_block + threadIdx.x;
   if (thread >= count) {
     return;
   }
-  ImageIndex const at = threads(thread);  // of an image of `rows` pixels one below another
+  ImageIndex const at = threads(thread);  // a row is an image of one pixel
   std::int64_t const element =
-      (columns.first_row + at.row) * columns.whole + columns.place(at.channel);
+      (columns.first_row + rows.in_sample(at.sample)) * columns.whole + columns.place(at.channel);
   DropoutPlace const place{*source.seed, static_cast<std::uint32_t>(*source.step), source.layer,
                            source.first_sample};
-  Random4 const random = dropout_words(place, at.sample, element / 4);
-  std::int64_t const first = (at.sample * rows + at.row) * columns.own + at.channel;
+  Random4 const random = dropout_words(place, rows.sample(at.sample), element / 4);
+  std::int64_t const first = at.sample * columns.own + at.channel;
   auto const scale = dropout_scale<ComputeType<T>>(rate);
   for (int j = 0; j < Words; ++j) {
     std::uint32_t const word = random.word[Words == 4 ? j : element % 4];
@@ -76,9 +76,9 @@ TANDEM_KERNEL void drop_columns_kernel(std::uint32_t count, ImageThreads threads
 }
 
 template <int Words, class T>
-void drop_columns(Stream const& stream, int batch, int rows, DropoutColumns const& columns,
+void drop_columns(Stream const& stream, DropoutRows const& rows, DropoutColumns const& columns,
                   DropoutSource const& source, float rate, T const* x, T* y) {
-  launch_images(drop_columns_kernel<Words, T>, stream, batch, {{rows, 1}, columns.own, Words},
+  launch_images(drop_columns_kernel<Words, T>, stream, rows.count, {{1, 1}, columns.own, Words},
                 columns, rows, source, rate, x, y);
 }
 
@@ -121,22 +121,22 @@ void dropout_gradient(Stream const& stream, int batch, int channels, int pixels,
   dropout_forward(stream, batch, channels, pixels, source, rate, dy, dx);
 }
 
-/// dropout_forward() of a slice of the columns of each row, with the mask that whole rows have;
-/// likewise of gradients.
+/// dropout_forward() of some rows of a batch, and of a slice of the columns of each, with the mask
+/// that the whole batch has; likewise of gradients.
 ///
-/// Shapes: x (B, rows, own); y (B, rows, own), which may be x.
+/// Shapes: x (rows, own); y (rows, own), which may be x.
 /// Cost:   one Philox block of 10 rounds for each four elements where the runs of columns are
 ///         multiples of 4, else for each element; bound by arithmetic.
 /// @pre    as of dropout_forward()
 template <class T>
-void drop_columns(Stream const& stream, int batch, int rows, DropoutColumns const& columns,
+void drop_columns(Stream const& stream, DropoutRows const& rows, DropoutColumns const& columns,
                   DropoutSource const& source, float rate, T const* x, T* y) {
   if (rate == 0.0F) {
-    copy(stream, x, y, std::int64_t{batch} * rows * columns.own);
+    copy(stream, x, y, rows.count * columns.own);
   } else if (columns.in_steps_of(4)) {
-    detail::drop_columns<4>(stream, batch, rows, columns, source, rate, x, y);
+    detail::drop_columns<4>(stream, rows, columns, source, rate, x, y);
   } else {
-    detail::drop_columns<1>(stream, batch, rows, columns, source, rate, x, y);
+    detail::drop_columns<1>(stream, rows, columns, source, rate, x, y);
   }
 }
 

@@ -40,11 +40,11 @@ struct RowNormSaved {
   }
 };
 
-/// What is dropped of the rows of a batch, each sample's elements counted in order.
+/// What is dropped of some rows of a batch, each sample's elements counted in order.
 struct RowDropout {
   DropoutSource source{};
   float rate = 0.0F;
-  std::int64_t rows = 1;  ///< of a sample
+  DropoutRows rows{};
 };
 
 namespace detail {
@@ -60,8 +60,8 @@ struct RowMask {
   TANDEM_HOST_DEVICE RowMask(RowDropout const& dropout, std::int64_t row, int columns)
       : place{*dropout.source.seed, static_cast<std::uint32_t>(*dropout.source.step),
               dropout.source.layer, dropout.source.first_sample},
-        sample{row / dropout.rows},
-        element{row % dropout.rows * columns},
+        sample{dropout.rows.sample(row)},
+        element{dropout.rows.in_sample(row) * columns},
         rate{dropout.rate} {}
 
   /// What a dropout would have stored of the values from @p column on.

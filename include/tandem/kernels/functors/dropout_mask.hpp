@@ -50,6 +50,14 @@ struct DropoutRows {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t of_sample = 1;
+
+  /// Whose row @p row of these is, and which of that one's.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t sample(std::int64_t row) const {
+    return (first + row) / of_sample;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t in_sample(std::int64_t row) const {
+    return (first + row) % of_sample;
+  }
 };
 
 /// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;

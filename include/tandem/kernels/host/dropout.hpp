@@ -70,8 +70,8 @@ TANDEM_NOINLINE void drop_columns(Team& team, DropoutRows const& rows,
     std::uint32_t words[block];
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t at = row * columns.own;
-      std::int64_t const sample = (rows.first + row) / rows.of_sample;
-      std::int64_t const in_sample = (rows.first + row) % rows.of_sample;
+      std::int64_t const sample = rows.sample(row);
+      std::int64_t const in_sample = rows.in_sample(row);
       for (int run = 0; run < columns.runs; ++run) {
         std::int64_t const first =
             (columns.first_row + in_sample) * columns.whole + columns.at[run];

@@ -9,13 +9,14 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/graph/spread/volume.hpp>
 #include <tandem/measure/account/account.hpp>
 #include <tandem/measure/account/account_device.hpp>
 #include <tandem/strategy/batch/options.hpp>
 
 namespace tandem::detail {
 
-/// As GradientReduction and TiedSums do it.
+/// As GradientReduction, PartialSums and TiedSums do it.
 template <class = void>  // compiled where it is called, not by every include
 class GradientAccounts {
  public:
@@ -82,8 +83,11 @@ class GradientAccounts {
     }
   }
 
-  /// Gradients of parameters that layers share.
+  /// Gradients of whole parameters of which each slice has a part, and of those that layers share.
   void share() {
+    if (!shared_) {
+      add_partial();
+    }
     for (AccountTie const& tie : device_.ties) {
       for (int model = 0; model < device_.copies && !shared_; ++model) {
         share(tie, model);
@@ -140,6 +144,22 @@ class GradientAccounts {
       to_.add("gradients", "", "ncclReduceScatter", size, own);
     } else {
       to_.add("gradients", "", "ncclAllReduce", size, size);
+    }
+  }
+
+  // Put side by side, added over the slices, and put back.
+  void add_partial() {
+    GraphView const graph = device_.graph;
+    std::int64_t const all = partial_gradients(graph);
+    for (bool const back : {false, true}) {
+      for (int p = 0; p < graph.parameters; ++p) {
+        if (graph.parameter[p].partial) {
+          copy("gradients of rows", graph.parameter[p].parameter.shape.elements());
+        }
+      }
+      if (!back && all > 0) {
+        to_.add("gradients of rows", "", "ncclAllReduce", bytes(all), bytes(all));
+      }
     }
   }
 

@@ -46,11 +46,8 @@ class NodeAccounts {
   /// Of nodes [first, last).
   void forward(int first, int last, int batch, std::string_view name = "forward") {
     for (int n = first; n < last; ++n) {
-      if (graph_.node[n].computes()) {
-        add(n, sizes(n, batch, false, false), cuda::KernelPass::forward, name);
-      } else if (graph_.node[n].kind == NodeKind::reduce) {
-        add_slices(n, batch, name);
-      }
+      add(n, sizes(n, batch, false, false), cuda::KernelPass::forward, name);
+      exchange(n, batch, name);
     }
   }
   /// Of a stage's nodes, where what was not kept is computed again, run by run.
@@ -189,9 +186,7 @@ class NodeAccounts {
         to_.row.push_back(
             {node.origin, place(node), "fork", {"map_kernel:SumBody", 1, forks * s.y, s.y, 0}});
       }
-      if (node.kind == NodeKind::copy) {
-        add_slices(n, own.size, "input gradient");
-      }
+      exchange_back(n, own.size);
       if (device_.gives_input_gradient[n]) {
         add(n, s, cuda::KernelPass::input_gradient, "input gradient");
       }
@@ -206,6 +201,53 @@ class NodeAccounts {
         host.closed(device_.closes[n]);
       }
     }
+  }
+
+  // What the ranks that have its slices do where a collective node stands: see SliceExchange.
+  void exchange(int n, int batch, std::string_view name) {
+    switch (graph_.node[n].kind) {
+      case NodeKind::reduce:
+        exchange(n, batch, name, "ncclAllReduce");
+        break;
+      case NodeKind::enter:
+      case NodeKind::collect:
+        exchange(n, batch, name, "ncclAllGather");
+        break;
+      case NodeKind::leave:
+        exchange(n, batch, name, "ncclReduceScatter");
+        break;
+      case NodeKind::deal:
+        exchange(n, batch, name, "copy");
+        break;
+      default:
+        break;
+    }
+  }
+  void exchange_back(int n, int batch) {
+    NodeKind const kind = graph_.node[n].kind;
+    if (kind == NodeKind::copy) {
+      exchange(n, batch, "input gradient", "ncclAllReduce");
+    } else if (kind == NodeKind::enter) {
+      exchange(n, batch, "input gradient", "ncclReduceScatter");
+    } else if (graph_.node[n].exchanges_rows() && device_.gives_input_gradient[n]) {
+      exchange(n, batch, "input gradient", kind == NodeKind::collect ? "copy" : "ncclAllGather");
+    }
+  }
+  // Of all rows, or of those of a rank and of all.
+  void exchange(int n, int batch, std::string_view name, std::string_view kernel) {
+    if (kernel == "ncclAllReduce") {
+      add_slices(n, batch, name);
+      return;
+    }
+    Node const& node = graph_.node[n];
+    Shape const& all = node.in[0] > node.out[0] ? node.in : node.out;
+    double const bytes = static_cast<double>(all.elements()) * batch * precision_.scalar;
+    double const own = node.exchanges_rows() ? bytes / node.slices : bytes;
+    to_.row.push_back({node.origin,
+                       place(node),
+                       name,
+                       {kernel, 1, kernel == "ncclReduceScatter" ? bytes : own,
+                        kernel == "ncclAllGather" ? bytes : own, 0}});
   }
 
   // The ranks that have its slices add what a collective node has; each a share, where the order is
@@ -227,7 +269,7 @@ class NodeAccounts {
 
   void add(int n, cuda::LaunchSizes const& s, cuda::KernelPass pass, std::string_view name) {
     Node const& node = graph_.node[n];
-    if (!node.computes()) {
+    if (!node.computes() || node.exchanges_rows()) {
       return;
     }
     if (!cuda::has_launches(node.name)) {

@@ -277,12 +277,13 @@ struct AccountsWholeRows {
                 "and Chunks run on Host; leave Chunks out");
 };
 
-template <bool DealsRows>
-struct AccountsAllRows {
+template <bool DealsRows, bool InOrder>
+struct AccountsRowsAsTheyCome {
   static constexpr bool value = true;
-  static_assert(!DealsRows,
-                "step_account<Net, TensorParallel<N, SequenceRows>>: it counts the kernels of a "
-                "GPU, and SequenceRows runs on Host; leave SequenceRows out");
+  static_assert(
+      !DealsRows || !InOrder,
+      "step_account<Net, TensorParallel<N, SequenceRows, ...>>: it counts the kernels of a "
+      "GPU, and SequenceRows with Slices or Reproducible<> runs on Host; leave one out");
 };
 
 template <bool DealsGradients>
@@ -298,7 +299,9 @@ template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
   static_assert(AccountsWholeRows<Whole::batching.chunks>::value);
-  static_assert(AccountsAllRows<Whole::sequence_rows>::value);
+  static_assert(AccountsRowsAsTheyCome < Whole::sequence_rows,
+                (Whole::layer_slices > Whole::slices) ||
+                    (Whole::slices > 1 && Whole::batching.reproducible) > ::value);
   static_assert(AccountsWholeGradients<Whole::sharded_gradients>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
@@ -322,7 +325,8 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
 /// The kernels of one training step of @p Net on a GPU of @p S, with its usual loss and accuracy,
 /// in BasicCuda<CuDnn, Precision> through NCCL: of device .device of the first replica, each pass
 /// and message in the order of its row, and what Checkpoint computes again; with TensorParallel of
-/// the first rank that shares the device's part, whose sums are passes of "Reduce" and "Copy".
+/// the first rank that shares the device's part, whose sums are passes of "Reduce" and "Copy", and
+/// of what SequenceRows has in place of these.
 ///
 /// As launch_table.hpp says. What NCCL's calls read and write is counted, not how it carries it;
 /// what runs once and not in each step is not. StepAccount::unknown names what else is left out.

@@ -70,8 +70,7 @@ class DropoutOp {
   void drop(Pass<RankDevice> const& p, float rate, T const* from, T* to) const {
     Stream const& stream = p.device.compute;
     if (columns_.runs > 0) {
-      drop_columns(stream, p.batch, static_cast<int>(shape_.rows(1, p.time)), columns_, source(p),
-                   rate, from, to);
+      drop_columns(stream, dropout_rows(shape_, p), columns_, source(p), rate, from, to);
     } else {
       dropout_forward(stream, p.batch, channels(p), pixels(), source(p), rate, from, to);
     }

@@ -11,6 +11,7 @@
 #include <tandem/kernels/cuda/row_norm_weight_gradient.cuh>
 #include <tandem/layers/layer_norm.hpp>
 #include <tandem/layers/rows.hpp>
+#include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -65,7 +66,7 @@ class NormOp {
     }
     return {{&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample)},
             rate_,
-            shape_.rows(1, p.time)};
+            dropout_rows(shape_, p)};
   }
   [[nodiscard]] RowNormSaved<P> saved(Operands<T, P> const& o) const {
     return RowNormSaved<P>::at(Kind, o.saved, rows_);

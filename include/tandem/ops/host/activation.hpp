@@ -35,12 +35,6 @@ class ReluOp {
   Shape shape_;
 };
 
-/// Which rows of the batch a pass has.
-inline DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
-  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
-  return {p.first_dealt, p.rows(shape), of_sample};
-}
-
 /// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
 template <class T>
 class DropoutOp {

@@ -52,6 +52,7 @@ struct BasicCuda {
                                      .whole_tables = true,
                                      .whole_channels = true};
   static constexpr bool shares_layers = true;  ///< as TensorParallel does
+  static constexpr bool deals_rows = true;     ///< as SequenceRows does
   static constexpr bool deals_states = true;   ///< as ShardedState does
   static constexpr char const* name = "cuda";
 };

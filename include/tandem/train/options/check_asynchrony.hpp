@@ -37,6 +37,16 @@ constexpr bool shares_layers() {
   }
 }
 
+/// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
+template <class Backend>
+constexpr bool computes_rows() {
+  if constexpr (requires { Backend::deals_rows; }) {
+    return bool{Backend::deals_rows} && shares_layers<Backend>();
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 /// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
 template <class Backend>
 constexpr bool deals_states() {
@@ -93,9 +103,18 @@ struct ShardedParametersRun {
 template <bool DealsRows, class Backend>
 struct SequenceRowsRun {
   static constexpr bool value = true;
-  static_assert(!DealsRows || is_host<Backend>(),
-                "Trainer: SequenceRows runs on Host; take Host or OverMpi<Host>, or leave "
-                "SequenceRows out");
+  static_assert(
+      !DealsRows || computes_rows<Backend>(),
+      "Trainer: SequenceRows runs on Host and Cuda, and on a backend that says `static constexpr "
+      "bool deals_rows = true` and shares_layers; take one of these, or leave SequenceRows out");
+};
+
+template <bool InOrder, class Backend>
+struct SequenceRowsInOrderRun {
+  static constexpr bool value = true;
+  static_assert(!InOrder || is_host<Backend>(),
+                "Trainer: SequenceRows with Slices or Reproducible<> run on Host; take Host, or "
+                "leave one out");
 };
 
 template <bool Sliced, class Backend>
