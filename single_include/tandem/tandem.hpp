@@ -1876,6 +1876,16 @@ struct Sum {
   }
 };
 
+/// a + b, rounded to a T, where the operands are wider: a tree of these gives what it gives where
+/// T's stand between its levels.
+template <class T>
+struct RoundedSum {
+  template <class Wide>
+  TANDEM_HOST_DEVICE constexpr Wide operator()(Wide a, Wide b) const noexcept {
+    return static_cast<Wide>(static_cast<T>(a + b));
+  }
+};
+
 /// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
 struct Max {
   template <class T>
@@ -15048,7 +15058,7 @@ namespace detail {
 /// @param layout  as a ParameterLayout that is new, with room for the graph
 template <class G, class Layout>
 constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_bytes,
-                           std::int64_t first, std::int64_t rest, int shares) {
+                           std::int64_t first, std::int64_t rest, int shares, bool in_slots) {
   auto const place = [&](int p) {
     layout.offset[p] = layout.elements;
     std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
@@ -15089,6 +15099,7 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
     }
     last_trained = n;
     whole = node.merged && node.home < whole ? node.home : whole;
+    whole = in_slots && node.absorbs >= 0 && node.absorbs < whole ? node.absorbs : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
     bool const is_first =
@@ -15117,11 +15128,14 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
 ///                     its others; or GradientRows
 /// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
+/// @param in_slots     there is room for two buckets: what a node reads and writes of another's
+///                     parameters is in its own bucket
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest, int shares = 1) {
+                                  std::int64_t first, std::int64_t rest, int shares = 1,
+                                  bool in_slots = false) {
   ParameterLayout<Size.nodes, Size.parameters> layout;
-  detail::fill_layout(layout, graph, element_bytes, first, rest, shares);
+  detail::fill_layout(layout, graph, element_bytes, first, rest, shares, in_slots);
   return layout;
 }
 
@@ -15146,6 +15160,20 @@ inline constexpr bool scatters_in_order = requires(Communicator& group, std::spa
                                                    Label label) {
   reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
 };
+
+/// @p data becomes its sum over the ranks by all_reduce_ordered(), which the backend has.
+/// @param op  Sum, or one that rounds
+template <class Communicator, class E, class Op, class Stream>
+void add_in_order(Communicator& group, std::span<E> data, Op op, std::span<std::byte> scratch,
+                  Stream& stream, Label label) {
+  static_assert(adds_in_order<Communicator, E, Stream>,
+                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
+                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
+                "Reproducible out");
+  if constexpr (adds_in_order<Communicator, E, Stream>) {
+    all_reduce_ordered(group, std::span<E const>{data}, data, op, scratch, stream, label);
+  }
+}
 
 /// Queues the collective @p f on the communication stream; @p mark stands behind it.
 template <class Device, class F>
@@ -15183,14 +15211,7 @@ class SumInOrder {
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
-    static_assert(adds_in_order<Communicator, E, Stream>,
-                  "Reproducible<>: this communicator does not say that it adds in an order "
-                  "fixed by rank; give it `static constexpr bool ordered = true` if it does, "
-                  "or leave Reproducible out");
-    if constexpr (adds_in_order<Communicator, E, Stream>) {
-      all_reduce_ordered(group, std::span<E const>{data}, data, Sum{},
-                         {scratch_.data(), scratch_.bytes()}, stream, label);
-    }
+    add_in_order(group, data, Sum{}, {scratch_.data(), scratch_.bytes()}, stream, label);
   }
   template <class E, class Stream>
   void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
@@ -15944,6 +15965,9 @@ class ParameterMemory {
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
   static constexpr auto const& places = Program::places;
+  /// Whether summed_gradients() has the rank's part alone, and kept_parameters().
+  static constexpr bool deals_gradients = Program::sharded_gradients;
+  static constexpr bool deals_parameters = Program::sharded_parameters;
   static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
 
   using Rows = std::conditional_t<(layout.row_gradients > 0), RowGradients<Program, Backend>,
@@ -16069,6 +16093,40 @@ class ParameterMemory {
 
 }  // namespace tandem
 
+// ---- tandem/strategy/memory/bucket_gaps.hpp
+
+/// @file
+/// bucket_gaps: what of a device's buckets no parameter has, since parameters are aligned and parts
+/// of buckets are equal.
+
+namespace tandem {
+
+/// In the flat arrays, each within one bucket.
+template <int Nodes, int Parameters>
+TANDEM_COLD std::vector<ElementRange> bucket_gaps(
+    GraphView graph, ParameterLayout<Nodes, Parameters> const& layout) {
+  std::vector<ElementRange> gaps;
+  for (int p = 0; p < graph.parameters; ++p) {
+    std::int64_t const first = layout.offset[p];
+    if (first >= layout.trained) {
+      continue;
+    }
+    std::int64_t const begin = first + graph.parameter[p].parameter.shape.elements();
+    std::int64_t end = bucket_range(layout, bucket_of(layout, first)).end;
+    for (int next = 0; next < graph.parameters; ++next) {
+      if (layout.offset[next] > first && layout.offset[next] < end) {
+        end = layout.offset[next];
+      }
+    }
+    if (begin < end) {
+      gaps.push_back({begin, end});
+    }
+  }
+  return gaps;
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
@@ -16088,13 +16146,8 @@ class ScatteredBuckets {
   TANDEM_COLD ScatteredBuckets(Device& device, Tracer<Device>& tracer)
       : adds_{device, shares},
         tracer_{tracer},
-        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}} {
-    for (int p = 0; p < Program::graph.parameters; ++p) {
-      if (std::int64_t const begin = layout.offset[p]; begin < layout.trained) {
-        add_gap(begin + Program::graph.parameter[p].parameter.shape.elements(), begin);
-      }
-    }
-  }
+        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}},
+        gaps_{bucket_gaps(Program::graph, layout)} {}
 
   /// What is computed from now on writes the stage's first bucket.
   void open_stage(Device& device, Memory const& memory, int stage) {
@@ -16231,19 +16284,6 @@ class ScatteredBuckets {
                        std::span<P>{memory.gradient_slot(slot), made(memory, bucket).size()},
                        device.communication, label);
     });
-  }
-
-  // From @p begin to the next parameter, or to the end of the bucket, in which @p element is.
-  TANDEM_COLD void add_gap(std::int64_t begin, std::int64_t element) {
-    std::int64_t end = bucket_range(layout, bucket_of(layout, element)).end;
-    for (int p = 0; p < Program::graph.parameters; ++p) {
-      if (layout.offset[p] > element && layout.offset[p] < end) {
-        end = layout.offset[p];
-      }
-    }
-    if (begin < end) {
-      gaps_.push_back({begin, end});
-    }
   }
 
   Adds adds_;
@@ -17497,20 +17537,84 @@ struct TileMessage {
 
 namespace tandem {
 
+namespace detail {
+
+/// How the ranks add what a node has: as the communicator does.
+template <class Program, class Backend, class Communicator>
+struct PlainSlices {
+  using T = typename Backend::Scalar;
+
+  PlainSlices(typename Backend::Device const& /*device*/, int /*samples*/) {}
+
+  template <class Stream>
+  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
+    group.all_reduce(data, data, Sum{}, stream, label);
+  }
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// As a rank that has all slices adds them: in the order of comm/fixed_tree.hpp, each sum rounded
+/// as it is stored there; of messages where the communicator has no order.
+template <class Program, class Backend, class Communicator>
+class SlicesInOrder {
+ public:
+  using T = typename Backend::Scalar;
+
+  /// @param samples  of a microbatch, at most
+  SlicesInOrder(typename Backend::Device& device, int samples)
+      : scratch_{device, ordered_scratch_bytes<Communicator, T>(most_elements(samples),
+                                                                Program::Program::slices)} {}
+
+  template <class Stream>
+  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
+    if constexpr (sums_in_order<Communicator>) {
+      group.all_reduce(data, data, Add{}, stream, label);
+    } else {
+      add_in_order(group, data, Add{}, {scratch_.data(), scratch_.bytes()}, stream, label);
+    }
+  }
+  [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
+
+ private:
+  using Add = std::conditional_t<(sizeof(T) < sizeof(float)), RoundedSum<T>, Sum>;
+
+  // Of what is added at once.
+  TANDEM_COLD static std::size_t most_elements(int samples) {
+    std::int64_t most = 0;
+    for (Node const& node : Program::graph.node) {
+      if (node.kind == NodeKind::reduce || node.kind == NodeKind::copy) {
+        most = std::max(most, node.out.elements());
+      }
+    }
+    return static_cast<std::size_t>(most * samples);
+  }
+
+  typename Backend::Buffer scratch_;
+};
+
+}  // namespace detail
+
 /// The rank's end of the group of its slices, on the communication stream. The group adds in the
-/// order of the slices, so that all ranks have the same bits, and each run the same.
-template <class Backend, class Communicator>
+/// order of the slices, so that all ranks have the same bits, and each run the same; by NCCL only
+/// where Reproducible asks for that.
+/// @tparam Program  DeviceProgram
+template <class Program, class Backend, class Communicator>
 class SliceSums {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
+  using Adds = std::conditional_t<Program::Program::batching.reproducible,
+                                  detail::SlicesInOrder<Program, Backend, Communicator>,
+                                  detail::PlainSlices<Program, Backend, Communicator>>;
 
+  /// @param samples  of a microbatch, at most
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   /// @param tracer   outlives this
   template <class Connect>
-  TANDEM_COLD SliceSums(Device& device, Connect const& connect, int group, Tracer<Device>& tracer)
-      : group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
+  TANDEM_COLD SliceSums(Device& device, int samples, Connect const& connect, int group,
+                        Tracer<Device>& tracer)
+      : adds_{device, samples}, group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
     sends_.reserve(static_cast<std::size_t>(group_.size()));
     receives_.reserve(static_cast<std::size_t>(group_.size()));
   }
@@ -17538,9 +17642,8 @@ class SliceSums {
   void begin(Device& device, T* data, std::int64_t count, Label label) {
     if (count > 0) {
       std::span<T> const all{data, static_cast<std::size_t>(count)};
-      detail::queue_collective(device, tracer_, label, mark_, [&] {
-        group_.all_reduce(all, all, Sum{}, device.communication, label);
-      });
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { adds_(group_, all, device.communication, label); });
     }
   }
   void await(Device& device) { device.await_on(device.communication, mark_); }
@@ -17629,6 +17732,9 @@ class SliceSums {
     }
   }
 
+  /// Of memory in which sums are made.
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(adds_.bytes()); }
+
  private:
   static std::size_t elements(DealtRows const& rows, std::int64_t width) {
     return static_cast<std::size_t>(rows.each() * width);
@@ -17640,6 +17746,7 @@ class SliceSums {
     }
   }
 
+  Adds adds_;
   Communicator group_;
   Tracer<Device>& tracer_;
   typename Device::Mark mark_;
@@ -17653,6 +17760,7 @@ struct NoSliceSums {
   template <class... Arguments>
   explicit NoSliceSums(Arguments const&... /*arguments*/) {}
   [[nodiscard]] static constexpr Slice slice() { return {}; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
   template <class Batch>
   static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
     return batch;
@@ -18295,7 +18403,8 @@ struct MemoryReport {
   std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
   std::int64_t states = 0;    ///< of Stateful layers, twice
   std::int64_t exchange = 0;  ///< averages of two models on their way
-  std::int64_t wire = 0;      ///< gradients rounded for the way, where the strategy asks for that
+  std::int64_t wire = 0;  ///< gradients rounded for the way, and what others send to be added in
+                          ///< order, where the strategy asks for that
   std::int64_t feed =
       0;  ///< batches and results on their way, where the device has a memory of its own
   std::int64_t tables = 0;  ///< of the update, and sums of losses, likewise
@@ -22491,7 +22600,9 @@ struct RankParts {
   using Groups = RankGroups<Whole>;
   using Ties = std::conditional_t<(Whole::ties.count > 0), TiedSums<Program, Backend, Communicator>,
                                   NoTiedSums>;
-  static constexpr bool has_branches = HasSides<Device> && has_joins(Program::graph);
+  /// Where gradients are made in two slots, branches end one after the other.
+  static constexpr bool has_branches =
+      HasSides<Device> && has_joins(Program::graph) && !Whole::sharded_gradients;
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
@@ -22505,8 +22616,8 @@ struct RankParts {
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   using Partials =
       std::conditional_t<Whole::sequence_rows, PartialSums<Program, Backend>, NoPartialSums>;
-  using Slices =
-      std::conditional_t<(Whole::slices > 1), SliceSums<Backend, Communicator>, NoSliceSums>;
+  using Slices = std::conditional_t<(Whole::slices > 1), SliceSums<Program, Backend, Communicator>,
+                                    NoSliceSums>;
 
   /// @param rank_plan  what it does in a step
   /// @param connect    connect(group): the rank's end of a group of RankGroups
@@ -22528,7 +22639,8 @@ struct RankParts {
         gradients{device, connect(Groups::all),
                   groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
         shares{device, gradients, tracer},
-        slices{device, connect, groups().of_slices(options.rank), tracer},
+        slices{device, options.largest_microbatch, connect, groups().of_slices(options.rank),
+               tracer},
         partials{device},
         links{rank_links_task<Program>(),
               memory.plan().waits,
@@ -22583,7 +22695,8 @@ struct RankParts {
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
     all.scratch += ops.staged_bytes() + branches.bytes();
-    all.wire = gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes());
+    all.wire =
+        gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
     all.tables = sums.bytes();
     all.messages = links.bytes();
     all.states = states.bytes() + chunks.bytes();
@@ -26826,7 +26939,7 @@ struct DeviceProgram {
   static constexpr int state_shares = batching.sharded_state ? batching.replicas : 1;
   static constexpr auto layout =
       lay_out_parameters(graph, Program::element_bytes, batching.first_bucket_bytes,
-                         batching.bucket_bytes, state_shares);
+                         batching.bucket_bytes, state_shares, Program::sharded_gradients);
   /// Of an array of states.
   static constexpr std::int64_t state_elements = layout.trained / state_shares;
   /// Whether layers share a parameter of a bucket: TiedSums adds its gradients.
@@ -28183,10 +28296,7 @@ class Update {
 
   /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
   /// in @p range, whose gradients begin at @p gradients.
-  std::span<double> clear_squares() {
-    std::fill(squares_.begin(), squares_.end(), 0.0);
-    return squares_;
-  }
+  void clear_squares() { std::fill(squares_.begin(), squares_.end(), 0.0); }
   void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
     for (UpdateRun const& r : parameters_) {
       if (counts(r) && range.has(r.begin)) {
@@ -28195,6 +28305,7 @@ class Update {
       }
     }
   }
+  std::span<double> join_squares(Device& /*device*/) { return squares_; }
 
   /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
   /// until the next call, and if a gradient was not, it moves the statistics alone.
@@ -28362,11 +28473,11 @@ class DeviceUpdate {
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
     if constexpr (Whole::sharded_gradients) {
-      std::span<double> const squares = update_.clear_squares();
+      update_.clear_squares();
       parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
         update_.sum_squares_of(parts.device, range, sums);
       });
-      return squares;
+      return update_.join_squares(parts.device);
     } else {
       return update_.sum_squares(parts.device, parts.memory);
     }
@@ -33341,6 +33452,14 @@ struct DropoutRows {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t of_sample = 1;
+
+  /// Whose row @p row of these is, and which of that one's.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t sample(std::int64_t row) const {
+    return (first + row) / of_sample;
+  }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::int64_t in_sample(std::int64_t row) const {
+    return (first + row) % of_sample;
+  }
 };
 
 /// Which of a row's columns stand in x and y, where these have a slice of each row: runs of them;
@@ -33703,8 +33822,8 @@ TANDEM_NOINLINE void drop_columns(Team& team, DropoutRows const& rows,
     std::uint32_t words[block];
     for (std::int64_t row = begin; row < end; ++row) {
       std::int64_t at = row * columns.own;
-      std::int64_t const sample = (rows.first + row) / rows.of_sample;
-      std::int64_t const in_sample = (rows.first + row) % rows.of_sample;
+      std::int64_t const sample = rows.sample(row);
+      std::int64_t const in_sample = rows.in_sample(row);
       for (int run = 0; run < columns.runs; ++run) {
         std::int64_t const first =
             (columns.first_row + in_sample) * columns.whole + columns.at[run];
@@ -33725,7 +33844,7 @@ TANDEM_NOINLINE void drop_columns(Team& team, DropoutRows const& rows,
 // ---- tandem/ops/dropout_columns.hpp
 
 /// @file
-/// dropout_columns: what of whole rows a Dropout has where several ranks share it.
+/// dropout_columns, dropout_rows: what a Dropout has of a batch where several ranks share it.
 
 namespace tandem {
 
@@ -33751,6 +33870,13 @@ DropoutColumns dropout_columns(OpSetup const& setup) {
   return columns;
 }
 
+/// Which rows of the batch a pass has.
+template <class Device>
+DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
+  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
+  return {p.first_dealt, p.rows(shape), of_sample};
+}
+
 }  // namespace tandem
 
 namespace tandem {
@@ -33774,12 +33900,6 @@ class ReluOp {
  private:
   Shape shape_;
 };
-
-/// Which rows of the batch a pass has.
-inline DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
-  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
-  return {p.first_dealt, p.rows(shape), of_sample};
-}
 
 /// Elements of a sequence count as (t, c), so that a short step or padding changes no mask.
 template <class T>
@@ -44038,8 +44158,10 @@ struct BasicCuda {
                                      .absorb_bias = true,
                                      .whole_tables = true,
                                      .whole_channels = true};
-  static constexpr bool shares_layers = true;  ///< as TensorParallel does
-  static constexpr bool deals_states = true;   ///< as ShardedState does
+  static constexpr bool shares_layers = true;    ///< as TensorParallel does
+  static constexpr bool deals_rows = true;       ///< as SequenceRows does
+  static constexpr bool deals_states = true;     ///< as ShardedState does
+  static constexpr bool deals_gradients = true;  ///< as ShardedGradients does
   static constexpr char const* name = "cuda";
 };
 
@@ -46656,8 +46778,8 @@ struct TensorParallelIsSound {
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
 /// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
-/// SequenceRows. On Host; on Cuda without Reproducible, Slices and SequenceRows, with convolutions
-/// whole, and tables: KeepWhole says so to fits<>, too.
+/// SequenceRows. On Host, and on Cuda, there with convolutions whole, and tables: KeepWhole says
+/// so to fits<>, too.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -59120,11 +59242,31 @@ constexpr bool shares_layers() {
   }
 }
 
+/// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
+template <class Backend>
+constexpr bool computes_rows() {
+  if constexpr (requires { Backend::deals_rows; }) {
+    return bool{Backend::deals_rows} && shares_layers<Backend>();
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 /// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
 template <class Backend>
 constexpr bool deals_states() {
   if constexpr (requires { Backend::deals_states; }) {
     return bool{Backend::deals_states};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether they take a part of the gradients, too; likewise.
+template <class Backend>
+constexpr bool deals_gradients() {
+  if constexpr (requires { Backend::deals_gradients; }) {
+    return bool{Backend::deals_gradients};
   } else {
     return is_host<Backend>();
   }
@@ -59149,8 +59291,9 @@ struct ShardedStateRuns {
 template <bool Sharded, class Backend>
 struct ShardedGradientsRun {
   static constexpr bool value = true;
-  static_assert(!Sharded || is_host<Backend>(),
-                "Trainer: ShardedGradients runs on Host; take Host or OverMpi<Host>, or leave "
+  static_assert(!Sharded || deals_gradients<Backend>(),
+                "Trainer: ShardedGradients runs on Host and Cuda, and on a backend that says "
+                "`static constexpr bool deals_gradients = true`; take one of these, or leave "
                 "ShardedGradients out");
 };
 
@@ -59176,18 +59319,10 @@ struct ShardedParametersRun {
 template <bool DealsRows, class Backend>
 struct SequenceRowsRun {
   static constexpr bool value = true;
-  static_assert(!DealsRows || is_host<Backend>(),
-                "Trainer: SequenceRows runs on Host; take Host or OverMpi<Host>, or leave "
-                "SequenceRows out");
-};
-
-template <bool InPieces, class Backend>
-struct PiecesRun {
-  static constexpr bool value = true;
   static_assert(
-      !InPieces || is_host<Backend>(),
-      "Trainer: Slices, and TensorParallel with Reproducible<>, run on Host; take Host or "
-      "OverMpi<Host>, or leave these options out");
+      !DealsRows || computes_rows<Backend>(),
+      "Trainer: SequenceRows runs on Host and Cuda, and on a backend that says `static constexpr "
+      "bool deals_rows = true` and shares_layers; take one of these, or leave SequenceRows out");
 };
 
 template <bool Sliced, class Backend>
@@ -59195,8 +59330,8 @@ struct SlicesRun {
   static constexpr bool value = true;
   static_assert(
       !Sliced || shares_layers<Backend>(),
-      "Trainer: TensorParallel runs on Host and Cuda, and on a backend that says `static constexpr "
-      "bool shares_layers = true`; take one of these, or another strategy");
+      "Trainer: TensorParallel and Slices run on Host and Cuda, and on a backend that says `static "
+      "constexpr bool shares_layers = true`; take one of these, or another strategy");
 };
 
 template <bool InChunks, class Backend>
@@ -62088,19 +62223,16 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
   static constexpr bool has_tiles = detail::tiles_of<S>() != Extent2d{};
   static_assert(detail::TilesRun<has_tiles, Named>::value);
-  static constexpr bool in_pieces =
-      slices &&
-      (detail::layer_slices_of<S> > S::mesh.extent(Axis::tensor) || S::batching.reproducible);
-  static_assert(detail::PiecesRun<(in_pieces && !deals_rows && !has_tiles), Named>::value);
-  static_assert(
-      detail::SlicesRun<(slices && !deals_rows && !in_pieces && !has_tiles), Named>::value);
+  static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_gradients ||
-                                  deals_rows || has_tiles || in_pieces || in_chunks;
+  static constexpr bool of_host =
+      detail::asynchrony_of<S>().on() || shards_parameters || has_tiles || in_chunks;
   using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
                                          (!shards || detail::deals_states<Named>()) &&
-                                         (!slices || detail::shares_layers<Named>()),
+                                         (!shards_gradients || detail::deals_gradients<Named>()) &&
+                                         (!slices || detail::shares_layers<Named>()) &&
+                                         (!deals_rows || detail::computes_rows<Named>()),
                                      Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;

@@ -140,7 +140,7 @@ struct DeviceProgram {
   static constexpr int state_shares = batching.sharded_state ? batching.replicas : 1;
   static constexpr auto layout =
       lay_out_parameters(graph, Program::element_bytes, batching.first_bucket_bytes,
-                         batching.bucket_bytes, state_shares);
+                         batching.bucket_bytes, state_shares, Program::sharded_gradients);
   /// Of an array of states.
   static constexpr std::int64_t state_elements = layout.trained / state_shares;
   /// Whether layers share a parameter of a bucket: TiedSums adds its gradients.

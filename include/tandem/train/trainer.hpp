@@ -100,19 +100,16 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static constexpr bool slices = detail::layer_slices_of<S> > 1;
   static constexpr bool deals_rows = detail::deals_rows<S>;
   static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
-  static constexpr bool rows_in_order =
-      deals_rows &&
-      (detail::layer_slices_of<S> > S::mesh.extent(Axis::tensor) || S::batching.reproducible);
-  static_assert(detail::SequenceRowsInOrderRun<rows_in_order, Named>::value);
   static constexpr bool has_tiles = detail::tiles_of<S>() != Extent2d{};
   static_assert(detail::TilesRun<has_tiles, Named>::value);
   static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_gradients ||
-                                  has_tiles || in_chunks || rows_in_order;
+  static constexpr bool of_host =
+      detail::asynchrony_of<S>().on() || shards_parameters || has_tiles || in_chunks;
   using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
                                          (!shards || detail::deals_states<Named>()) &&
+                                         (!shards_gradients || detail::deals_gradients<Named>()) &&
                                          (!slices || detail::shares_layers<Named>()) &&
                                          (!deals_rows || detail::computes_rows<Named>()),
                                      Named>;

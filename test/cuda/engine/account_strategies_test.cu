@@ -130,6 +130,16 @@ TEST_CASE("the account of replicas that have a part of the states each") {
   check_images<Stages, DataParallel<2, Reproducible<>, ShardedState>, Fp32>({.batch = 16});
 }
 
+TEST_CASE("the account of replicas that have a part of the gradients each") {
+  using Small = BucketBytes<512, 2048>;
+  check_images<Stages, DataParallel<2, Small, Microbatches<2>, ShardedGradients>, Bf16>(
+      {.batch = 16, .clips = true});
+  check_images<Stages,
+               Hybrid<DataParallel<2, Small, ShardedGradients>,
+                      Pipeline<ZeroBubbleH1, 2, Split<3>, Split<4>>>,
+               Fp32>({.batch = 16});
+}
+
 struct Text : models::Gpt<64, 16, 32, 2, 2> {};
 TEST_CASE("the account of stages whose ends share the words") {
   check_devices<Text, Pipeline<OneFOneB, 2, Split<3>, Split<3>>, Bf16>(

@@ -79,11 +79,15 @@ TEST_CASE("a part of the states each gives the bits of all of them each, ranks o
   Watchdog const watchdog{"parts of states"};
   using Plain = DataParallel<3, Small>;
   using Parts = DataParallel<3, Small, ShardedState>;
+  using Gradients = DataParallel<3, Small, ShardedGradients>;
   for (Optimizer const& optimizer : {momentum, Optimizer{AdamW{}}}) {
     for (double const clip : {0.0, 0.5}) {
       OnGpu<Plain> plain{options_of(optimizer, clip, false)};
       OnGpu<Parts> parts{options_of(optimizer, clip, false)};
-      CHECK(all_of(parts, 4, 3) == all_of(plain, 4, 3));
+      OnGpu<Gradients> gradients{options_of(optimizer, clip, false)};
+      auto const wanted = all_of(plain, 4, 3);
+      CHECK(all_of(parts, 4, 3) == wanted);
+      CHECK(all_of(gradients, 4, 3) == wanted);
     }
   }
 }
@@ -99,6 +103,7 @@ TEST_CASE("likewise on GPUs of their own, in bf16, recorded and walked") {
 #endif
   using Plain = OnGpus<DataParallel<2, Small>, Bf16>;
   using Parts = OnGpus<DataParallel<2, Small, ShardedState>, Bf16>;
+  using Gradients = OnGpus<DataParallel<2, Small, ShardedGradients>, Bf16>;
   for (double const clip : {0.0, 0.5}) {
     Plain plain{options_of(momentum, clip, true)};
     Parts walked{options_of(momentum, clip, false)};
@@ -106,6 +111,10 @@ TEST_CASE("likewise on GPUs of their own, in bf16, recorded and walked") {
     auto const wanted = all_of(plain, 7, 2);
     CHECK(all_of(walked, 7, 2) == wanted);
     CHECK(all_of(recorded, 7, 2) == wanted);
+    Gradients walked_gradients{options_of(momentum, clip, false)};
+    Gradients recorded_gradients{options_of(momentum, clip, true)};
+    CHECK(all_of(walked_gradients, 7, 2) == wanted);
+    CHECK(all_of(recorded_gradients, 7, 2) == wanted);
   }
 #if defined(TANDEM_CUDA_EMULATED)
   CHECK(cuda_emulator::last_report() == "");

@@ -17,6 +17,7 @@
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/ops/verbs.hpp>
+#include <tandem/strategy/memory/bucket_gaps.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
@@ -38,13 +39,8 @@ class ScatteredBuckets {
   TANDEM_COLD ScatteredBuckets(Device& device, Tracer<Device>& tracer)
       : adds_{device, shares},
         tracer_{tracer},
-        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}} {
-    for (int p = 0; p < Program::graph.parameters; ++p) {
-      if (std::int64_t const begin = layout.offset[p]; begin < layout.trained) {
-        add_gap(begin + Program::graph.parameter[p].parameter.shape.elements(), begin);
-      }
-    }
-  }
+        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}},
+        gaps_{bucket_gaps(Program::graph, layout)} {}
 
   /// What is computed from now on writes the stage's first bucket.
   void open_stage(Device& device, Memory const& memory, int stage) {
@@ -181,19 +177,6 @@ class ScatteredBuckets {
                        std::span<P>{memory.gradient_slot(slot), made(memory, bucket).size()},
                        device.communication, label);
     });
-  }
-
-  // From @p begin to the next parameter, or to the end of the bucket, in which @p element is.
-  TANDEM_COLD void add_gap(std::int64_t begin, std::int64_t element) {
-    std::int64_t end = bucket_range(layout, bucket_of(layout, element)).end;
-    for (int p = 0; p < Program::graph.parameters; ++p) {
-      if (layout.offset[p] > element && layout.offset[p] < end) {
-        end = layout.offset[p];
-      }
-    }
-    if (begin < end) {
-      gaps_.push_back({begin, end});
-    }
   }
 
   Adds adds_;

@@ -40,6 +40,9 @@ class ParameterMemory {
   static constexpr auto const& graph = Program::graph;
   static constexpr auto const& layout = Program::layout;
   static constexpr auto const& places = Program::places;
+  /// Whether summed_gradients() has the rank's part alone, and kept_parameters().
+  static constexpr bool deals_gradients = Program::sharded_gradients;
+  static constexpr bool deals_parameters = Program::sharded_parameters;
   static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
 
   using Rows = std::conditional_t<(layout.row_gradients > 0), RowGradients<Program, Backend>,

@@ -63,7 +63,9 @@ struct RankParts {
   using Groups = RankGroups<Whole>;
   using Ties = std::conditional_t<(Whole::ties.count > 0), TiedSums<Program, Backend, Communicator>,
                                   NoTiedSums>;
-  static constexpr bool has_branches = HasSides<Device> && has_joins(Program::graph);
+  /// Where gradients are made in two slots, branches end one after the other.
+  static constexpr bool has_branches =
+      HasSides<Device> && has_joins(Program::graph) && !Whole::sharded_gradients;
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;

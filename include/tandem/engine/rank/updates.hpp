@@ -51,11 +51,11 @@ class DeviceUpdate {
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
     if constexpr (Whole::sharded_gradients) {
-      std::span<double> const squares = update_.clear_squares();
+      update_.clear_squares();
       parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
         update_.sum_squares_of(parts.device, range, sums);
       });
-      return squares;
+      return update_.join_squares(parts.device);
     } else {
       return update_.sum_squares(parts.device, parts.memory);
     }

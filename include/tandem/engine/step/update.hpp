@@ -86,10 +86,7 @@ class Update {
 
   /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
   /// in @p range, whose gradients begin at @p gradients.
-  std::span<double> clear_squares() {
-    std::fill(squares_.begin(), squares_.end(), 0.0);
-    return squares_;
-  }
+  void clear_squares() { std::fill(squares_.begin(), squares_.end(), 0.0); }
   void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
     for (UpdateRun const& r : parameters_) {
       if (counts(r) && range.has(r.begin)) {
@@ -98,6 +95,7 @@ class Update {
       }
     }
   }
+  std::span<double> join_squares(Device& /*device*/) { return squares_; }
 
   /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
   /// until the next call, and if a gradient was not, it moves the statistics alone.

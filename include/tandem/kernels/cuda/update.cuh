@@ -39,7 +39,8 @@ namespace detail {
 
 template <class P, class Settings>
 TANDEM_KERNEL void gradient_squares_kernel(UpdateChunk const* chunks, Settings const* runs,
-                                           P const* gradients, double* squares) {
+                                           P const* gradients, std::int64_t origin,
+                                           double* squares) {
   await_previous();
   constexpr int items = 8;
   using Load = cub::BlockLoad<P, row_threads, items, cub::BLOCK_LOAD_STRIPED>;
@@ -48,7 +49,7 @@ TANDEM_KERNEL void gradient_squares_kernel(UpdateChunk const* chunks, Settings c
   double own = 0;
   for (int first = 0; first < count; first += items * row_threads) {
     P gradient[items];
-    Load{}.Load(gradients + chunk.begin + first, gradient, count - first, P{0});
+    Load{}.Load(gradients + (chunk.begin - origin) + first, gradient, count - first, P{0});
     for (int i = 0; i < items; ++i) {
       double const g = static_cast<double>(gradient[i]);
       own += g * g;
@@ -294,11 +295,13 @@ TANDEM_KERNEL void move_states_kernel(UpdateChunk const* chunks, std::int64_t al
 /// Cost:   reads the gradients once; bound by memory.
 /// Order:  element i of a chunk goes to thread i mod 256; then as in join_lanes(). The same on any
 ///         device, unlike that of cub::DeviceSegmentedReduce: ranks must agree on the norm.
+/// @param origin  whose gradient is the first of @p gradients
 template <class P, class Settings>
 void gradient_squares(Stream const& stream, UpdateChunk const* chunks, std::int64_t count,
-                      Settings const* runs, P const* gradients, double* squares) {
+                      Settings const* runs, P const* gradients, double* squares,
+                      std::int64_t origin = 0) {
   launch(detail::gradient_squares_kernel<P, Settings>, blocks_for(count, 1), row_threads, stream,
-         chunks, runs, gradients, squares);
+         chunks, runs, gradients, origin, squares);
 }
 
 /// sums[i] = the sum of squares[j] for each chunk j of ranges[i]; 0 where there is none.

@@ -5,6 +5,7 @@
 /// AccountDevice: what a device does in a step, as values, so that an account is compiled once for
 /// all networks and strategies.
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -14,6 +15,7 @@
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/leaves.hpp>
 #include <tandem/ops/cuda/launch_sizes.hpp>
+#include <tandem/strategy/memory/bucket_gaps.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 #include <tandem/strategy/program.hpp>
 
@@ -30,10 +32,12 @@ struct AccountPrecision {
 
 /// Gradients that are added up and reduced together.
 struct AccountBucket {
+  std::int64_t begin;  ///< in the flat arrays
   std::int64_t elements;
   int stage;
   int twin;     ///< the bucket of the other copy of the same part on this device, or -1
   bool shared;  ///< layers share a parameter of it
+  std::vector<std::int64_t> gaps{};  ///< elements of each that no parameter has
 };
 
 /// A parameter that layers share.
@@ -49,6 +53,7 @@ struct AccountDevice {
   bool const* gives_input_gradient;
   int const* segment;          ///< of a node: its run that is computed again, or -1
   std::int16_t const* closes;  ///< of a node: the bucket that is whole after it, or -1
+  std::int64_t const* offset;  ///< of a parameter
   std::vector<AccountBucket> buckets;
   std::vector<AccountTie> ties;
   std::vector<cuda::LaunchTraits> traits;
@@ -62,9 +67,10 @@ struct AccountDevice {
   int copies;    ///< likewise
   int replicas;  ///< over which other devices add this one's gradients
   bool keeps_two;
-  bool alone;       ///< no other rank has parts of the model
-  int shares;       ///< equal parts of each bucket, of which it has one's states; 1: all
-  int largest = 1;  ///< samples of a microbatch at most
+  bool alone;            ///< no other rank has parts of the model
+  int shares;            ///< equal parts of each bucket, of which it has one's states; 1: all
+  bool deals_gradients;  ///< it has their gradients alone, too
+  int largest = 1;       ///< samples of a microbatch at most
 
   /// Where one device has two copies of a part, their gradients are added here first.
   [[nodiscard]] bool has_twins() const {
@@ -88,6 +94,7 @@ AccountDevice account_device() {
       .gives_input_gradient = Device::gives_input_gradient.of,
       .segment = Device::segments.of,
       .closes = layout.closes,
+      .offset = layout.offset,
       .buckets = {},
       .ties = {},
       .traits = {},
@@ -102,11 +109,16 @@ AccountDevice account_device() {
       .replicas = Device::gradient_replicas(1),
       .keeps_two = Whole::averaging.keeps_two(),
       .alone = Whole::devices * Whole::slices == 1,
-      .shares = Device::state_shares};
+      .shares = Device::state_shares,
+      .deals_gradients = Device::sharded_gradients};
   for (int b = 0; b < layout.buckets; ++b) {
-    own.buckets.push_back({bucket_range(layout, b).count(), layout.bucket_stage[b],
-                           Device::has_twins ? Device::twin_buckets.of[b] : -1,
-                           Device::shares_bucket(b)});
+    own.buckets.push_back(
+        {layout.bucket_begin[b], bucket_range(layout, b).count(), layout.bucket_stage[b],
+         Device::has_twins ? Device::twin_buckets.of[b] : -1, Device::shares_bucket(b)});
+  }
+  for (ElementRange const& gap : bucket_gaps(graph, layout)) {
+    auto const b = static_cast<std::size_t>(bucket_of(layout, gap.begin));
+    own.buckets[b].gaps.push_back(gap.count());
   }
   if (own.has_twins()) {
     own.replicas = Whole::batching.replicas;

@@ -16,7 +16,7 @@
 
 namespace tandem::detail {
 
-/// As GradientReduction, PartialSums and TiedSums do it.
+/// As GradientReduction, PartialSums, ScatteredBuckets and TiedSums do it.
 template <class = void>  // compiled where it is called, not by every include
 class GradientAccounts {
  public:
@@ -31,10 +31,28 @@ class GradientAccounts {
         element_{precision.master},
         clips_{clips} {}
 
+  /// The first bucket of a stage is written next.
+  void open(int stage) {
+    for (int b = 0; b < buckets() && device_.deals_gradients; ++b) {
+      if (at(b).stage == stage) {
+        open_bucket(b);
+        return;
+      }
+    }
+  }
+
   /// A bucket is whole for a leaf, unless that is -1.
   void ready(int bucket, int leaf) {
     std::int64_t const count = at(bucket).elements;
     if (leaf < 0 || count == 0) {
+      return;
+    }
+    if (device_.deals_gradients) {
+      begin(bucket);
+      slot_[bucket & 1] = {.bucket = bucket, .adds = leaf > 0};
+      if (bucket + 1 < buckets() && at(bucket + 1).stage == at(bucket).stage) {
+        open_bucket(bucket + 1);
+      }
       return;
     }
     for (int carry = leaf; leaves_ > 1 && (carry & 1) != 0; carry >>= 1) {
@@ -49,9 +67,15 @@ class GradientAccounts {
 
   /// What follows reads the sum.
   void await(int bucket) {
+    if (device_.deals_gradients) {
+      if (slot_[bucket & 1].bucket == bucket) {
+        take(slot_[bucket & 1]);
+      }
+      return;
+    }
     bool const twins = device_.has_twins();
     for (int part = device_.parts - 1; !overlaps_ && bucket == 0 && part >= 0; --part) {
-      for (int b = 0; b < static_cast<int>(device_.buckets.size()); ++b) {
+      for (int b = 0; b < buckets(); ++b) {
         if (at(b).stage % device_.parts == part && !is_second(b)) {
           if (twins) {
             add("gradients", at(b).elements);
@@ -70,6 +94,18 @@ class GradientAccounts {
     }
     if (twins) {
       copy("gradients", count);
+    }
+  }
+
+  /// The square sums of gradients, of which a replica may have a part alone.
+  void square() {
+    if (!device_.deals_gradients) {
+      to_.add("update", "", "gradient_squares_kernel", bytes(device_.dense), 0);
+      return;
+    }
+    for (int b = 0; b < buckets(); ++b) {
+      gather(b, "update");
+      to_.add("update", "", "gradient_squares_kernel", bytes(at(b).elements), 0);
     }
   }
 
@@ -97,6 +133,14 @@ class GradientAccounts {
   }
 
  private:
+  // What is made in one of two slots, where a replica keeps a part.
+  struct Slot {
+    int bucket = -1;    // whose sum has begun and is not yet taken
+    bool adds = false;  // to what the microbatches before have left
+    int whole = -1;     // the bucket whose sum was gathered there
+  };
+
+  [[nodiscard]] int buckets() const { return static_cast<int>(device_.buckets.size()); }
   [[nodiscard]] AccountBucket const& at(int bucket) const {
     return device_.buckets[static_cast<std::size_t>(bucket)];
   }
@@ -105,7 +149,7 @@ class GradientAccounts {
   }
   // Whether this device has the sum of its part alone.
   [[nodiscard]] bool scatters(int bucket) const {
-    return device_.shares > 1 && !clips_ && !at(bucket).shared;
+    return device_.shares > 1 && (device_.deals_gradients || (!clips_ && !at(bucket).shared));
   }
   [[nodiscard]] bool rounds() const { return batching_.wire != WireFormat::exact; }
   [[nodiscard]] double bytes(std::int64_t count) const {
@@ -162,26 +206,79 @@ class GradientAccounts {
       }
     }
   }
+  void open_bucket(int bucket) {
+    if (Slot& slot = slot_[bucket & 1]; slot.bucket >= 0) {
+      take(slot);
+    }
+    slot_[0].whole = slot_[1].whole = -1;
+    for (std::int64_t const gap : at(bucket).gaps) {
+      to_.add("gradients", "", "memset", 0, bytes(gap));
+    }
+  }
+  void take(Slot& slot) {
+    if (slot.adds) {
+      add("gradients", at(slot.bucket).elements / device_.shares);
+    }
+    slot.bucket = -1;
+  }
+  void gather(int bucket, char const* place) {
+    to_.add(place, "", "ncclAllGather", bytes(at(bucket).elements / device_.shares),
+            bytes(at(bucket).elements));
+  }
+  // The bucket of a parameter is whole in slot 0 or another, or it is gathered there.
+  void lend(int parameter, int slot) {
+    if (!device_.deals_gradients) {
+      return;
+    }
+    int const bucket = bucket_with(parameter);
+    if (slot_[0].whole == bucket || (slot == 1 && slot_[1].whole == bucket)) {
+      return;
+    }
+    gather(bucket, "shared");
+    slot_[1 - slot].whole = slot_[1 - slot].whole == bucket ? -1 : slot_[1 - slot].whole;
+    slot_[slot].whole = bucket;
+  }
+  void take_back(int parameter) {
+    if (device_.deals_gradients) {
+      copy("shared", at(bucket_with(parameter)).elements / device_.shares);
+    }
+  }
+  [[nodiscard]] int bucket_with(int parameter) const {
+    int bucket = buckets() - 1;
+    while (at(bucket).begin > device_.offset[parameter]) {
+      --bucket;
+    }
+    return bucket;
+  }
 
   void share(AccountTie const& tie, int model) {
-    std::vector<std::int64_t> held;
+    std::vector<int> held;
     GraphView const graph = device_.graph;
     for (int p = 0; p < graph.parameters; ++p) {
       GraphParameter const& own = graph.parameter[p];
       bool const of_model = graph.node[own.node].stage / device_.parts == model;
       if (own.owner() == tie.owner && of_model && !own.frozen) {
-        held.push_back(own.parameter.shape.elements());
+        held.push_back(p);
       }
     }
+    if (held.empty() || (held.size() == 1 && !tie.crosses[model])) {
+      return;
+    }
+    std::int64_t const count = graph.parameter[held[0]].parameter.shape.elements();
+    lend(held[0], 0);
     for (std::size_t i = 1; i < held.size(); ++i) {
-      add("shared", held[i]);
+      lend(held[i], 1);
+      add("shared", count);
     }
-    if (!held.empty() && tie.crosses[model]) {
-      to_.add("shared", "", "ncclAllReduce", bytes(held[0]), bytes(held[0]));
+    if (tie.crosses[model]) {
+      to_.add("shared", "", "ncclAllReduce", bytes(count), bytes(count));
     }
     for (std::size_t i = 1; i < held.size(); ++i) {
-      copy("shared", held[i]);
+      lend(held[i], 1);
+      copy("shared", count);
+      take_back(held[i]);
     }
+    take_back(held[0]);
   }
 
   StepAccount& to_;
@@ -192,6 +289,7 @@ class GradientAccounts {
   int element_;
   bool clips_;
   bool shared_ = false;
+  Slot slot_[2];
 };
 
 }  // namespace tandem::detail

@@ -170,6 +170,9 @@ class RowAccount {
       to_.add("loss", "", "softmax_cross_entropy_gradient_kernel", outputs + 4.0 * microbatch.size,
               outputs);
     }
+    if (part.weights) {
+      gradients_.open(own.id);
+    }
     nodes_.backward(own, microbatch, part, Host{*this, microbatch.finishes});
   }
 
@@ -209,8 +212,7 @@ class RowAccount {
   }
 
   void add_squares() {
-    to_.add("update", "", "gradient_squares_kernel",
-            static_cast<double>(device_.dense * precision_.master), 0);
+    gradients_.square();
     rows_.square();
     to_.add("update", "", "join_squares_kernel", 0, 0);
   }
@@ -277,21 +279,12 @@ struct AccountsWholeRows {
                 "and Chunks run on Host; leave Chunks out");
 };
 
-template <bool DealsRows, bool InOrder>
-struct AccountsRowsAsTheyCome {
+template <bool DealsParameters>
+struct AccountsWholeParameters {
   static constexpr bool value = true;
-  static_assert(
-      !DealsRows || !InOrder,
-      "step_account<Net, TensorParallel<N, SequenceRows, ...>>: it counts the kernels of a "
-      "GPU, and SequenceRows with Slices or Reproducible<> runs on Host; leave one out");
-};
-
-template <bool DealsGradients>
-struct AccountsWholeGradients {
-  static constexpr bool value = true;
-  static_assert(!DealsGradients,
-                "step_account<Net, DataParallel<N, ShardedGradients>>: it counts the kernels of a "
-                "GPU, and ShardedGradients and ShardedParameters run on Host; take ShardedState");
+  static_assert(!DealsParameters,
+                "step_account<Net, DataParallel<N, ShardedParameters>>: it counts the kernels of a "
+                "GPU, and ShardedParameters runs on Host; take ShardedGradients");
 };
 
 /// Of the first replica, and the first of the ranks that share its layers.
@@ -299,10 +292,7 @@ template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
   static_assert(AccountsWholeRows<Whole::batching.chunks>::value);
-  static_assert(AccountsRowsAsTheyCome < Whole::sequence_rows,
-                (Whole::layer_slices > Whole::slices) ||
-                    (Whole::slices > 1 && Whole::batching.reproducible) > ::value);
-  static_assert(AccountsWholeGradients<Whole::sharded_gradients>::value);
+  static_assert(AccountsWholeParameters<Whole::sharded_parameters>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
           "step_account({.device = ...}): give a device of the replica, counted from 0");

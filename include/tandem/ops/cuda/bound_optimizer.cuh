@@ -94,6 +94,8 @@ struct PrepareRun {
         .step = state->step + 1 - (scaling != nullptr ? scaling->now.skipped : 0),
         .clip_value = own.clip_value};
     ParameterRun<P, states> of_run = all;
+    of_run.parameter -= own.parameter_lag;
+    of_run.gradient -= own.gradient_lag;
     for (P*& state_of_run : of_run.state) {
       state_of_run = state_of_run != nullptr ? state_of_run - own.lag : nullptr;
     }

@@ -51,12 +51,21 @@ class UpdateKernels {
   ///
   /// Order: chunks begin with a parameter, so its sum has the same bits wherever else it stands.
   void sum_squares(Stream const& stream) const {
-    gradient_squares(stream, memory_.chunks, memory_.chunk_count, memory_.settings,
-                     memory_.gradients, memory_.squares);
+    sum_squares_of(stream, 0, memory_.chunk_count, memory_.gradients, 0);
     for (RowUpdate<P> const& own : rows_) {
       gradient_row_squares(stream, own.rows, update_chunk, own.at.chunks,
                            memory_.squares + own.at.first_chunk);
     }
+    join_squares_of_chunks(stream);
+  }
+  /// The same where gradients come a bucket at a time: those of @p count chunks from @p first on,
+  /// of which that of parameter @p origin is gradients[0]; and when all have come, the sums.
+  void sum_squares_of(Stream const& stream, std::int64_t first, std::int64_t count,
+                      P const* gradients, std::int64_t origin) const {
+    gradient_squares(stream, memory_.chunks + first, count, memory_.settings, gradients,
+                     memory_.squares + first, origin);
+  }
+  void join_squares_of_chunks(Stream const& stream) const {
     join_squares(stream, memory_.ranges, memory_.range_count, memory_.squares, memory_.sums);
   }
 

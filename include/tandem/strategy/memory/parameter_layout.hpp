@@ -152,7 +152,7 @@ namespace detail {
 /// @param layout  as a ParameterLayout that is new, with room for the graph
 template <class G, class Layout>
 constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_bytes,
-                           std::int64_t first, std::int64_t rest, int shares) {
+                           std::int64_t first, std::int64_t rest, int shares, bool in_slots) {
   auto const place = [&](int p) {
     layout.offset[p] = layout.elements;
     std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
@@ -193,6 +193,7 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
     }
     last_trained = n;
     whole = node.merged && node.home < whole ? node.home : whole;
+    whole = in_slots && node.absorbs >= 0 && node.absorbs < whole ? node.absorbs : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
     bool const is_first =
@@ -221,11 +222,14 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
 /// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
 ///                     its others; or GradientRows
 /// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
+/// @param in_slots     there is room for two buckets: what a node reads and writes of another's
+///                     parameters is in its own bucket
 template <GraphSize Size>
 constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest, int shares = 1) {
+                                  std::int64_t first, std::int64_t rest, int shares = 1,
+                                  bool in_slots = false) {
   ParameterLayout<Size.nodes, Size.parameters> layout;
-  detail::fill_layout(layout, graph, element_bytes, first, rest, shares);
+  detail::fill_layout(layout, graph, element_bytes, first, rest, shares, in_slots);
   return layout;
 }
 

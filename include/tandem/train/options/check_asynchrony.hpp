@@ -57,6 +57,16 @@ constexpr bool deals_states() {
   }
 }
 
+/// Whether they take a part of the gradients, too; likewise.
+template <class Backend>
+constexpr bool deals_gradients() {
+  if constexpr (requires { Backend::deals_gradients; }) {
+    return bool{Backend::deals_gradients};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 template <bool Asynchronous, class Backend>
 struct AsynchronyRuns {
   static constexpr bool value = true;
@@ -76,8 +86,9 @@ struct ShardedStateRuns {
 template <bool Sharded, class Backend>
 struct ShardedGradientsRun {
   static constexpr bool value = true;
-  static_assert(!Sharded || is_host<Backend>(),
-                "Trainer: ShardedGradients runs on Host; take Host or OverMpi<Host>, or leave "
+  static_assert(!Sharded || deals_gradients<Backend>(),
+                "Trainer: ShardedGradients runs on Host and Cuda, and on a backend that says "
+                "`static constexpr bool deals_gradients = true`; take one of these, or leave "
                 "ShardedGradients out");
 };
 
@@ -107,14 +118,6 @@ struct SequenceRowsRun {
       !DealsRows || computes_rows<Backend>(),
       "Trainer: SequenceRows runs on Host and Cuda, and on a backend that says `static constexpr "
       "bool deals_rows = true` and shares_layers; take one of these, or leave SequenceRows out");
-};
-
-template <bool InOrder, class Backend>
-struct SequenceRowsInOrderRun {
-  static constexpr bool value = true;
-  static_assert(!InOrder || is_host<Backend>(),
-                "Trainer: SequenceRows with Slices or Reproducible<> run on Host; take Host, or "
-                "leave one out");
 };
 
 template <bool Sliced, class Backend>

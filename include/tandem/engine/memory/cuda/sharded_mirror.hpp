@@ -97,7 +97,7 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
  private:
   // The rank's part of array 0, of the gradients, or of those of states behind it.
   static T* place(Memory const& memory, int array, OwnedRange const& own) {
-    return array == 0 ? memory.gradients() + own.range.begin
+    return array == 0 ? memory.summed_gradients(own.range.begin, own.lag)
                       : memory.state(array - 1) + own.state_begin();
   }
   // f(on the device, in the copies, elements) of each of them.

@@ -43,7 +43,7 @@ class Update<BasicCuda<Kernels, Precision>> {
       : chunks_{device, update_chunks(parameters, cuda::update_chunk)},
         own_chunks_{device,
                     part_chunks(parameters, runs_within(parameters, owned), cuda::update_chunk)},
-        settings_{device, run_settings(parameters, optimizer, runs_within(parameters, owned))},
+        settings_{device, settings_of<Memory>(parameters, optimizer, owned)},
         ranges_{device, chunk_ranges(counted ? parameters : std::vector<UpdateRun>{},
                                      cuda::update_chunk, clips.parameters())},
         clip_rows_{device, clip_rows(clips)},
@@ -73,12 +73,31 @@ class Update<BasicCuda<Kernels, Precision>> {
       stages_.back().chunks += count;
       first += count;
     }
+    std::int64_t chunk = 0;
+    for (UpdateRun const& run : Memory::deals_gradients ? parameters : std::vector<UpdateRun>{}) {
+      runs_.push_back({run.begin, chunk});
+      chunk += static_cast<std::int64_t>(update_chunks({run}, cuda::update_chunk).size());
+    }
   }
 
   /// Likewise, in the device's memory.
   template <class Memory>
   std::span<double> sum_squares(Device& device, Memory const& /*memory*/) const {
     kernels_.sum_squares(device.compute);
+    return {sums_.template as<double>(), ranges_.size()};
+  }
+
+  /// The same where the gradients come a bucket at a time: those of the parameters in @p range,
+  /// whose gradients begin at @p gradients; and when all have come, the sums.
+  void clear_squares() const {}
+  void sum_squares_of(Device& device, ElementRange range, P const* gradients) const {
+    std::int64_t const first = first_chunk(range.begin);
+    if (std::int64_t const count = first_chunk(range.end) - first; count > 0) {
+      kernels_.sum_squares_of(device.compute, first, count, gradients, range.begin);
+    }
+  }
+  std::span<double> join_squares(Device& device) const {
+    kernels_.join_squares_of_chunks(device.compute);
     return {sums_.template as<double>(), ranges_.size()};
   }
 
@@ -143,6 +162,29 @@ class Update<BasicCuda<Kernels, Precision>> {
     std::int64_t first_chunk = 0;
     std::int64_t chunks = 0;
   };
+
+  // Where gradients come a bucket at a time: a run, and how many chunks are before it.
+  struct RunChunks {
+    std::int64_t begin = 0;
+    std::int64_t first_chunk = 0;
+  };
+  [[nodiscard]] std::int64_t first_chunk(std::int64_t element) const {
+    auto const run = std::find_if(runs_.begin(), runs_.end(),
+                                  [&](RunChunks const& r) { return r.begin >= element; });
+    return run == runs_.end() ? static_cast<std::int64_t>(chunks_.size()) : run->first_chunk;
+  }
+
+  template <class Memory>
+  static std::vector<RunSettings> settings_of(std::vector<UpdateRun> const& parameters,
+                                              Optimizer const& optimizer,
+                                              std::vector<OwnedRange> const& owned) {
+    auto settings = run_settings(parameters, optimizer, runs_within(parameters, owned));
+    for (RunSettings& run : settings) {
+      run.gradient_lag = Memory::deals_gradients ? run.lag : 0;
+      run.parameter_lag = Memory::deals_parameters ? run.lag : 0;
+    }
+    return settings;
+  }
 
   // Scales that must be there: one of an own optimizer.
   static std::size_t own_of(Optimizer const& optimizer) {
@@ -241,6 +283,7 @@ class Update<BasicCuda<Kernels, Precision>> {
   cuda::Buffer stopped_;
   cuda::Buffer scaled_;  // a ScaledLoss, where gradients are scaled
   std::vector<StageChunks> stages_;
+  std::vector<RunChunks> runs_;
   UpdateKernels kernels_;
 };
 

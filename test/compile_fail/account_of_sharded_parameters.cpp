@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: step_account<Net, DataParallel<N, ShardedGradients>>: it counts the kernels of a
+// expect-error: step_account<Net, DataParallel<N, ShardedParameters>>: it counts the kernels of a
 #include <tandem/measure/account/step_account.hpp>
 #include <tandem/tandem.hpp>
 
 using namespace tandem;
 
 #ifdef TANDEM_COMPILE_FAIL
-using Shards = ShardedGradients;
+using Shards = ShardedParameters;
 #else
-using Shards = ShardedState;
+using Shards = ShardedGradients;
 #endif
 
 struct Net : Network<Vector<3>, Sequential<Linear<2>, Linear<2>>> {};
