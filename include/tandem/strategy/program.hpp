@@ -407,7 +407,6 @@ struct Program {
   static constexpr SpreadWishes asked_wishes = [] {
     SpreadWishes asked = detail::wishes_of<S>();
     asked.decided = batching.reproducible || layer_slices > slices || R.whole_tables;
-    asked.whole_channels = R.whole_channels;
     return asked;
   }();
   static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none

@@ -19,6 +19,7 @@
 
 #include <emulator/nccl_control.hpp>
 
+#include <shared_channels.hpp>
 #include <support/watchdog.hpp>
 #include <tandem/comm/nccl/transport.hpp>
 #include <tiny_network.hpp>
@@ -175,6 +176,10 @@ TEST_CASE("the account of layers that GPUs share, and of what they add") {
         std::vector<std::int32_t> const tokens(8 * 16, 3);
         trainer.step(tokens, tokens);
       });
+}
+
+TEST_CASE("the account of channels that GPUs share") {
+  check_images<Blocks, ChannelParallel<2, Microbatches<2>>, Bf16>({.batch = 8});
 }
 
 }  // namespace account_strategies_test

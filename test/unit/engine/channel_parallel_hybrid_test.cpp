@@ -12,21 +12,12 @@
 
 #include <compare.hpp>
 #include <parity.hpp>
+#include <shared_channels.hpp>
 
 namespace tandem {
 namespace channel_parallel_hybrid_test {
 
-/// An Inception block: siblings of which one is whole; and a norm of all replicas within a pair.
-struct Blocks
-    : Network<Image<3, 8, 8>,
-              Sequential<Conv2d<4, Kernel<3>, Padding<1>>, ReLU,
-                         Concat<Sequential<Conv2d<4>, BatchNorm2d<>, ReLU>,
-                                Sequential<Conv2d<2>, BatchNorm2d<>, ReLU,
-                                           Conv2d<4, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU>,
-                                Sequential<Conv2d<4>, BatchNorm2d<>, ReLU, Dropout<Percent<20>>,
-                                           Conv2d<2, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU>>,
-                         Conv2d<8, Kernel<3>, Stride<2>, NoBias>, SyncBatchNorm2d<>, ReLU,
-                         GlobalAvgPool, Linear<5>>> {};
+using test::Blocks;
 
 /// @param bound  of losses and norms, and relative of parameters
 template <class S, class Backend>

@@ -13,28 +13,14 @@
 #include <compare.hpp>
 #include <parity.hpp>
 #include <rank_of.hpp>
+#include <shared_channels.hpp>
 #include <support/temporary_folder.hpp>
 
 namespace tandem {
 namespace channel_parallel_test {
 
+using test::Channels;
 using test::Double;
-
-/// Four pairs: with pools, a mask and convolutions of groups between; as a branch beside one that
-/// is whole; with biases; and a convolution whose image becomes a vector for a Linear.
-struct Channels
-    : Network<
-          Image<3, 8, 8>,
-          Sequential<
-              Conv2d<8, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>, ReLU,
-              MaxPool2d<Kernel<3>, Stride<2>, Padding<1>>, Dropout<Percent<20>>,
-              Conv2d<8, Kernel<3>, Padding<1>, Groups<4>>,
-              Conv2d<16, Kernel<3>, Padding<1>, Groups<8>, NoBias>, BatchNorm2d<>, Conv2d<6>, ReLU,
-              Concat<Conv2d<4>,
-                     Sequential<Conv2d<4>, AvgPool2d<Kernel<3>, Stride<1>, Padding<1>>,
-                                Conv2d<4, Kernel<3>, Padding<1>, NoBias>, BatchNorm2d<>>>,
-              Residual<Sequential<Conv2d<4>, ReLU, Conv2d<8, Kernel<3>, Padding<1>>>>,
-              Conv2d<4, Kernel<3>>, Flatten, Dropout<Percent<30>>, Linear<6>, ReLU, Linear<5>>> {};
 
 using One = SingleDevice<Microbatches<2>>;
 template <int N>

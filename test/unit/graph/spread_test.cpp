@@ -109,8 +109,6 @@ using C8 = Conv2d<8, Kernel<3>, Padding<1>>;
 static_assert(pairs<models::GoogLeNet<10>, 2> == 18 && pairs<models::ResNet18<10>, 2> == 8);
 static_assert(pairs<Of<C8, BatchNorm2d<>, MaxPool2d<Kernel<2>>, Conv2d<3>>, 4> == 1);
 static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, Conv2d<3>>, 4> == 1);
-static_assert(
-    plan_spread(graph<Of<C8, BatchNorm2d<>, Conv2d<3>>>, 4, {.whole_channels = true}).pairs == 0);
 static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, Conv2d<3>>, 8> == 0);
 static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, GroupNorm<2>, Conv2d<3>>, 2> == 0);
 static_assert(pairs<Of<C8, Conv2d<16, Groups<8>>, Flatten, Dropout<>, Linear<5>>, 8> == 1);

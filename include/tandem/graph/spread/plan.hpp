@@ -129,8 +129,7 @@ class SpreadPlanner {
   // Whether each of its outputs wants a whole row, and it may be dealt out.
   [[nodiscard]] constexpr bool is_product(int n) const {
     Node const& node = graph_.node[n];
-    bool const product =
-        node.layer == LayerKind::linear || (is_convolution(node.layer) && !wishes_.whole_channels);
+    bool const product = node.layer == LayerKind::linear || is_convolution(node.layer);
     return product && !node.columns.any() && plan_.dealt[n] == Dealt::whole && !shared_[n] &&
            wish_[n] != Wish::whole;
   }

@@ -84,7 +84,6 @@ struct SpreadWishes {
   static constexpr int most = 32;
   int count = 0;
   SpreadWish item[most] = {};
-  bool whole_channels = false;  ///< convolutions begin and end no pair
   bool decided = false;
   int tables = 0;
   int table[most] = {};  ///< each one's owner in the network's graph

@@ -20,6 +20,8 @@ struct DropoutSource {
   std::int64_t const* step = nullptr;
   std::uint32_t layer = 0;
   std::uint32_t first_sample = 0;  ///< global index of the batch's first sample
+  /// Which element of a whole sample the first one is, where these are a slice of its channels.
+  std::int64_t first_element = 0;
 };
 
 namespace detail {
@@ -38,7 +40,7 @@ TANDEM_KERNEL void dropout_kernel(std::uint32_t count, ImageThreads threads, int
   }
   ImageIndex const at = threads(thread);  // of an image whose columns are groups of Words pixels
   std::int64_t const pixel = std::int64_t{at.column} * Words;
-  std::int64_t const element = std::int64_t{at.channel} * pixels + pixel;
+  std::int64_t const element = source.first_element + std::int64_t{at.channel} * pixels + pixel;
   DropoutPlace const place{*source.seed, static_cast<std::uint32_t>(*source.step), source.layer,
                            source.first_sample};
   Random4 const random = dropout_words(place, at.sample, element / 4);
@@ -96,7 +98,8 @@ void dropout(Stream const& stream, int batch, int channels, int pixels, DropoutS
 /// Shapes: x (B, pixels, C); y (B, pixels, C), which may be x. A vector of N: C = N, pixels = 1.
 /// Cost:   one Philox block of 10 rounds for each four elements where the pixels of a map (the
 ///         elements of a vector) are a multiple of 4, else for each element; bound by arithmetic.
-/// @pre    0 <= rate < 1; C pixels < 2³⁰
+/// @pre    0 <= rate < 1; C pixels < 2³⁰; source.first_element is a multiple of pixels, and 0 of a
+///         vector
 /// Source: as host::dropout_forward, whose mask this is, element by element
 template <class T>
 void dropout_forward(Stream const& stream, int batch, int channels, int pixels,

@@ -50,10 +50,7 @@ class DropoutOp {
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
         columns_{dropout_columns(setup)},
-        summed_{setup.node.summed_by >= 0} {
-    expects(columns_.runs == 0 || shape_.rank != 3,
-            "Trainer: TensorParallel of a Dropout of images runs on Host; take Host");
-  }
+        summed_{setup.node.summed_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
@@ -69,14 +66,17 @@ class DropoutOp {
  private:
   void drop(Pass<RankDevice> const& p, float rate, T const* from, T* to) const {
     Stream const& stream = p.device.compute;
-    if (columns_.runs > 0) {
+    if (columns_.runs > 0 && shape_.rank != 3) {
       drop_columns(stream, dropout_rows(shape_, p), columns_, source(p), rate, from, to);
     } else {
       dropout_forward(stream, p.batch, channels(p), pixels(), source(p), rate, from, to);
     }
   }
   [[nodiscard]] DropoutSource source(Pass<RankDevice> const& p) const {
-    return {&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample)};
+    // Of an image a rank has neighbouring channels; runs of rows have places of their own.
+    std::int64_t const first = shape_.rank == 3 ? columns_.at[0] : 0;
+    return {&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample),
+            first};
   }
 
   // Of a map; 1 for a vector and for a sequence, whose elements are channels.

@@ -2,12 +2,12 @@
 #pragma once
 
 /// @file
-/// The bias of a Linear whose sum several ranks make, on Cuda.
+/// The bias of a Linear or Conv2d whose sum several ranks make, on Cuda.
 
 #include <cstdint>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/kernels/cuda/column_sum.cuh>
-#include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -23,25 +23,28 @@ class Op<RowBias, BasicCuda<Kernels, Precision>> {
  public:
   Op(OpSetup const& setup, cuda::RankDevice&)
       : shape_{setup.node.out},
-        scratch_{cuda::column_sum_scratch_bytes<T>(shape_.rows(setup.batch, shape_[0]),
-                                                   detail::row_size(shape_))} {
-    expects(shape_.rank != 3,
-            "Trainer: TensorParallel of a Conv2d with a bias runs on Host; take Host, or NoBias");
-  }
+        columns_{detail::row_columns(shape_)},
+        scratch_{cuda::column_sum_scratch_bytes<T>(setup.batch * shape_.elements() / columns_,
+                                                   columns_)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.scratch_bytes = scratch_}; }
 
   void forward(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
-    cuda::add_bias(p.device.compute, o.x[0], o.y, o.parameter[0], p.rows(shape_),
-                   detail::row_size(shape_));
+    cuda::add_bias(p.device.compute, o.x[0], o.y, o.parameter[0], rows(p), columns_);
   }
   void weight_gradient(Operands<T, P> const& o, Pass<cuda::RankDevice> const& p) const {
-    cuda::column_sum(p.device.compute, o.dy, p.rows(shape_), detail::row_size(shape_),
-                     o.gradient[0], p.accumulate, p.device.scratch);
+    cuda::column_sum(p.device.compute, o.dy, rows(p), columns_, o.gradient[0], p.accumulate,
+                     p.device.scratch);
   }
 
  private:
+  // Pixels of an image, which is stored channels-last.
+  [[nodiscard]] std::int64_t rows(Pass<cuda::RankDevice> const& p) const {
+    return p.elements(shape_) / columns_;
+  }
+
   Shape shape_;
+  int columns_;
   std::int64_t scratch_;
 };
 
