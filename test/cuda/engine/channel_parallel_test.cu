@@ -66,6 +66,14 @@ TEST_CASE("two ranks that share channels train as one device on the host; files 
   CHECK(first_difference(again.parameters(1), two.parameters()) == "");
 }
 
+TEST_CASE("channels in two slices: one and two GPUs have the same bits") {
+  Watchdog const watchdog{"slices of channels"};
+  using R = Reproducible<>;
+  OnGpu<SingleDevice<Slices<2>, Microbatches<2>, R>, Fp32, Channels> one{engine_options()};
+  OnGpu<ChannelParallel<2, Microbatches<2>, R>, Fp32, Channels> two{engine_options()};
+  CHECK(engine_bits(two, 4) == engine_bits(one, 4));
+}
+
 #if defined(TANDEM_CUDNN) && defined(TANDEM_NCCL)
 
 template <class S, class Precision>

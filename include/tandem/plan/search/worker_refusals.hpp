@@ -53,9 +53,7 @@ int rows_of_time(GraphView network) {
 template <class = void>
 std::string refused_on_gpus(WorkerStrategy const& worker) {
   // A line each, to be left out as soon as Cuda has it.
-  return worker.sequence_rows     ? "SequenceRows is not for GPUs yet"
-         : worker.time_chunks > 1 ? "Chunks is not for GPUs yet"
-                                  : "";
+  return worker.time_chunks > 1 ? "Chunks is not for GPUs yet" : "";
 }
 
 template <class = void>
@@ -106,11 +104,12 @@ bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, 
                bool rounds) {
   bool const state =
       !worker.asynchrony().on() && !worker.keeps_two_copies() && !has_row_gradients(network);
-  bool const gradients = state && !worker.sequence_rows && worker.time_chunks == 1 &&
-                         !gpus;  // which the library does not shard on GPUs yet
-  return shard == Sharding::none    ? true
-         : shard == Sharding::state ? state
-                                    : gradients && !(shard == Sharding::parameters && rounds);
+  bool const gradients = state && !worker.sequence_rows && worker.time_chunks == 1;
+  bool const parameters = gradients && !rounds && !gpus;  // which GPUs do not shard yet
+  return shard == Sharding::none        ? true
+         : shard == Sharding::state     ? state
+         : shard == Sharding::gradients ? gradients
+                                        : parameters;
 }
 
 }  // namespace tandem::detail

@@ -31,12 +31,11 @@
 
 namespace tandem {
 
-/// How the library deals @p network over @p slices devices: GPUs have convolutions and tables of
-/// words whole.
+/// How the library deals @p network over @p slices devices: GPUs have tables of words whole.
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] Dealing dealing_on(GraphView network, Machine const& machine, int slices) {
   SpreadWishes asked;
-  asked.decided = asked.whole_channels = !machine.cpus;
+  asked.decided = !machine.cpus;
   return {.slices = slices,
           .wishes = slices > 1 ? decide_tables(detail::RuntimeGraph{network}, slices, asked)
                                : SpreadWishes{}};
