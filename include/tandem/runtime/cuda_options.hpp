@@ -17,6 +17,11 @@ struct CudaOptions {
   /// while the one before it ends (programmatic dependent launch), which hides some of the time
   /// between two short ones. Off, as long as it has not been seen to pay.
   bool overlap_launches = false;
+  /// Where a schedule has a forward pass and the whole backward pass of another stage one behind
+  /// the other, as DualPipe and DualPipeV, these run at the same time on two streams, as PyTorch's
+  /// OVERLAP_F_B; not beside branches, ShardedGradients or Stateful layers. Costs scratch memory of
+  /// its own. Off, as long as it has not been seen to pay.
+  bool overlap_passes = false;
 };
 
 }  // namespace tandem

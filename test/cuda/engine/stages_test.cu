@@ -8,7 +8,13 @@
 #include <cmath>
 #include <string>
 
+#include <rank_of.hpp>
+
 #include "stages_support.hpp"
+
+#if defined(TANDEM_CUDA_EMULATED)
+#include <emulator/control.hpp>
+#endif
 
 namespace stages_test {
 
@@ -39,6 +45,52 @@ TEST_CASE("stages: Interleaved, ZB-H1, Chimera") {
   CHECK(same_bits<Pipeline<ZeroBubbleH1, 4, Split<4>, Split<5>, R>>());
   CHECK(same_bits<Pipeline<Chimera, 4, Split<4>, Split<5>, R>>());
 }
+
+using Turning = Pipeline<DualPipeV, 4, Split<2>, Split<2>, Split<2>, Split<3>, R>;
+
+TEST_CASE("stages: two passes at the same time") {
+#if defined(TANDEM_CUDA_EMULATED)
+  cuda_emulator::set_races_shown(true);
+#endif
+  TrainerOptions options = engine_options();
+  options.cuda.overlap_passes = true;
+  CHECK(stages_bits<OnGpu<Turning>>(options) == bits_of_one());
+  CHECK(stages_bits<OnGpu<Pipeline<DualPipe, 4, Split<4>, Split<5>, R>>>(options) == bits_of_one());
+  options.record = false;
+  CHECK(stages_bits<OnGpu<Turning>>(options) == bits_of_one());
+#if defined(TANDEM_CUDA_EMULATED)
+  cuda_emulator::set_races_shown(false);
+#endif
+  OnGpu<Turning> pairs{options};
+  options.cuda.overlap_passes = false;
+  OnGpu<Turning> apart{options};
+  CHECK(rank_of(pairs).device().sides.size() == 1);
+  CHECK(rank_of(apart).device().sides.empty());
+  CHECK(pairs.memory().scratch > apart.memory().scratch);
+  CHECK(pairs.memory().transient == apart.memory().transient);
+}
+
+#if defined(TANDEM_CUDA_EMULATED)
+// Nothing in the queues has one of a pair's passes wait for the other: what they share, they race
+// for.
+TEST_CASE("stages: two passes that share scratch memory are found to race") {
+  Watchdog const watchdog{"two passes that race"};
+  cuda_emulator::set_races_shown(true);
+  cuda_emulator::set_quiet(true);
+  {
+    TrainerOptions options = engine_options();
+    options.cuda.overlap_passes = true;
+    OnGpu<Turning> trainer{options};
+    auto& device = rank_of(trainer).device();
+    device.sides.front()->scratch = device.scratch;
+    CHECK_THROWS(engine_bits(trainer, 3));
+  }
+  CHECK(cuda_emulator::last_report().find("on two streams") != std::string::npos);
+  cuda_emulator::set_races_shown(false);
+  cuda_emulator::set_quiet(false);
+  cuda_emulator::clear_errors();
+}
+#endif
 
 TEST_CASE("stages: with activations computed again") {
   using Boundary = Checkpoint<Boundaries>;

@@ -31,13 +31,14 @@ constexpr bool has_joins(Graph<Size> const& graph) {
 
 /// What a device has that computes on several streams: `sides` beside its compute stream, each with
 /// scratch memory and waiting gradients; turn_to(s) makes those of side s - 1 the device's own, and
-/// 0 its own again; fork(n) has n sides wait for what is queued, join(n) has the compute stream
-/// wait for them.
+/// 0 its own again, and turned() is which; fork(n) has n sides wait for what is queued, join(n) has
+/// the compute stream wait for them.
 template <class Device>
 concept HasSides = requires(Device& device, int s) {
   device.sides.size();
   device.add_side();
   device.turn_to(s);
+  device.turned();
   device.fork(s);
   device.join(s);
 };
@@ -63,13 +64,14 @@ class BranchStreams {
  public:
   using Device = typename Backend::Device;
 
-  /// Brings a device back to its compute stream, also where a pass throws.
+  /// Brings a device back to the stream on which a pass began, also where that throws.
   struct Return {
     Device& device;
-    explicit Return(Device& from) : device{from} {}
+    int side;
+    explicit Return(Device& from) : device{from}, side{from.turned()} {}
     Return(Return const&) = delete;
     Return& operator=(Return const&) = delete;
-    ~Return() { device.turn_to(0); }
+    ~Return() { device.turn_to(side); }
   };
 
   TANDEM_COLD BranchStreams(GraphView graph, int streams, int const* segment) {

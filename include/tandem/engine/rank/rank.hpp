@@ -266,7 +266,40 @@ class Rank final
       run_watched(row);
       return;
     }
+    if constexpr (Parts::has_pairs) {
+      if (parts_.pairs.on()) {
+        walk_pairs(row);
+        return;
+      }
+    }
     walk(row, *progress_, *this);
+  }
+
+  // The same order of actions, of which a pair's two are computed at the same time.
+  void walk_pairs(Action const* next) requires(Parts::has_pairs) {
+    auto const go = [this](Action const& action) {
+      progress_->store(pack(action), std::memory_order_relaxed);
+      return act(action, *this);
+    };
+    for (bool goes_on = true; goes_on; ++next) {
+      if (Action const* const backward = paired_backward(next)) {
+        // Either of the two may be the one that an earlier message is awaited by.
+        parts_.links.await(parts_.device, next->kind, next->stage, true);
+        parts_.links.await(parts_.device, backward->kind, backward->stage, true);
+        typename Parts::Pairs::Pair pair{parts_.device};
+        for (; next->kind != ActionKind::receive_backward && next != backward; ++next) {
+          go(*next);
+        }
+        pair.begin_backward();
+        for (; next != backward; ++next) {
+          go(*next);
+        }
+        go(*backward);
+        pair.join();
+      } else {
+        goes_on = go(*next);
+      }
+    }
   }
 
   TANDEM_COLD void run_watched(Action const* row) {

@@ -29,6 +29,7 @@
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/branch_streams.hpp>
 #include <tandem/engine/rank/node_runs.hpp>
+#include <tandem/engine/rank/pass_pairs.hpp>
 #include <tandem/engine/rank/prepared_ops.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/step/feed.hpp>
@@ -68,6 +69,11 @@ struct RankParts {
       HasSides<Device> && has_joins(Program::graph) && !Whole::sharded_gradients;
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
+  static constexpr bool has_pairs = HasSides<Device> && Program::stages.count > 1 &&
+                                    !Whole::stateful && !Whole::sharded_gradients &&
+                                    Whole::batching.chunks == 1;
+  using Pairs = typename std::conditional_t<has_pairs, PairsOn<Backend>,
+                                            std::type_identity<NoPassPairs>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
   using ChunkStates =
       std::conditional_t<(Whole::batching.chunks > 1), CarriedChunks<Backend>, NoCarriedChunks>;
@@ -124,6 +130,9 @@ struct RankParts {
       device.compute.overlap_launches(options.cuda.overlap_launches);
     }
     branches.open(device, ops.needs());
+    if (options.cuda.overlap_passes && branches.plan() == nullptr) {
+      pairs.open(device, plan, ops.scratch_bytes());
+    }
     expects(
         !Whole::sharded_parameters || memory.report().weights == 0,
         "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
@@ -157,7 +166,7 @@ struct RankParts {
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
-    all.scratch += ops.staged_bytes() + branches.bytes();
+    all.scratch += ops.staged_bytes() + branches.bytes() + pairs.bytes();
     all.wire =
         gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
     all.tables = sums.bytes();
@@ -193,6 +202,7 @@ struct RankParts {
   /// After an error: nothing queued reads or writes memory any more.
   void settle() {
     branches.settle(device);
+    pairs.settle(device);
     device.settle(device.communication);
     links.settle(device);
   }
@@ -292,6 +302,7 @@ struct RankParts {
   RankPlan plan;
   Device device;
   Branching branches;
+  Pairs pairs;
   Ops ops;
   Memory memory;
   States states;

@@ -146,6 +146,8 @@ struct RankDevice {
     }
     turned_ = side;
   }
+  /// The side whose stream `compute` is, or 0.
+  [[nodiscard]] int turned() const noexcept { return turned_; }
   /// The first @p count sides wait for all that is queued on the compute stream.
   /// @pre it is the device's own
   void fork(int count) {
