@@ -284,8 +284,8 @@ class Rank final
     for (bool goes_on = true; goes_on; ++next) {
       if (Action const* const backward = paired_backward(next)) {
         // Either of the two may be the one that an earlier message is awaited by.
-        parts_.links.await(parts_.device, next->kind, next->stage, true);
-        parts_.links.await(parts_.device, backward->kind, backward->stage, true);
+        parts_.links.await(parts_.device, next->kind, next->stage, true, 0);
+        parts_.links.await(parts_.device, backward->kind, backward->stage, true, 0);
         typename Parts::Pairs::Pair pair{parts_.device};
         for (; next->kind != ActionKind::receive_backward && next != backward; ++next) {
           go(*next);
