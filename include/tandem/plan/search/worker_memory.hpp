@@ -157,7 +157,7 @@ void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
   RuntimeLayout layout{graph};
   constexpr Batching usual{};
   fill_layout(layout, graph, task.master_bytes, usual.first_bucket_bytes, usual.bucket_bytes,
-              task.state_shares);
+              task.state_shares, shard >= Sharding::gradients);
   std::int64_t const part = layout.trained / task.state_shares + 2 * largest_bucket(layout);
   task.trained = layout.trained;
   task.dense = shard >= Sharding::gradients ? part : layout.dense;
