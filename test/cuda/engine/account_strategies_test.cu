@@ -78,7 +78,8 @@ void check_devices(AccountOptions options, std::vector<std::string> const& exact
 template <class Net, class S, class Precision>
 void check_images(AccountOptions const& options) {
   check_devices<Net, S, Precision>(options, libraries, [&](auto& trainer) {
-    Samples<float> const data{trainer.input, 10, options.batch, 1};
+    int const classes = static_cast<int>(trainer.output.elements());
+    Samples<float> const data{trainer.input, classes, options.batch, 1};
     trainer.step(data.x, data.y);
   });
 }
