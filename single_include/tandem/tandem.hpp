@@ -14481,8 +14481,7 @@ struct Rewrites {
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
   /// A convolution's bias in front of a batch norm is added to the running mean instead.
   bool absorb_bias = false;
-  bool whole_tables = false;    ///< where ranks share layers, each has whole tables of words
-  bool whole_channels = false;  ///< and all channels of convolutions
+  bool whole_tables = false;  ///< where ranks share layers, each has whole tables of words
 };
 
 }  // namespace tandem
@@ -18687,13 +18686,14 @@ constexpr bool has_joins(Graph<Size> const& graph) {
 
 /// What a device has that computes on several streams: `sides` beside its compute stream, each with
 /// scratch memory and waiting gradients; turn_to(s) makes those of side s - 1 the device's own, and
-/// 0 its own again; fork(n) has n sides wait for what is queued, join(n) has the compute stream
-/// wait for them.
+/// 0 its own again, and turned() is which; fork(n) has n sides wait for what is queued, join(n) has
+/// the compute stream wait for them.
 template <class Device>
 concept HasSides = requires(Device& device, int s) {
   device.sides.size();
   device.add_side();
   device.turn_to(s);
+  device.turned();
   device.fork(s);
   device.join(s);
 };
@@ -18719,13 +18719,14 @@ class BranchStreams {
  public:
   using Device = typename Backend::Device;
 
-  /// Brings a device back to its compute stream, also where a pass throws.
+  /// Brings a device back to the stream on which a pass began, also where that throws.
   struct Return {
     Device& device;
-    explicit Return(Device& from) : device{from} {}
+    int side;
+    explicit Return(Device& from) : device{from}, side{from.turned()} {}
     Return(Return const&) = delete;
     Return& operator=(Return const&) = delete;
-    ~Return() { device.turn_to(0); }
+    ~Return() { device.turn_to(side); }
   };
 
   TANDEM_COLD BranchStreams(GraphView graph, int streams, int const* segment) {
@@ -19098,6 +19099,112 @@ TANDEM_INLINE void each_node_back(F const& f) {
   }
   (std::make_integer_sequence<int, Last - First>{});
 }
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/pass_pairs.hpp
+
+/// @file
+/// PassPairs: runs a forward pass and the whole backward pass of another stage behind it as one
+/// action, on two streams: PyTorch's OVERLAP_F_B, for which DualPipe's rows are made.
+
+namespace tandem {
+
+/// The backward pass that may run at the same time as the forward pass @p forward, or null: between
+/// the two stand only messages of theirs, what the forward pass has made and what the backward pass
+/// wants.
+constexpr Action const* paired_backward(Action const* forward) {
+  if (forward->kind != ActionKind::forward) {
+    return nullptr;
+  }
+  Action const* next = forward + 1;
+  while (next->kind == ActionKind::send_forward && next->stage == forward->stage) {
+    ++next;
+  }
+  while (next->kind == ActionKind::receive_backward && next->stage != forward->stage) {
+    ++next;
+  }
+  bool const pair = next->kind == ActionKind::backward && next->stage != forward->stage;
+  return pair ? next : nullptr;
+}
+
+/// Where passes run one after another.
+struct NoPassPairs {
+  [[nodiscard]] static constexpr bool on() { return false; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  template <class Device>
+  void open(Device& /*device*/, RankPlan const& /*plan*/, std::int64_t /*scratch*/) {}
+  template <class Device>
+  void settle(Device& /*device*/) {}
+};
+
+/// The forward pass goes to a stream of its own, with scratch memory of its own. What both stages
+/// have besides is apart: of two stages each pass writes its own, and the values of a forward pass
+/// share no memory with gradients that are deferred.
+template <class Backend>
+  requires HasSides<typename Backend::Device>
+class PassPairs {
+ public:
+  using Device = typename Backend::Device;
+
+  /// The passes of a pair; between the two of them begin_backward() is called.
+  class [[nodiscard]] Pair {
+   public:
+    explicit Pair(Device& device) : device_{device} {
+      device_.fork(1);
+      device_.turn_to(1);
+    }
+    Pair(Pair const&) = delete;
+    Pair& operator=(Pair const&) = delete;
+    /// Brings a device back to its compute stream also where a pass throws.
+    ~Pair() { device_.turn_to(0); }
+
+    void begin_backward() { device_.turn_to(0); }
+    /// What is computed from now on comes after both.
+    void join() { device_.join(1); }
+
+   private:
+    Device& device_;
+  };
+
+  [[nodiscard]] bool on() const { return on_; }
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+
+  /// Makes the stream if the device's row has pairs.
+  /// @param scratch  bytes that a pass needs
+  /// @pre the device has no sides
+  TANDEM_COLD void open(Device& device, RankPlan const& plan, std::int64_t scratch) {
+    bool const apart = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                   [](StageLife const& stage) { return stage.deferred > 0; });
+    for (Action const& action : plan.training) {
+      on_ = on_ || (apart && paired_backward(&action) != nullptr);
+    }
+    if (on_) {
+      memory_ = typename Backend::Buffer{device, static_cast<std::size_t>(scratch)};
+      auto& side = device.add_side();
+      side.scratch = memory_.data();
+      side.scratch_bytes = scratch;
+    }
+  }
+
+  /// After an error.
+  void settle(Device& device) {
+    device.turn_to(0);
+    for (auto& side : device.sides) {
+      device.settle(side->stream);
+    }
+  }
+
+ private:
+  typename Backend::Buffer memory_;
+  bool on_ = false;
+};
+
+/// Its type is not named where a device has no sides.
+template <class Backend>
+struct PairsOn {
+  using type = PassPairs<Backend>;
+};
 
 }  // namespace tandem
 
@@ -21495,6 +21602,11 @@ struct CudaOptions {
   /// while the one before it ends (programmatic dependent launch), which hides some of the time
   /// between two short ones. Off, as long as it has not been seen to pay.
   bool overlap_launches = false;
+  /// Where a schedule has a forward pass and the whole backward pass of another stage one behind
+  /// the other, as DualPipe and DualPipeV, these run at the same time on two streams, as PyTorch's
+  /// OVERLAP_F_B; not beside branches, ShardedGradients or Stateful layers. Costs scratch memory of
+  /// its own. Off, as long as it has not been seen to pay.
+  bool overlap_passes = false;
 };
 
 }  // namespace tandem
@@ -22605,6 +22717,11 @@ struct RankParts {
       HasSides<Device> && has_joins(Program::graph) && !Whole::sharded_gradients;
   using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
                                                 std::type_identity<NoBranchStreams>>::type;
+  static constexpr bool has_pairs = HasSides<Device> && Program::stages.count > 1 &&
+                                    !Whole::stateful && !Whole::sharded_gradients &&
+                                    Whole::batching.chunks == 1;
+  using Pairs = typename std::conditional_t<has_pairs, PairsOn<Backend>,
+                                            std::type_identity<NoPassPairs>>::type;
   using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
   using ChunkStates =
       std::conditional_t<(Whole::batching.chunks > 1), CarriedChunks<Backend>, NoCarriedChunks>;
@@ -22661,6 +22778,9 @@ struct RankParts {
       device.compute.overlap_launches(options.cuda.overlap_launches);
     }
     branches.open(device, ops.needs());
+    if (options.cuda.overlap_passes && branches.plan() == nullptr) {
+      pairs.open(device, plan, ops.scratch_bytes());
+    }
     expects(
         !Whole::sharded_parameters || memory.report().weights == 0,
         "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
@@ -22694,7 +22814,7 @@ struct RankParts {
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
-    all.scratch += ops.staged_bytes() + branches.bytes();
+    all.scratch += ops.staged_bytes() + branches.bytes() + pairs.bytes();
     all.wire =
         gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
     all.tables = sums.bytes();
@@ -22730,6 +22850,7 @@ struct RankParts {
   /// After an error: nothing queued reads or writes memory any more.
   void settle() {
     branches.settle(device);
+    pairs.settle(device);
     device.settle(device.communication);
     links.settle(device);
   }
@@ -22829,6 +22950,7 @@ struct RankParts {
   RankPlan plan;
   Device device;
   Branching branches;
+  Pairs pairs;
   Ops ops;
   Memory memory;
   States states;
@@ -24619,7 +24741,6 @@ struct SpreadWishes {
   static constexpr int most = 32;
   int count = 0;
   SpreadWish item[most] = {};
-  bool whole_channels = false;  ///< convolutions begin and end no pair
   bool decided = false;
   int tables = 0;
   int table[most] = {};  ///< each one's owner in the network's graph
@@ -24772,8 +24893,7 @@ class SpreadPlanner {
   // Whether each of its outputs wants a whole row, and it may be dealt out.
   [[nodiscard]] constexpr bool is_product(int n) const {
     Node const& node = graph_.node[n];
-    bool const product =
-        node.layer == LayerKind::linear || (is_convolution(node.layer) && !wishes_.whole_channels);
+    bool const product = node.layer == LayerKind::linear || is_convolution(node.layer);
     return product && !node.columns.any() && plan_.dealt[n] == Dealt::whole && !shared_[n] &&
            wish_[n] != Wish::whole;
   }
@@ -28922,7 +29042,40 @@ class Rank final
       run_watched(row);
       return;
     }
+    if constexpr (Parts::has_pairs) {
+      if (parts_.pairs.on()) {
+        walk_pairs(row);
+        return;
+      }
+    }
     walk(row, *progress_, *this);
+  }
+
+  // The same order of actions, of which a pair's two are computed at the same time.
+  void walk_pairs(Action const* next) requires(Parts::has_pairs) {
+    auto const go = [this](Action const& action) {
+      progress_->store(pack(action), std::memory_order_relaxed);
+      return act(action, *this);
+    };
+    for (bool goes_on = true; goes_on; ++next) {
+      if (Action const* const backward = paired_backward(next)) {
+        // Either of the two may be the one that an earlier message is awaited by.
+        parts_.links.await(parts_.device, next->kind, next->stage, true, 0);
+        parts_.links.await(parts_.device, backward->kind, backward->stage, true, 0);
+        typename Parts::Pairs::Pair pair{parts_.device};
+        for (; next->kind != ActionKind::receive_backward && next != backward; ++next) {
+          go(*next);
+        }
+        pair.begin_backward();
+        for (; next != backward; ++next) {
+          go(*next);
+        }
+        go(*backward);
+        pair.join();
+      } else {
+        goes_on = go(*next);
+      }
+    }
   }
 
   TANDEM_COLD void run_watched(Action const* row) {
@@ -44156,8 +44309,7 @@ struct BasicCuda {
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
                                      .absorb_bias = true,
-                                     .whole_tables = true,
-                                     .whole_channels = true};
+                                     .whole_tables = true};
   static constexpr bool shares_layers = true;    ///< as TensorParallel does
   static constexpr bool deals_rows = true;       ///< as SequenceRows does
   static constexpr bool deals_states = true;     ///< as ShardedState does
@@ -46778,7 +46930,7 @@ struct TensorParallelIsSound {
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
 /// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
-/// SequenceRows. On Host, and on Cuda, there with convolutions whole, and tables: KeepWhole says
+/// SequenceRows. On Host, and on Cuda, there with tables whole: KeepWhole says
 /// so to fits<>, too.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
@@ -49287,7 +49439,6 @@ struct Program {
   static constexpr SpreadWishes asked_wishes = [] {
     SpreadWishes asked = detail::wishes_of<S>();
     asked.decided = batching.reproducible || layer_slices > slices || R.whole_tables;
-    asked.whole_channels = R.whole_channels;
     return asked;
   }();
   static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none
