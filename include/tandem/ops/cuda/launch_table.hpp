@@ -56,7 +56,9 @@ constexpr double batch_norm_sums_read(S const& s) {
 constexpr double joint_sums(S const& s) { return 8 * (2 * s.weights + 1); }
 constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
 constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
-constexpr bool has_slice(S const& s) { return s.node.out.rank != 3 && (s.node.dealt == Dealt::inside || s.node.dealt == Dealt::between); }
+constexpr bool has_slice(S const& s) {
+  return s.node.out.rank != 3 && (s.node.dealt == Dealt::inside || s.node.dealt == Dealt::between);
+}
 constexpr bool has_all(S const& s) { return !has_slice(s); }
 
 // A GELU in the epilogue of a product: see LinearOp.
