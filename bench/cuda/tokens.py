@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training steps of networks on tokens on a GPU beside PyTorch's, in turns; prints a table.
 
-    bench/cuda/tokens.py BUILD_FOLDER [--network gpt lstm_model] [--precision bf16 tf32] [--batch 64] [--steps 50]
+    bench/cuda/tokens.py BUILD_FOLDER [--network gpt gpt_portable lstm_model] [--precision bf16 tf32] [--batch 64] [--steps 50]
                          [--mode eager compiled]
 
-gpt is nanoGPT's character model (gpt.cu), with a dropout of 0.2; lstm_model one Lstm<1024> between an embedding and
+gpt is nanoGPT's character model (gpt.cu), with a dropout of 0.2, gpt_portable the same without cuDNN; lstm_model one Lstm<1024> between an embedding and
 8,192 words (lstm_model.cu), which is cuDNN's in PyTorch. PyTorch has its fused attention, fused AdamW and, in bf16,
 autocast; reads no loss; compiled, it has CUDA graphs too.
 """
@@ -19,7 +19,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROWS = {"gpt": (256, 65), "lstm_model": (25, 8192)}
+ROWS = {"gpt": (256, 65), "gpt_portable": (256, 65), "lstm_model": (25, 8192)}
 
 
 def peer_step(network, precision, mode, batch):
@@ -44,7 +44,7 @@ def peer_step(network, precision, mode, batch):
     torch.backends.cudnn.allow_tf32 = precision != "fp32"
     torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
     rows, words = ROWS[network]
-    net = (pytorch_gpt.Gpt(pytorch_gpt.SIZES["gpt"], False, 0.2) if network == "gpt" else LstmModel()).cuda()
+    net = (LstmModel() if network == "lstm_model" else pytorch_gpt.Gpt(pytorch_gpt.SIZES["gpt"], False, 0.2)).cuda()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4, fused=True)
     x_host = torch.randint(words, (batch, rows)).pin_memory()
     y_host = torch.randint(words, (batch, rows)).pin_memory()

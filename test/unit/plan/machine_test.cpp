@@ -53,6 +53,7 @@ TEST_CASE("figures of the data sheets") {
   h200.name = h100.name;
   h200.memory = h100.memory;
   h200.memory_bandwidth = h100.memory_bandwidth;
+  h200.kernels = h100.kernels;
   CHECK(h200 == h100);
   CHECK(h100.adapters == 8);
   CHECK(pcie_box().adapters == 1);
