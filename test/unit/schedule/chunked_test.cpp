@@ -96,14 +96,16 @@ TEST_CASE("a schedule in chunks passes, and holds as many microbatches in as man
 TEST_CASE("where chunks would wait forever, the verdict says so") {
   RuntimeMap const stages = make_map("interleaved", 2, 2);
   ActionRows rows(2);
-  for (std::int16_t const stage : {0, 1, 2, 3}) {
+  for (int const stage : {0, 1, 2, 3}) {
     for (int m = 0; m < 3; ++m) {
-      rows[stage % 2U].push_back({ActionKind::forward, 0, stage, m});
+      rows[static_cast<std::size_t>(stage % 2)].push_back(
+          {ActionKind::forward, 0, static_cast<std::int16_t>(stage), m});
     }
   }
-  for (std::int16_t const stage : {3, 2, 1, 0}) {
+  for (int const stage : {3, 2, 1, 0}) {
     for (int m = 0; m < 3; ++m) {
-      rows[stage % 2U].push_back({ActionKind::backward, 0, stage, m});
+      rows[static_cast<std::size_t>(stage % 2)].push_back(
+          {ActionKind::backward, 0, static_cast<std::int16_t>(stage), m});
     }
   }
   CHECK(verify(lower(rows, stages), stages, 3));
