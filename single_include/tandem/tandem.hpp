@@ -16107,7 +16107,7 @@ TANDEM_COLD std::vector<ElementRange> bucket_gaps(
   std::vector<ElementRange> gaps;
   for (int p = 0; p < graph.parameters; ++p) {
     std::int64_t const first = layout.offset[p];
-    if (first >= layout.trained) {
+    if (first >= layout.dense) {  // gradients of rows, or none: in no bucket
       continue;
     }
     std::int64_t const begin = first + graph.parameter[p].parameter.shape.elements();
