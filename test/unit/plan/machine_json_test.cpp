@@ -67,6 +67,8 @@ TEST_CASE("kernels and a fabric may be given, with all their keys") {
 
 TEST_CASE("a node has one adapter, or as many as are given") {
   CHECK(parse_machine(good, "").adapters == 1);
+  CHECK(!parse_machine(good, "").cpus);
+  CHECK(parse_machine(with("\"nodes\": 2", "\"cpus\": 1, \"nodes\": 2"), "").cpus);
   Machine const machine =
       parse_machine(with("\"nodes\": 2", "\"adapters\": 4, \"nodes\": 2"), "box.json");
   CHECK(machine.adapters == 4);

@@ -56,9 +56,6 @@ class JsonFields {
     return of_kind(key, JsonValue::Kind::object, "an object");
   }
   /// From @p least to @p most, so that what is computed of it is finite.
-  [[nodiscard]] bool truth(std::string_view key) const {
-    return of_kind(key, JsonValue::Kind::truth, "true or false").number != 0;
-  }
   [[nodiscard]] double positive(std::string_view key, double least, double most) const {
     std::string const what = "a positive number from " + text_of(least) + " to " + text_of(most);
     return number(key, what.c_str(), [&](double x) { return x >= least && x <= most; });

@@ -18,7 +18,7 @@
 ///                 "memory_share": 0.8},
 ///     "fabric": {"leaf_nodes": 16, "oversubscription": 2},
 ///     "slow_nodes": {"share": 0.01, "by": 0.1},
-///     "cpus": false
+///     "cpus": 1  (0 if it is not there: GPUs)
 ///
 /// Units and meaning are those of the members of Machine.
 
@@ -115,7 +115,7 @@ template <class = void>
           .slow = fields.has("slow_nodes")
                       ? detail::slow_nodes_of_json(fields.object("slow_nodes"), path)
                       : SlowNodes{},
-          .cpus = fields.has("cpus") && fields.truth("cpus")};
+          .cpus = fields.has("cpus") && fields.whole("cpus", 0, 1) == 1};
 }
 
 /// Reads a machine file.
