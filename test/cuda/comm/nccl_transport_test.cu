@@ -122,6 +122,32 @@ TEST_CASE(
   CHECK(test::first_message({errors[1]}) == "");
 }
 
+TEST_CASE("NCCL transport: a process that ends while the others connect is not waited for") {
+  test::Watchdog const watchdog{"NCCL connects to nobody"};
+  test::TemporaryFolder const folder;
+  std::size_t const open = cuda_emulator::live_nccl_communicators();
+  auto const errors = test::on_threads(2, [&](int process) {
+    TransportOptions const options{
+        .timeout = std::chrono::minutes{5},
+        .name = "replicas",
+        .world = {.processes = 2,
+                  .process = process,
+                  .local_process = process,
+                  .rendezvous = {.address = "file:" + folder.file("meet")}}};
+    if (process == 0) {
+      NcclTransport<4> const transport{options};
+      return;
+    }
+    LifelineGuard<NcclGroup> lifeline{options.world, 2, options.timeout};
+    static_cast<void>(make_unique_ids(options.world, 4, options.timeout));
+    lifeline.report(3, "no memory");
+  });
+  CHECK(test::message_of<AbortedError>(errors[0]) ==
+        "replicas: rank 3 failed: on " + detail::machine_name() + ", process 1: no memory");
+  CHECK(test::first_message({errors[1]}) == "");
+  CHECK(cuda_emulator::live_nccl_communicators() == open);
+}
+
 TEST_CASE("NCCL transport: a time-out names who is behind, in whichever process") {
   test::Watchdog const watchdog{"NCCL inquiry"};
   test::TemporaryFolder const folder;

@@ -87,6 +87,13 @@ class LifelineGuard {
     group_ = nullptr;
   }
 
+  /// "rank 3 failed: on node7, process 1: the disk is full"; "" where nothing has gone wrong. From
+  /// any thread: for whoever waits before guard().
+  [[nodiscard]] std::string failure() const {
+    auto const known = lifeline_ ? lifeline_->verdict() : std::nullopt;
+    return known ? sentence_of(*known) : std::string{};
+  }
+
   /// As Lifeline's.
   void leave_in_order() noexcept {
     if (lifeline_) {

@@ -5,6 +5,7 @@
 /// How the communicators of an NcclGroup are made, and how they are closed.
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <system_error>
@@ -34,13 +35,17 @@ inline constexpr int most_blocks_of_a_link = 4;
 /// Opens and closes all communicators of a process, while no rank uses them.
 class NcclConnector {
  public:
-  /// @param options  both outlive this
-  NcclConnector(NcclSlots const& slots, TransportOptions const& options)
-      : slots_{slots}, options_{options} {}
+  /// @param options  both outlive this, as does @p failure
+  /// @param failure  what has gone wrong elsewhere, "" for nothing; asked while others are waited
+  ///                 for
+  NcclConnector(NcclSlots const& slots, TransportOptions const& options,
+                std::function<std::string()> const& failure)
+      : slots_{slots}, options_{options}, failure_{failure} {}
 
   /// That of all ranks first, then the groups, in rounds. All processes call it.
   /// @throws TimeoutError  another process did not come; what has been made is aborted, as after
   ///                       every error
+  /// @throws AbortedError  something has gone wrong elsewhere
   void open(std::span<ncclUniqueId const> ids) {
     try {
       connect(ids);
@@ -141,6 +146,7 @@ class NcclConnector {
     Patience patience{options_.timeout};
     for (NcclSlot& mine : slots_.of_group(group)) {
       while (state_of(mine) == ncclInProgress) {
+        throw_if_failed();
         if (!patience.pause()) {
           auto const all = slots_.of_group(-1);
           throw TimeoutError{nccl_prefix(options_) + nccl_prefix(options_, making) +
@@ -148,6 +154,13 @@ class NcclConnector {
                              " within " + to_string(options_.timeout)};
         }
       }
+    }
+  }
+
+  /// Who has ended meanwhile is not to be waited for.
+  void throw_if_failed() const {
+    if (std::string const failure = failure_ ? failure_() : std::string{}; !failure.empty()) {
+      throw AbortedError{nccl_prefix(options_) + failure};
     }
   }
 
@@ -220,6 +233,7 @@ class NcclConnector {
 
   NcclSlots const& slots_;
   TransportOptions const& options_;
+  std::function<std::string()> const& failure_;
 };
 
 }  // namespace tandem::detail

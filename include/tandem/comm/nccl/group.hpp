@@ -58,19 +58,24 @@ class NcclGroup {
   /// @param ids      agree on all processes, see make_unique_ids(); used for no other group. Where
   ///                 there are several each serves its share of the ranks
   /// @param options  its `world` is not read
+  /// @param failure  what has gone wrong in another process, "" for nothing; asked again and again
+  ///                 while they connect, later abort() is to be called
   /// @throws ContractError  the numbers contradict each other, the time-out is not positive, or a
   ///                        group names a rank twice or one that there is not
   /// @throws TimeoutError   another process did not come
+  /// @throws AbortedError   @p failure, which was not ""
   /// @throws NcclError      NCCL cannot connect the ranks
   NcclGroup(int ranks, int first, std::span<cuda::Device const> devices,
-            std::span<ncclUniqueId const> ids, TransportOptions const& options = {})
+            std::span<ncclUniqueId const> ids, TransportOptions const& options = {},
+            std::function<std::string()> failure = {})
       : ranks_{ranks},
         first_{first},
         local_{static_cast<int>(devices.size())},
         options_{checked(options, ranks, first, local_)},
+        failure_{std::move(failure)},
         slots_{ranks, first, devices, options_.groups} {
     expects(!ids.empty(), "NcclGroup: there is no id to meet by; make_unique_ids() makes them");
-    detail::NcclConnector{slots_, options_}.open(ids);
+    detail::NcclConnector{slots_, options_, failure_}.open(ids);
   }
   NcclGroup(int ranks, int first, std::span<cuda::Device const> devices, ncclUniqueId const& id,
             TransportOptions const& options = {})
@@ -241,7 +246,7 @@ class NcclGroup {
   }
 
   void disconnect(std::chrono::milliseconds limit) {
-    detail::NcclConnector{slots_, options_}.close(limit);
+    detail::NcclConnector{slots_, options_, failure_}.close(limit);
   }
 
   void fail(std::string const& message) {
@@ -302,6 +307,7 @@ class NcclGroup {
   int first_;
   int local_;
   TransportOptions options_;
+  std::function<std::string()> failure_;  // elsewhere, while it connects
   std::function<void(int, std::string const&)> escalation_;
   std::mutex mutex_;     // guards message_; taken after a slot's mutex, if with it
   std::string message_;  // of the failure, "" while there is none

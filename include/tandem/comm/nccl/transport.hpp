@@ -119,8 +119,11 @@ class NcclTransport {
         lifeline_{options.world, static_cast<int>(devices_.size()), options.timeout,
                   options.on_stall},
         group_{ranks_of<Ranks>(options),
-               tandem::first_rank(options.world, ranks_of<Ranks>(options)), devices_,
-               make_unique_ids(options.world, ranks_of<Ranks>(options), options.timeout), options} {
+               tandem::first_rank(options.world, ranks_of<Ranks>(options)),
+               devices_,
+               make_unique_ids(options.world, ranks_of<Ranks>(options), options.timeout),
+               options,
+               [this] { return lifeline_.failure(); }} {
     if (options.world.processes > 1) {
       group_.escalate_by([this](int rank, std::string const& text) { tell_time_out(rank, text); });
     }
