@@ -53,6 +53,7 @@
 #include <tandem/ops/cuda/update.cuh>
 #include <tandem/ops/cuda/verbs.cuh>
 #include <tandem/ops/cuda/vocabulary.cuh>
+#include <tandem/ops/cuda/vocabulary_slice.cuh>
 #include <tandem/tandem.hpp>
 #include <tandem/train/options/cuda/devices_there.hpp>
 #if defined(TANDEM_CUDNN)

@@ -13785,6 +13785,39 @@ template <class T>
 /// @file
 /// Rows of a table picked by indices, and the table's gradient; a table of positions, likewise.
 
+// ---- tandem/kernels/functors/table_rows.hpp
+
+/// @file
+/// TableRows and WordRange: which rows of a table of words a rank has, where others may have the
+/// others.
+
+namespace tandem {
+
+/// The rows of a table that stand here, where others may have the others.
+struct TableRows {
+  int first = 0;
+  int count = 0;
+
+  /// Where a row stands; count: not here.
+  [[nodiscard]] TANDEM_HOST_DEVICE int at(std::int32_t index) const {
+    return index >= first && index < first + count ? index - first : count;
+  }
+};
+
+/// Of the words that a rank has: columns [0, count) of `stride` are those from `first` on.
+struct WordRange {
+  int first = 0;
+  int count = 0;
+  int stride = 0;  ///< logits of a row; those behind `count` are nobody's
+
+  /// Where a target stands; count: elsewhere, or nowhere.
+  [[nodiscard]] TANDEM_HOST_DEVICE int column(std::int32_t target) const {
+    return TableRows{first, count}.at(target);
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/kernels/host/wide.hpp
 
 /// @file
@@ -13881,17 +13914,6 @@ template <class T, class Function>
 }  // namespace tandem::host
 
 namespace tandem::host {
-
-/// The rows of a table that stand here, where others may have the others.
-struct TableRows {
-  int first = 0;
-  int count = 0;
-
-  /// Where a row stands; count: not here.
-  [[nodiscard]] int at(std::int32_t index) const {
-    return index >= first && index < first + count ? index - first : count;
-  }
-};
 
 /// y[row] = table[index[row]]; -0.0 of rows that are not here, which changes no sum.
 ///
@@ -14481,7 +14503,6 @@ struct Rewrites {
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
   /// A convolution's bias in front of a batch norm is added to the running mean instead.
   bool absorb_bias = false;
-  bool whole_tables = false;  ///< where ranks share layers, each has whole tables of words
 };
 
 }  // namespace tandem
@@ -26923,13 +26944,12 @@ struct WishesAreSound {
   static_assert(
       Why != WishFault::outputs,
       "TensorParallel<N, SplitOutputs<...>>: the outputs of this layer cannot be dealt "
-      "out: they can of a Vocabulary over all words, not on Cuda, and of a Linear of which another "
-      "one on the same device reads, through layers that need no whole rows, as many "
-      "columns, or heads, as N divides (WishesAreSound names which of the layers)");
+      "out: they can of a Vocabulary over all words, and of a Linear of which another one on the "
+      "same device reads, through layers that need no whole rows, as many columns, or heads, as N "
+      "divides (WishesAreSound names which of the layers)");
   static_assert(Why != WishFault::inputs,
                 "TensorParallel<N, SplitInputs<...>>: the inputs of this layer cannot be dealt "
-                "out: they can of an Embedding, not on Cuda, and of a Linear that reads, on the "
-                "same device and "
+                "out: they can of an Embedding, and of a Linear that reads, on the same device and "
                 "through layers that need no whole rows, what another one gives, as many columns, "
                 "or heads, as N divides (WishesAreSound names which of the layers)");
   static_assert(Why != WishFault::tied,
@@ -42302,7 +42322,8 @@ TANDEM_NOINLINE void spread_sample_rows(Team& team, LogUniformSample const& samp
 // ---- tandem/kernels/functors/vocabulary.hpp
 
 /// @file
-/// VocabularyRow: what a criterion over a vocabulary finds of one row of logits.
+/// VocabularyRow: what a criterion over a vocabulary finds of one row of logits; VocabularyPart: of
+/// a run of its words, and how ranks that have such runs join them.
 
 namespace tandem {
 
@@ -42324,6 +42345,10 @@ struct VocabularyPart {
   [[nodiscard]] TANDEM_HOST_DEVICE bool right() const { return total < 0.0; }
 };
 
+/// What a row without a target has, and a rank without words.
+inline constexpr VocabularyPart no_words{-std::numeric_limits<double>::infinity(), 0.0,
+                                         -std::numeric_limits<double>::infinity(), 0.0};
+
 /// Of two runs of words, @p a before @p b.
 TANDEM_HOST_DEVICE inline VocabularyPart join(VocabularyPart const& a, VocabularyPart const& b) {
   double const largest = b.largest > a.largest ? b.largest : a.largest;
@@ -42332,6 +42357,19 @@ TANDEM_HOST_DEVICE inline VocabularyPart join(VocabularyPart const& a, Vocabular
   double const total = std::fabs(a.total) * of_a + std::fabs(b.total) * of_b;
   bool const right = b.largest > a.largest ? b.right() : a.right();
   return {largest, right ? -total : total, b.own > a.own ? b.own : a.own, a.sum + b.sum};
+}
+
+/// A row's part of all words, in its first slice's place, from those of each slice, of which the
+/// n-th is parts[n · rows]: two neighbours at a time, so that the tree is one of the slices'
+/// numbers.
+TANDEM_HOST_DEVICE inline void join_vocabulary_slices(VocabularyPart* parts, std::int64_t rows,
+                                                      int slices) {
+  for (int step = 1; step < slices; step *= 2) {
+    for (int slice = 0; slice + step < slices; slice += 2 * step) {
+      VocabularyPart& first = parts[slice * rows];
+      first = join(first, parts[(slice + step) * rows]);
+    }
+  }
 }
 
 /// From a row's largest logit, Σ exp(z - largest), the target's logit and Σ z.
@@ -42363,22 +42401,6 @@ TANDEM_HOST_DEVICE inline VocabularyRow vocabulary_row(VocabularyPart const& all
 /// have the others. The reference, in any T; the products are Linear's.
 
 namespace tandem::host {
-
-/// Of the words that a rank has: columns [0, count) of `stride` are those from `first` on.
-struct WordRange {
-  int first = 0;
-  int count = 0;
-  int stride = 0;  ///< logits of a row; those behind `count` are nobody's
-
-  /// Where a target stands; count: elsewhere, or nowhere.
-  [[nodiscard]] int column(std::int32_t target) const {
-    return target >= first && target < first + count ? target - first : count;
-  }
-};
-
-/// What a row without a target has, and a rank without words.
-inline constexpr VocabularyPart no_words{-std::numeric_limits<double>::infinity(), 0.0,
-                                         -std::numeric_limits<double>::infinity(), 0.0};
 
 /// Of logits z of @p count words. @p target: a column, or count where it is none of these.
 template <class T>
@@ -42467,18 +42489,12 @@ TANDEM_NOINLINE void vocabulary_parts(Team& team, std::int64_t rows, WordRange w
   });
 }
 
-/// parts[r] of all words from those of each slice, parts[slice · rows + r], two neighbours at a
-/// time, so that the tree is one of the slices' numbers.
+/// parts[r] of all words from those of each slice, parts[slice · rows + r].
 TANDEM_COLD inline void join_vocabulary_parts(Team& team, std::int64_t rows, int slices,
                                               VocabularyPart* parts) {
   team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
-    for (int step = 1; step < slices; step *= 2) {
-      for (int slice = 0; slice + step < slices; slice += 2 * step) {
-        for (std::int64_t r = begin; r < end; ++r) {
-          VocabularyPart& first = parts[slice * rows + r];
-          first = join(first, parts[(slice + step) * rows + r]);
-        }
-      }
+    for (std::int64_t r = begin; r < end; ++r) {
+      join_vocabulary_slices(parts + r, rows, slices);
     }
   });
 }
@@ -44308,8 +44324,7 @@ struct BasicCuda {
                                      .channels_last = true,
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
-                                     .absorb_bias = true,
-                                     .whole_tables = true};
+                                     .absorb_bias = true};
   static constexpr bool shares_layers = true;    ///< as TensorParallel does
   static constexpr bool deals_rows = true;       ///< as SequenceRows does
   static constexpr bool deals_states = true;     ///< as ShardedState does
@@ -46930,8 +46945,7 @@ struct TensorParallelIsSound {
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
 /// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
-/// SequenceRows. On Host, and on Cuda, there with tables whole: KeepWhole says
-/// so to fits<>, too.
+/// SequenceRows. On Host, and on Cuda.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
@@ -49438,7 +49452,7 @@ struct Program {
   /// depend on the ranks, or where one has several slices.
   static constexpr SpreadWishes asked_wishes = [] {
     SpreadWishes asked = detail::wishes_of<S>();
-    asked.decided = batching.reproducible || layer_slices > slices || R.whole_tables;
+    asked.decided = batching.reproducible || layer_slices > slices;
     return asked;
   }();
   static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none

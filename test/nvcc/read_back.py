@@ -29,6 +29,7 @@ WIDE = re.compile(r"\b(map_kernel|column_map_kernel|column_sums_kernel|max_pool_
 ROUNDS = re.compile(r"\bcolumn_map_kernel<8, \S*(AddBias|BatchNorm)|SumBody<tandem::BFloat16>|\brow_norm_kernel<|"
                     r"\brow_norm_input_gradient_kernel<|\bglobal_avg_pool_(gradient_)?kernel<8|"
                     r"\bsoftmax_cross_entropy_gradient_kernel<|\bvocabulary_rows_kernel<|\bdropout_kernel<|"
+                    r"\bvocabulary_part_gradients_kernel<|"
                     r"\battention_softmax_(gradient_)?kernel<|\badditive_softmax_kernel<|\bapply_update_kernel<|\bupdate_rows_kernel<|"
                     r"\beach_kernel<tandem::cuda::(?!TakeUp<)\w+<tandem::BFloat16>")
 REGISTERS = 65536  # of a multiprocessor

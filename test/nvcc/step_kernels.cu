@@ -25,6 +25,7 @@
 #include <tandem/kernels/cuda/transform.cuh>
 #include <tandem/kernels/cuda/update.cuh>
 #include <tandem/kernels/cuda/vocabulary.cuh>
+#include <tandem/kernels/cuda/vocabulary_slice.cuh>
 #include <tandem/ops/cuda/bound_optimizer.cuh>
 #include <tandem/optim/adagrad.hpp>
 
@@ -58,6 +59,10 @@ void step(Stream const& s, T* x, float* p, std::int32_t* labels, double* sums, s
   softmax_cross_entropy_forward(s, x, labels, 1, 10, 0.0, sums, sums);
   softmax_cross_entropy_gradient(s, x, labels, 1, 10, 0.0, 1.0, x);
   vocabulary_rows(s, x, labels, 1, 64, 0.0, sums, x);
+  auto* const parts = reinterpret_cast<VocabularyPart*>(scratch);
+  vocabulary_parts(s, x, labels, 1, {0, 64, 64}, parts);
+  join_vocabulary_parts(s, 1, 2, labels, 128, 0.0, parts, parts, x);
+  vocabulary_part_gradients(s, x, labels, 1, {0, 64, 64}, 128, parts, 0.0, sums);
 }
 
 template <class O>
@@ -104,8 +109,8 @@ void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, Update
                    std::byte* scratch, int const* stopped) {
   StagedBatch<float, std::int32_t> const* const staged = nullptr;
   take_batch(s, staged, 0, 64, 1, 64, x, 1, tokens);
-  embedding_forward(s, tokens, 1, 64, x, x);
-  embedding_gradient(s, tokens, 1, 64, 64, x, p, false, scratch, 4096);
+  embedding_forward(s, tokens, 1, {0, 64}, 64, x, x);
+  embedding_gradient(s, tokens, 1, 64, {0, 64}, 64, x, p, false, scratch, 4096);
   dropout_forward(s, 1, 64, 64, {}, 0.5F, x, x);
   attention_softmax(s, {}, {}, p, x, p);
   attention_softmax_gradient(s, {}, {}, 1.0, x, x, p, p, p, x, x);

@@ -16,7 +16,6 @@ struct Rewrites {
   bool place_concat = false;     ///< inputs of a Concat are written into it; needs channels_last
   /// A convolution's bias in front of a batch norm is added to the running mean instead.
   bool absorb_bias = false;
-  bool whole_tables = false;  ///< where ranks share layers, each has whole tables of words
 };
 
 }  // namespace tandem

@@ -406,7 +406,7 @@ struct Program {
   /// depend on the ranks, or where one has several slices.
   static constexpr SpreadWishes asked_wishes = [] {
     SpreadWishes asked = detail::wishes_of<S>();
-    asked.decided = batching.reproducible || layer_slices > slices || R.whole_tables;
+    asked.decided = batching.reproducible || layer_slices > slices;
     return asked;
   }();
   static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none

@@ -172,6 +172,8 @@ TEST_CASE("the account of layers that GPUs share, and of what they add") {
   check_devices<Shared, TensorParallel<2>, Tf32>({.batch = 4}, exact, step);
   check_devices<Text, TensorParallel<2, Reproducible<>>, Bf16>({.batch = 4}, exact, step);
   check_devices<Text, SingleDevice<Slices<2>>, Bf16>({.batch = 4}, exact, step);
+  check_devices<Text, TensorParallel<2, Microbatches<2>, SplitInputs<0>>, Bf16>(
+      {.batch = 4, .clips = true}, exact, step);
   check_devices<Shared, Hybrid<DataParallel<2>, TensorParallel<2, SequenceRows>>, Bf16>(
       {.batch = 8, .clips = true}, exact, [](auto& trainer) {
         std::vector<std::int32_t> const tokens(8 * 16, 3);

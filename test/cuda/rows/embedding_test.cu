@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/runtime/cuda/graph.hpp>
 
 #include "cuda/normalize/support.hpp"
@@ -57,13 +58,67 @@ TEST_CASE_TEMPLATE("embedding: rows of the table, bit by bit", T, float, double,
       DeviceArray<T> const from{gpu(), table, {.unaligned = unaligned}};
       DeviceArray<std::int32_t> const at{gpu(), tokens};
       DeviceArray<T> const y{gpu(), std::int64_t{n.count} * n.columns};
-      cuda::embedding_forward(gpu().compute, at.data(), n.count, n.columns, from.data(), y.data());
+      cuda::embedding_forward(gpu().compute, at.data(), n.count, {0, n.vocabulary}, n.columns,
+                              from.data(), y.data());
       std::vector<T> expected;
       for (std::int32_t const token : tokens) {
         auto const row = table.begin() + std::int64_t{token} * n.columns;
         expected.insert(expected.end(), row, row + n.columns);
       }
       CHECK(test::same_bits(y.host(), expected));
+    }
+  }
+}
+
+// The last rank's table may end behind the words, and it may have none of them.
+TEST_CASE_TEMPLATE("embedding: ranks' words alone, which together are all of them, bit by bit", T,
+                   float, double, BFloat16) {
+  using P = MasterOf<T>;
+  for (Sizes const& n : sizes) {
+    auto const table = test::numbers<T>(std::int64_t{n.vocabulary} * n.columns, 1);
+    auto const tokens = tokens_of(n, 2);
+    auto const dy = test::numbers<T>(std::int64_t{n.count} * n.columns, 4);
+    DeviceArray<std::int32_t> const at{gpu(), tokens};
+    DeviceArray<T> const slope{gpu(), dy};
+    for (int const ranks : {1, 2, 3, 8}) {
+      CAPTURE(ranks);
+      int const each = padded_slice(n.vocabulary, ranks);
+      auto const size = static_cast<std::size_t>(each) * static_cast<std::size_t>(n.columns);
+      auto all = table;
+      all.resize(size * static_cast<std::size_t>(ranks), T{});
+      std::int64_t const bytes =
+          cuda::token_runs_scratch_bytes(gpu().compute, n.count, each * ranks);
+      DeviceArray<std::byte> const scratch{gpu(), bytes};
+      std::vector<P> gradients;
+      std::vector<T> sums(dy.size(), static_cast<T>(-0.0F));
+      for (int rank = 0; rank < ranks; ++rank) {
+        TableRows const own{rank * each, each};
+        auto const begin = all.begin() + std::int64_t{rank} * each * n.columns;
+        DeviceArray<T> const from{gpu(),
+                                  std::vector<T>(begin, begin + std::int64_t{each} * n.columns)};
+        DeviceArray<T> const y{gpu(), std::int64_t{n.count} * n.columns};
+        DeviceArray<P> const gradient{gpu(), std::int64_t{each} * n.columns};
+        cuda::embedding_forward(gpu().compute, at.data(), n.count, own, n.columns, from.data(),
+                                y.data());
+        cuda::embedding_gradient(gpu().compute, at.data(), n.count, each * ranks, own, n.columns,
+                                 slope.data(), gradient.data(), false, scratch.data(), bytes);
+        auto const rows = y.host();
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          sums[i] = static_cast<T>(test::number(sums[i]) + test::number(rows[i]));
+        }
+        auto const part = gradient.host();
+        gradients.insert(gradients.end(), part.begin(), part.end());
+      }
+      static std::vector<T> rows_of_one;
+      static std::vector<P> gradients_of_one;
+      if (ranks == 1) {
+        rows_of_one = sums;
+        gradients_of_one = gradients;
+      }
+      CHECK(test::same_bits(sums, rows_of_one));
+      auto wanted = gradients_of_one;
+      wanted.resize(gradients.size(), P{});
+      CHECK(test::same_bits(gradients, wanted));
     }
   }
 }
@@ -107,8 +162,9 @@ TEST_CASE_TEMPLATE("embedding's gradient: sums over the places of each index, 0 
       for (bool const unaligned : {false, true}) {
         DeviceArray<T> const slope{gpu(), dy, {.unaligned = unaligned}};
         DeviceArray<P> const gradient{gpu(), before, {.unaligned = unaligned}};
-        cuda::embedding_gradient(gpu().compute, at.data(), n.count, n.vocabulary, n.columns,
-                                 slope.data(), gradient.data(), accumulate, scratch.data(), bytes);
+        cuda::embedding_gradient(gpu().compute, at.data(), n.count, n.vocabulary, {0, n.vocabulary},
+                                 n.columns, slope.data(), gradient.data(), accumulate,
+                                 scratch.data(), bytes);
         auto const result = gradient.host();
         auto sums = expected.sum;
         for (std::size_t i = 0; i < sums.size() && accumulate; ++i) {
@@ -134,8 +190,8 @@ TEST_CASE("embedding's gradient is recorded, and replayed for other tokens") {
   DeviceArray<std::byte> const scratch{gpu(), bytes};
   DeviceArray<std::int32_t> const tokens{gpu(), tokens_of(n, 1)};
   cuda::Capture capture{gpu().compute};
-  cuda::embedding_gradient(gpu().compute, tokens.data(), n.count, n.vocabulary, n.columns,
-                           slope.data(), gradient.data(), false, scratch.data(), bytes);
+  cuda::embedding_gradient(gpu().compute, tokens.data(), n.count, n.vocabulary, {0, n.vocabulary},
+                           n.columns, slope.data(), gradient.data(), false, scratch.data(), bytes);
   cuda::Graph const graph = capture.finish();
   for (std::uint64_t const seed : {7U, 8U}) {
     auto const other = tokens_of(n, seed);
@@ -154,9 +210,9 @@ TEST_CASE("embedding: no tokens give no rows and a gradient of 0; too little scr
   DeviceArray<float> const gradient{gpu(), 12};
   std::int64_t const bytes = cuda::token_runs_scratch_bytes(gpu().compute, 0, 3);
   DeviceArray<std::byte> const scratch{gpu(), bytes};
-  cuda::embedding_forward(gpu().compute, none.data(), 0, 4, table.data(), table.data());
-  cuda::embedding_gradient(gpu().compute, none.data(), 0, 3, 4, table.data(), gradient.data(),
-                           false, scratch.data(), bytes);
+  cuda::embedding_forward(gpu().compute, none.data(), 0, {0, 3}, 4, table.data(), table.data());
+  cuda::embedding_gradient(gpu().compute, none.data(), 0, 3, {0, 3}, 4, table.data(),
+                           gradient.data(), false, scratch.data(), bytes);
   CHECK(gradient.host() == std::vector<float>(12, 0.0F));
   DeviceArray<std::int32_t> const many{gpu(), std::vector<std::int32_t>(1000, 1)};
   CHECK_THROWS_WITH_AS(cuda::token_runs(gpu().compute, many.data(), 1000, 3, scratch.data(), bytes),

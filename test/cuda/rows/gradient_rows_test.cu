@@ -105,8 +105,9 @@ std::vector<MasterOf<T>> dense_gradient(Sizes const& n, std::vector<std::uint64_
   for (std::uint64_t const seed : passes) {
     DeviceArray<std::int32_t> const index{gpu(), indices(n, seed)};
     DeviceArray<T> const dy{gpu(), test::numbers<T>(std::int64_t{n.count} * n.columns, seed)};
-    cuda::embedding_gradient(gpu().compute, index.data(), n.count, n.vocabulary, n.columns,
-                             dy.data(), gradient.data(), accumulate, scratch.data(), bytes);
+    cuda::embedding_gradient(gpu().compute, index.data(), n.count, n.vocabulary, {0, n.vocabulary},
+                             n.columns, dy.data(), gradient.data(), accumulate, scratch.data(),
+                             bytes);
     accumulate = true;
     static_cast<void>(gradient.host());
   }

@@ -17,6 +17,7 @@
 #include <logging_transport.hpp>
 #include <rank_of.hpp>
 #include <small_gpt.hpp>
+#include <split_words.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 
@@ -25,25 +26,14 @@ namespace tensor_parallel_words_test {
 
 using Double = BasicHost<Portable, Fp64>;
 
-constexpr int channels = 8;
-
-/// 11 words: of eight devices five have two, one has one and two have none.
-struct Free : Network<Tokens<test::gpt_time, test::gpt_words>,
-                      Sequential<Embedding<test::gpt_words, channels>, Positions<>,
-                                 Residual<Sequential<LayerNorm<>, Linear<16>, Gelu, Linear<8>>>,
-                                 Vocabulary<test::gpt_words, Smoothing<Percent<20>>>>> {};
-
-/// The criterion's table is the embedding's, and its logits are made again.
-struct Shared : Embedding<test::gpt_words, channels> {};
-struct Tied : Network<Tokens<test::gpt_time, test::gpt_words>,
-                      Sequential<Shared, Dropout<Percent<20>>, LayerNorm<>,
-                                 Vocabulary<test::gpt_words, Shares<Shared>, Smoothing<Percent<10>>,
-                                            Chunked<5>, PerSample>>> {};
+using test::SplitTied;
+using Free = test::FreeWords;
+using Tied = test::TiedWords;
+constexpr int channels = test::word_channels;
 
 using One = SingleDevice<Microbatches<2>>;
 template <int N>
-using Split = TensorParallel<N, Microbatches<2>, SplitInputs<0>, SplitOutputs<3>>;
-using SplitTied = TensorParallel<2, Microbatches<2>, SplitOutputs<"3">, Checkpoint<Every<2>>>;
+using Split = test::SplitWords<N>;
 
 template <class S, class Net>
 void check_as_one_device() {

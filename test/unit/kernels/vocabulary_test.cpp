@@ -164,7 +164,7 @@ void joins(int words, int slices, double bound, Kernel const& whole, Part const&
   int const each = (words + slices - 1) / slices;
   std::vector<VocabularyPart> parts(static_cast<std::size_t>(rows * slices));
   std::vector<std::vector<T>> own;
-  std::vector<host::WordRange> ranges;
+  std::vector<WordRange> ranges;
   for (int slice = 0; slice < slices; ++slice) {
     int const first = std::min(words, slice * each);
     ranges.push_back({first, std::min(each, words - first), each});
@@ -235,7 +235,7 @@ TEST_CASE("of equal logits in several slices the first is right, and a NaN is no
     CHECK(std::isnan(of(1, bad).loss));
     CHECK(of(1, bad).right == 0);
   }
-  VocabularyPart const none = join(host::no_words, host::no_words);
+  VocabularyPart const none = join(no_words, no_words);
   CHECK(none.total == 0.0);
   CHECK(join(host::vocabulary_part(2, z, 1), none).right());
 }

@@ -49,8 +49,8 @@ void check(WorkerStrategy const& worker, WorkerStep const& step, int batch,
   SearchTask const task{.batch_per_worker = batch, .network = graph<Net>, .precision = precision};
   TensorSizes const sizes{.master_bytes = master_bytes(precision),
                           .scalar_bytes = element_bytes(precision)};
-  WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch,
-                                     dealing_on(graph<Net>, two_cpus(), worker.slices));
+  WorkerCut cut =
+      detail::worker_cut(graph<Net>, worker, step, batch, dealing_over(graph<Net>, worker.slices));
   cut.replicas = S::batching.replicas;
   cut.shard = S::batching.sharded_parameters  ? Sharding::parameters
               : S::batching.sharded_gradients ? Sharding::gradients

@@ -15,6 +15,7 @@
 #include <tandem/kernels/cuda/pack.hpp>
 #include <tandem/kernels/cuda/row_lanes.cuh>
 #include <tandem/kernels/cuda/token_runs.cuh>
+#include <tandem/kernels/functors/table_rows.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem::cuda {
@@ -22,15 +23,22 @@ namespace tandem::cuda {
 namespace detail {
 
 template <int Lanes, int N, class T>
-TANDEM_KERNEL void embedding_kernel(std::int32_t const* tokens, std::int64_t count, int columns,
-                                    T const* table, T* y) {
+TANDEM_KERNEL void embedding_kernel(std::int32_t const* tokens, std::int64_t count, TableRows own,
+                                    int columns, T const* table, T* y) {
   await_previous();
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, count};
   if (!place.works) {
     return;
   }
-  T const* const from = table + std::int64_t{tokens[place.row]} * columns;
+  int const at = own.at(tokens[place.row]);
   T* const to = y + place.row * columns;
+  if (at == own.count) {
+    for (int c = place.lane; c < columns; c += Lanes) {
+      to[c] = store<T>(ComputeType<T>(-0.0F));
+    }
+    return;
+  }
+  T const* const from = table + std::int64_t{at} * columns;
   for (int c = place.lane * N; c < columns; c += Lanes * N) {
     store_pack(to + c, load_pack<N>(from + c));
   }
@@ -144,20 +152,21 @@ TANDEM_KERNEL void embedding_gradient_kernel(T const* dy, int columns, TokenRuns
 
 }  // namespace detail
 
-/// y[i] = table[tokens[i]].
+/// y[i] = table[tokens[i]]; -0.0 of rows that are not here, which changes no sum.
 ///
-/// Shapes: tokens (count), table (V, columns), y (count, columns).
+/// Shapes: tokens (count), table (V, columns), of which `own` stand at @p table; y (count,
+///         columns).
 /// Cost:   reads count rows of the table and writes y once; bound by memory. One launch.
 /// @pre    0 <= tokens[i] < V
 template <class T>
 void embedding_forward(Stream const& stream, std::int32_t const* tokens, std::int64_t count,
-                       int columns, T const* table, T* y) {
+                       TableRows own, int columns, T const* table, T* y) {
   with_row_lanes(columns, [&](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     auto const queue = [&](auto width) {
       launch(detail::embedding_kernel<n, decltype(width)::value, T>,
-             blocks_for(count, row_threads / n), row_threads, stream, tokens, count, columns, table,
-             y);
+             blocks_for(count, row_threads / n), row_threads, stream, tokens, count, own, columns,
+             table, y);
     };
     if (packs_channels(columns, table, static_cast<T const*>(y))) {
       queue(std::integral_constant<int, full_pack<T>>{});
@@ -168,7 +177,7 @@ void embedding_forward(Stream const& stream, std::int32_t const* tokens, std::in
 }
 
 /// embedding_gradient() of tokens whose runs are known; these may have more words than the
-/// gradient.
+/// gradient, and begin with its first.
 template <class T, class P>
 void embedding_gradient(Stream const& stream, TokenRuns const& runs, int vocabulary, int columns,
                         T const* dy, P* gradient, bool accumulate) {
@@ -190,17 +199,20 @@ void embedding_gradient(Stream const& stream, TokenRuns const& runs, int vocabul
 /// gradient[v] = [+=] the sum of dy[i] over the positions i where tokens[i] is v; 0 where it is
 /// none.
 ///
-/// Shapes: tokens (count), dy (count, columns), gradient (V, columns).
+/// Shapes: tokens (count), dy (count, columns), gradient (V, columns), of which `own` stand at
+///         @p gradient.
 /// Cost:   token_runs; reads dy and writes the gradient once; bound by memory.
 /// Order:  of an index' positions thread d takes the d-th of every 8, in order, in ComputeType<T>;
 ///         then the threads in order; with @p accumulate the sum is added as one term.
-/// @pre    0 <= tokens[i] < V < 2³¹; scratch has @p bytes, as token_runs_scratch_bytes says
+/// @pre    0 <= tokens[i] < V < 2³¹, `own` among these; scratch has @p bytes, as
+///         token_runs_scratch_bytes says
 template <class T, class P>
 void embedding_gradient(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
-                        int vocabulary, int columns, T const* dy, P* gradient, bool accumulate,
-                        std::byte* scratch, std::int64_t bytes) {
+                        int vocabulary, TableRows own, int columns, T const* dy, P* gradient,
+                        bool accumulate, std::byte* scratch, std::int64_t bytes) {
   TokenRuns const runs = token_runs(stream, tokens, count, vocabulary, scratch, bytes);
-  embedding_gradient(stream, runs, vocabulary, columns, dy, gradient, accumulate);
+  embedding_gradient(stream, {runs.position, runs.begin + own.first, runs.end + own.first},
+                     own.count, columns, dy, gradient, accumulate);
 }
 
 }  // namespace tandem::cuda

@@ -20,25 +20,41 @@ namespace tandem::cuda {
 
 namespace detail {
 
-/// What the gradient of a row is made of, and where its target ranks.
+/// What the gradient of a row is made of.
 template <class Real>
 struct VocabularyGradient {
-  SoftmaxPart<Real> part;
+  Real largest;
   Real lowest;
-  Real own;  ///< the target's logit
+  Real total;
   int target;
   Real on;   ///< of q at the target
   Real off;  ///< of q elsewhere
 
   [[nodiscard]] TANDEM_HOST_DEVICE Real operator()(Real z, int c) const {
-    return softmax_term(z, part.largest, lowest) / static_cast<Real>(part.total) -
-           (c == target ? on : off);
+    return softmax_term(z, largest, lowest) / total - (c == target ? on : off);
   }
+};
+
+/// Where a row's target stands, and its logit.
+template <class Real>
+struct TargetLogit {
+  Real own;
+  int target;
+
   /// 1 if a logit ranks before the target's, or keeps it from being right.
   [[nodiscard]] TANDEM_HOST_DEVICE int before(Real z, int c) const {
     return !(z <= own) || (z == own && c < target) ? 1 : 0;
   }
 };
+
+/// A row of y: the loss, what rounding took of it, and whether it is right.
+template <class T>
+TANDEM_HOST_DEVICE void store_vocabulary_row(VocabularyRow const& row, T* y) {
+  using Real = ComputeType<T>;
+  y[0] = store<T>(static_cast<Real>(row.loss));
+  y[1] = store<T>(static_cast<Real>(row.loss - static_cast<double>(load(y[0]))));
+  y[2] = store<T>(static_cast<Real>(row.right));
+}
 
 template <int Lanes, class T>
 TANDEM_KERNEL void vocabulary_rows_kernel(T* logits, std::int32_t const* targets, std::int64_t rows,
@@ -58,33 +74,32 @@ TANDEM_KERNEL void vocabulary_rows_kernel(T* logits, std::int32_t const* targets
   }
   __syncthreads();
   double const elsewhere = smoothing / vocabulary;
-  VocabularyGradient<Real> const row{parts[threadIdx.x / Lanes],
+  SoftmaxPart<Real> const part = parts[threadIdx.x / Lanes];
+  VocabularyGradient<Real> const row{part.largest,
                                      lowest,
-                                     own,
+                                     static_cast<Real>(part.total),
                                      target,
                                      static_cast<Real>(1 - smoothing + elsewhere),
                                      static_cast<Real>(elsewhere)};
+  TargetLogit<Real> const at{own, target};
   Real const factor = scale != nullptr ? static_cast<Real>(*scale) : Real{0};
   int before = 0;
   for (int c = place.lane; place.works && c < vocabulary; c += Lanes) {
     Real const value = load(z[c]);
-    before += works ? row.before(value, c) : 0;
+    before += works ? at.before(value, c) : 0;
     if (scale != nullptr) {
       z[c] = store<T>(works ? row(value, c) * factor : Real{0});
     }
   }
   int const all_before = sum_lanes<Lanes>(before);
   if (place.works && place.lane == 0 && y != nullptr) {
-    double const largest = static_cast<double>(row.part.largest);
-    double const sum = vocabulary * largest - row.part.distance;
-    VocabularyRow const result =
-        works ? vocabulary_row(largest, row.part.total, static_cast<double>(own), sum, vocabulary,
-                               smoothing, all_before == 0)
-              : VocabularyRow{};
-    T* const to = y + 3 * place.row;
-    to[0] = store<T>(static_cast<Real>(result.loss));
-    to[1] = store<T>(static_cast<Real>(result.loss - static_cast<double>(load(to[0]))));
-    to[2] = store<T>(static_cast<Real>(result.right));
+    double const largest = static_cast<double>(part.largest);
+    double const sum = vocabulary * largest - part.distance;
+    VocabularyRow const result = works
+                                     ? vocabulary_row(largest, part.total, static_cast<double>(own),
+                                                      sum, vocabulary, smoothing, all_before == 0)
+                                     : VocabularyRow{};
+    store_vocabulary_row(result, y + 3 * place.row);
   }
 }
 
@@ -93,8 +108,7 @@ TANDEM_KERNEL void vocabulary_rows_kernel(T* logits, std::int32_t const* targets
 /// The loss of row r is -sum_v q_v log softmax(z)_v, q = (1 - smoothing) [v = target] + smoothing /
 /// V; y[r] becomes the loss, what rounding took of it, and 1 where the largest logit, the first of
 /// equals, is the target's. With a gradient then z = (softmax(z) - q) *scale. A row without a
-/// target
-/// (-1) has the loss 0 and the gradient 0.
+/// target (-1) has the loss 0 and the gradient 0.
 ///
 /// Shapes: logits (rows, V); targets (rows), or null: no row has one; scale (1), or null: the
 ///         logits stay; y (rows, 3) or null. All in the device's memory.

@@ -2,10 +2,12 @@
 #pragma once
 
 /// @file
-/// VocabularyRow: what a criterion over a vocabulary finds of one row of logits.
+/// VocabularyRow: what a criterion over a vocabulary finds of one row of logits; VocabularyPart: of
+/// a run of its words, and how ranks that have such runs join them.
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include <tandem/core/config.hpp>
 
@@ -29,6 +31,10 @@ struct VocabularyPart {
   [[nodiscard]] TANDEM_HOST_DEVICE bool right() const { return total < 0.0; }
 };
 
+/// What a row without a target has, and a rank without words.
+inline constexpr VocabularyPart no_words{-std::numeric_limits<double>::infinity(), 0.0,
+                                         -std::numeric_limits<double>::infinity(), 0.0};
+
 /// Of two runs of words, @p a before @p b.
 TANDEM_HOST_DEVICE inline VocabularyPart join(VocabularyPart const& a, VocabularyPart const& b) {
   double const largest = b.largest > a.largest ? b.largest : a.largest;
@@ -37,6 +43,19 @@ TANDEM_HOST_DEVICE inline VocabularyPart join(VocabularyPart const& a, Vocabular
   double const total = std::fabs(a.total) * of_a + std::fabs(b.total) * of_b;
   bool const right = b.largest > a.largest ? b.right() : a.right();
   return {largest, right ? -total : total, b.own > a.own ? b.own : a.own, a.sum + b.sum};
+}
+
+/// A row's part of all words, in its first slice's place, from those of each slice, of which the
+/// n-th is parts[n · rows]: two neighbours at a time, so that the tree is one of the slices'
+/// numbers.
+TANDEM_HOST_DEVICE inline void join_vocabulary_slices(VocabularyPart* parts, std::int64_t rows,
+                                                      int slices) {
+  for (int step = 1; step < slices; step *= 2) {
+    for (int slice = 0; slice + step < slices; slice += 2 * step) {
+      VocabularyPart& first = parts[slice * rows];
+      first = join(first, parts[(slice + step) * rows]);
+    }
+  }
 }
 
 /// From a row's largest logit, Σ exp(z - largest), the target's logit and Σ z.

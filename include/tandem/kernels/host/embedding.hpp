@@ -9,21 +9,11 @@
 #include <type_traits>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/functors/table_rows.hpp>
 #include <tandem/kernels/host/wide.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host {
-
-/// The rows of a table that stand here, where others may have the others.
-struct TableRows {
-  int first = 0;
-  int count = 0;
-
-  /// Where a row stands; count: not here.
-  [[nodiscard]] int at(std::int32_t index) const {
-    return index >= first && index < first + count ? index - first : count;
-  }
-};
 
 /// y[row] = table[index[row]]; -0.0 of rows that are not here, which changes no sum.
 ///

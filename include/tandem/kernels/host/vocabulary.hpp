@@ -9,29 +9,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/functors/table_rows.hpp>
 #include <tandem/kernels/functors/vocabulary.hpp>
 #include <tandem/runtime/host/team.hpp>
 
 namespace tandem::host {
-
-/// Of the words that a rank has: columns [0, count) of `stride` are those from `first` on.
-struct WordRange {
-  int first = 0;
-  int count = 0;
-  int stride = 0;  ///< logits of a row; those behind `count` are nobody's
-
-  /// Where a target stands; count: elsewhere, or nowhere.
-  [[nodiscard]] int column(std::int32_t target) const {
-    return target >= first && target < first + count ? target - first : count;
-  }
-};
-
-/// What a row without a target has, and a rank without words.
-inline constexpr VocabularyPart no_words{-std::numeric_limits<double>::infinity(), 0.0,
-                                         -std::numeric_limits<double>::infinity(), 0.0};
 
 /// Of logits z of @p count words. @p target: a column, or count where it is none of these.
 template <class T>
@@ -120,18 +104,12 @@ TANDEM_NOINLINE void vocabulary_parts(Team& team, std::int64_t rows, WordRange w
   });
 }
 
-/// parts[r] of all words from those of each slice, parts[slice · rows + r], two neighbours at a
-/// time, so that the tree is one of the slices' numbers.
+/// parts[r] of all words from those of each slice, parts[slice · rows + r].
 TANDEM_COLD inline void join_vocabulary_parts(Team& team, std::int64_t rows, int slices,
                                               VocabularyPart* parts) {
   team.parallel_for(rows, [=](std::int64_t begin, std::int64_t end) {
-    for (int step = 1; step < slices; step *= 2) {
-      for (int slice = 0; slice + step < slices; slice += 2 * step) {
-        for (std::int64_t r = begin; r < end; ++r) {
-          VocabularyPart& first = parts[slice * rows + r];
-          first = join(first, parts[(slice + step) * rows + r]);
-        }
-      }
+    for (std::int64_t r = begin; r < end; ++r) {
+      join_vocabulary_slices(parts + r, rows, slices);
     }
   });
 }

@@ -7,11 +7,13 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <tandem/graph/columns.hpp>
 #include <tandem/kernels/cuda/elementwise.cuh>
 #include <tandem/kernels/cuda/embedding.cuh>
 #include <tandem/kernels/cuda/gradient_rows.cuh>
 #include <tandem/kernels/cuda/positions.cuh>
 #include <tandem/kernels/cuda/rotary.cuh>
+#include <tandem/kernels/functors/table_rows.hpp>
 #include <tandem/layers/embedding.hpp>
 #include <tandem/layers/rotary_positions.hpp>
 #include <tandem/ops/op.hpp>
@@ -29,20 +31,23 @@ class EmbeddingOp {
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
 
-  /// @param by_rows  the weight's gradient is GradientRows, which have scratch of their own
+  /// @param vocabulary  of all ranks that share the table: this one may have a slice of it
+  /// @param by_rows     the weight's gradient is GradientRows, which have scratch of their own
   EmbeddingOp(OpSetup const& setup, RankDevice const& device, int vocabulary, bool by_rows)
       : in_{setup.node.in},
-        vocabulary_{vocabulary},
+        own_{rows_of(vocabulary, setup.slice)},
+        vocabulary_{own_.count * setup.slice.count},
         by_rows_{by_rows},
         channels_{setup.node.out[1]},
         scratch_{by_rows ? 0
                          : token_runs_scratch_bytes(
-                               device.compute, std::max(setup.batch, 1) * in_[0], vocabulary)} {}
+                               device.compute, std::max(setup.batch, 1) * in_[0], vocabulary_)} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.input = true, .scratch_bytes = scratch_}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    embedding_forward(p.device.compute, indices(o), p.elements(in_), channels_, o.weight[0], o.y);
+    embedding_forward(p.device.compute, indices(o), p.elements(in_), own_, channels_, o.weight[0],
+                      o.y);
   }
   void input_gradient(Operands<T, P> const& /*operands*/, Pass<RankDevice> const& /*pass*/) const {}
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
@@ -50,18 +55,23 @@ class EmbeddingOp {
     if (by_rows_) {
       embedding_gradient_rows(p.device.compute, indices(o), tokens, o.dy, o.rows[0], p.accumulate);
     } else {
-      embedding_gradient(p.device.compute, indices(o), tokens, vocabulary_, channels_, o.dy,
+      embedding_gradient(p.device.compute, indices(o), tokens, vocabulary_, own_, channels_, o.dy,
                          o.gradient[0], p.accumulate, p.device.scratch, scratch_);
     }
   }
 
  private:
+  static TableRows rows_of(int vocabulary, Slice slice) {
+    int const count = padded_slice(vocabulary, slice.count);
+    return {slice.number * count, count};
+  }
   static std::int32_t const* indices(Operands<T, P> const& o) {
     return reinterpret_cast<std::int32_t const*>(o.x[0]);
   }
 
   Shape in_;
-  int vocabulary_;
+  TableRows own_;   // those behind the table's end are no index
+  int vocabulary_;  // of all ranks, these among them
   bool by_rows_;
   int channels_;
   std::int64_t scratch_;
@@ -140,6 +150,13 @@ class RotaryPositionsOp {
 
 template <int V, int C, class... Options, class Kernels, class Precision>
 struct Op<Embedding<V, C, Options...>, BasicCuda<Kernels, Precision>>
+    : cuda::EmbeddingOp<Precision> {
+  Op(OpSetup const& setup, cuda::RankDevice const& device)
+      : cuda::EmbeddingOp<Precision>{setup, device, V, has_row_gradient<Options...>()} {}
+};
+
+template <int V, int C, class... Options, class Kernels, class Precision>
+struct Op<WordSlice<Embedding<V, C, Options...>>, BasicCuda<Kernels, Precision>>
     : cuda::EmbeddingOp<Precision> {
   Op(OpSetup const& setup, cuda::RankDevice const& device)
       : cuda::EmbeddingOp<Precision>{setup, device, V, has_row_gradient<Options...>()} {}

@@ -125,7 +125,10 @@ constexpr double tokens(S const& s) { return static_cast<double>(s.rows(s.node.i
 constexpr double token_bytes(S const& s) {
   return 4.0 * s.batch * static_cast<double>(s.node.in.elements());
 }
-constexpr double run_bytes(S const& s) { return 8.0 * s.weights / S::columns(s.node.out); }
+// Of the words of all ranks that share a table.
+constexpr double run_bytes(S const& s) {
+  return 8.0 * s.weights / S::columns(s.node.out) * s.node.slices;
+}
 
 // Of an embedding whose gradient is GradientRows: the numbers that are sorted, four bytes each, and
 // the values of as many rows as there may be; of an earlier microbatch these are moved.
@@ -154,6 +157,11 @@ constexpr double logits(S const& s) {
   return s.rounded(s.weights / S::columns(s.node.in)) * static_cast<double>(s.rows(s.node.in));
 }
 constexpr bool all_words(S const& s) { return s.traits.sampled == 0; }
+constexpr bool own_words(S const& s) { return s.node.dealt == Dealt::vocabulary; }
+constexpr bool words_of_one(S const& s) { return all_words(s) && !own_words(s); }
+// What ranks that share words bring together of a row: four doubles each.
+constexpr double word_parts(S const& s) { return 32 * tokens(s); }
+constexpr double all_word_parts(S const& s) { return word_parts(s) * s.node.slices; }
 constexpr double criterion_products(S const& s) { return 2 * s.weights * tokens(s); }
 
 inline constexpr LaunchRow launch_rows[] = {
@@ -277,7 +285,11 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Attention", input_gradient, apart, "attention_softmax_gradient_kernel", [](S const& s) { return 2 * real_scores(s) + 2 * s.y + head_rows(s); }, [](S const& s) { return s.rounded(2 * scores(s)); }, none, chunk_count},
 
     {"Vocabulary", forward, all_words, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, logits, criterion_products},
-    {"Vocabulary", forward, all_words, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
+    {"Vocabulary", forward, words_of_one, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
+    {"Vocabulary", forward, own_words, "vocabulary_parts_kernel", logits, word_parts},
+    {"Vocabulary", forward, own_words, "ncclAllGather", word_parts, all_word_parts},
+    {"Vocabulary", forward, own_words, "each_kernel:JoinVocabularyParts", all_word_parts, [](S const& s) { return word_parts(s) + s.y; }},
+    {"Vocabulary", forward, own_words, "vocabulary_part_gradients_kernel", [](S const& s) { return logits(s) + word_parts(s); }, logits},
     {"Vocabulary", input_gradient, all_words, "cublasLtMatmul", [](S const& s) { return logits(s) + s.rounded(s.weights); }, x, criterion_products},
     {"Vocabulary", weight_gradient, all_words, "cublasLtMatmul", [](S const& s) { return s.x + logits(s) + (s.accumulates ? s.kept(s.weights) : 0); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
     {"Vocabulary", weight_gradient, [](S const& s) { return all_words(s) && has_bias(s) && adds(s); }, "map_kernel:Plus", [](S const& s) { return s.kept(2 * s.biases); }, [](S const& s) { return s.kept(s.biases); }},

@@ -175,7 +175,8 @@ class SampledLinear {
                    F const& f) {
     Stream const& stream = p.device.compute;
     SampleView const sample = draw(p, own);
-    embedding_forward(stream, sample.word, sampled_, channels_, o.weight[0], own.weight);
+    embedding_forward(stream, sample.word, sampled_, {0, vocabulary_}, channels_, o.weight[0],
+                      own.weight);
     std::int64_t const padding = std::int64_t{width_ - sampled_} * channels_;
     clear_bytes(own.weight + std::int64_t{sampled_} * channels_,
                 static_cast<std::size_t>(padding) * sizeof(T), stream);

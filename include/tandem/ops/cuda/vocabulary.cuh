@@ -38,18 +38,12 @@ class VocabularyOp {
   /// @param more  arguments of Linear's behind its setup and device
   VocabularyOp(OpSetup const& setup, RankDevice& device, int words, double smoothing,
                int chunk_rows, auto const&... more)
-      : in_{setup.node.in},
-        words_{words},
-        smoothing_{smoothing},
-        chunked_{chunk_rows > 0},
-        chunk_{chunk_of(setup, chunk_rows)},
-        linear_{linear_setup(setup, words, chunk_), device, more...},
-        linear_scratch_{(linear_.needs().scratch_bytes + 255) / 256 * 256} {}
+      : VocabularyOp{Found{0}, setup, device, words, smoothing, chunk_rows, more...} {}
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
-            .saved_bytes = chunked_ ? 0 : logits_bytes(),
-            .scratch_bytes = linear_scratch_ + (chunked_ ? logits_bytes() : 0)};
+            .saved_bytes = saved_,
+            .scratch_bytes = linear_scratch_ + found_ + (chunked_ ? logits_bytes() : 0)};
   }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
@@ -80,7 +74,25 @@ class VocabularyOp {
     });
   }
 
- private:
+ protected:
+  /// Bytes of scratch for what is found of rows, where others than these kernels do.
+  struct Found {
+    std::int64_t bytes;
+  };
+  VocabularyOp(Found found, OpSetup const& setup, RankDevice& device, int words, double smoothing,
+               int chunk_rows, auto const&... more)
+      : in_{setup.node.in},
+        words_{words},
+        smoothing_{smoothing},
+        chunked_{chunk_rows > 0},
+        chunk_{chunk_of(setup, chunk_rows)},
+        linear_{linear_setup(setup, words, chunk_), device, more...},
+        linear_scratch_{rounded(linear_.needs().scratch_bytes)},
+        found_{rounded(found.bytes)},
+        saved_{chunked_ ? 0 : logits_bytes()} {}
+
+  static constexpr std::int64_t rounded(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
   static std::int64_t chunk_of(OpSetup const& setup, int chunk_rows) {
     std::int64_t const all =
         std::max<std::int64_t>(1, setup.node.in.rows(setup.batch, setup.node.in[0]));
@@ -98,7 +110,11 @@ class VocabularyOp {
     return chunk_ * words_ * static_cast<std::int64_t>(sizeof(T));
   }
   [[nodiscard]] T* logits(Operands<T, P> const& o, RankDevice const& device) const {
-    return reinterpret_cast<T*>(chunked_ ? device.scratch + linear_scratch_ : o.saved);
+    return reinterpret_cast<T*>(chunked_ ? found(device) + found_ : o.saved);
+  }
+  /// Where that is.
+  [[nodiscard]] std::byte* found(RankDevice const& device) const {
+    return device.scratch + linear_scratch_;
   }
 
   /// f(first, operands, pass) of each chunk. Once for no rows, which have gradients of 0.
@@ -125,6 +141,29 @@ class VocabularyOp {
     f(first, part, some);
   }
 
+  /// f(logits) of the last row, made with those of the chunk that it ends.
+  template <class F>
+  void with_last_row(Operands<T, P> const& o, Pass<RankDevice> const& p, F const& f) {
+    std::int64_t const last = p.rows(in_) - 1;
+    std::int64_t const begin = last / chunk_ * chunk_;
+    with_rows(o, p, begin, last + 1 - begin,
+              [&](std::int64_t, Operands<T, P> const& part, Pass<RankDevice> const& some) {
+                linear_.forward(part, some);
+                f(part.y + (last - begin) * words_);
+              });
+  }
+
+  Shape in_;
+  int words_;
+  double smoothing_;
+  bool chunked_;
+  std::int64_t chunk_;
+  Linear linear_;
+  std::int64_t linear_scratch_;
+  std::int64_t found_;
+  std::int64_t saved_;
+
+ private:
   void make_rows(Operands<T, P> const& part, Pass<RankDevice> const& some, bool gradient, T* y) {
     linear_.forward(part, some);
     std::int32_t const* targets = some.targets;
@@ -139,25 +178,9 @@ class VocabularyOp {
       make_rows(part, some, true, nullptr);
     }
   }
-  /// The logits of the last row, with those of the chunk that it ends.
   void score(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    std::int64_t const last = p.rows(in_) - 1;
-    std::int64_t const begin = last / chunk_ * chunk_;
-    with_rows(o, p, begin, last + 1 - begin,
-              [&](std::int64_t, Operands<T, P> const& part, Pass<RankDevice> const& some) {
-                linear_.forward(part, some);
-                T const* const row = part.y + (last - begin) * words_;
-                cast(some.device.compute, row, p.scores, words_);
-              });
+    with_last_row(o, p, [&](T const* logits) { cast(p.device.compute, logits, p.scores, words_); });
   }
-
-  Shape in_;
-  int words_;
-  double smoothing_;
-  bool chunked_;
-  std::int64_t chunk_;
-  Linear linear_;
-  std::int64_t linear_scratch_;
 };
 
 }  // namespace cuda

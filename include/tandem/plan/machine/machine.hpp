@@ -118,8 +118,7 @@ struct Machine {
   LinkSpeed between{};
   Fabric fabric{};   ///< of the adapters
   SlowNodes slow{};  ///< none in the presets; plans wait for them
-  /// Devices are those of Host, which deals tables of words over devices that share layers, too;
-  /// else GPUs.
+  /// Devices are those of Host, which has Chunks and ShardedParameters, too; else GPUs.
   bool cpus = false;
 
   /// Operations a second in work that is bound by math.

@@ -31,26 +31,25 @@
 
 namespace tandem {
 
-/// How the library deals @p network over @p slices devices: GPUs have tables of words whole.
+/// How the library deals @p network over @p slices devices.
 template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] Dealing dealing_on(GraphView network, Machine const& machine, int slices) {
-  SpreadWishes asked;
-  asked.decided = !machine.cpus;
+[[nodiscard]] Dealing dealing_over(GraphView network, int slices) {
   return {.slices = slices,
-          .wishes = slices > 1 ? decide_tables(detail::RuntimeGraph{network}, slices, asked)
-                               : SpreadWishes{}};
+          .wishes = slices > 1
+                        ? decide_tables(detail::RuntimeGraph{network}, slices, SpreadWishes{})
+                        : SpreadWishes{}};
 }
 
 namespace detail {
 
 /// A problem where so many devices have no layers that they could share.
 template <class = void>
-std::string nothing_to_share(GraphView network, Machine const& machine, int slices) {
+std::string nothing_to_share(GraphView network, int slices) {
   if (slices == 1) {
     return {};
   }
   auto const plan =
-      plan_spread(RuntimeGraph{network}, slices, dealing_on(network, machine, slices).wishes);
+      plan_spread(RuntimeGraph{network}, slices, dealing_over(network, slices).wishes);
   return plan.pairs + plan.tables > 0
              ? ""
              : "the network has no layers that " + std::to_string(slices) + " devices could share";
@@ -164,11 +163,11 @@ template <class = void>  // compiled where it is called, not by every include
                    std::to_string(machine.devices_per_node);
     return step;
   }
-  step.problem = detail::nothing_to_share(network, machine, worker.slices);
+  step.problem = detail::nothing_to_share(network, worker.slices);
   if (!step.problem.empty()) {
     return step;
   }
-  Dealing const dealing = dealing_on(network, machine, worker.slices);
+  Dealing const dealing = dealing_over(network, worker.slices);
   int const samples = std::max(1, batch / worker.microbatches);
   auto const costs_of = [&](detail::RuntimeGraph const& rank) {
     return detail::rank_costs(rank.view(network), worker, machine, precision, samples);

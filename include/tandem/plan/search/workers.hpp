@@ -96,7 +96,7 @@ void count_network(WorkerStrategy const& worker, SearchTask const& task, WorkerS
   }
   if (step.problem.empty()) {
     WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
-                                     dealing_on(*task.network, task.machine, worker.slices));
+                                     dealing_over(*task.network, worker.slices));
     step.memory = counted_memory(*task.network, task, cut);
     add_ties(*task.network, cut, machine_of_groups(task.machine, worker.slices),
              master_bytes(task.precision), step);
@@ -181,7 +181,7 @@ class WorkerSteps {
     }
     GraphView const network = *task_.network;
     WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker,
-                                       dealing_on(network, task_.machine, one.strategy.slices));
+                                       dealing_over(network, one.strategy.slices));
     cut.replicas = workers;
     cut.shard = shard;
     return detail::counted_memory(network, task_, cut);

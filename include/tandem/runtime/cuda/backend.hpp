@@ -48,8 +48,7 @@ struct BasicCuda {
                                      .channels_last = true,
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
-                                     .absorb_bias = true,
-                                     .whole_tables = true};
+                                     .absorb_bias = true};
   static constexpr bool shares_layers = true;    ///< as TensorParallel does
   static constexpr bool deals_rows = true;       ///< as SequenceRows does
   static constexpr bool deals_states = true;     ///< as ShardedState does

@@ -98,13 +98,12 @@ struct WishesAreSound {
   static_assert(
       Why != WishFault::outputs,
       "TensorParallel<N, SplitOutputs<...>>: the outputs of this layer cannot be dealt "
-      "out: they can of a Vocabulary over all words, not on Cuda, and of a Linear of which another "
-      "one on the same device reads, through layers that need no whole rows, as many "
-      "columns, or heads, as N divides (WishesAreSound names which of the layers)");
+      "out: they can of a Vocabulary over all words, and of a Linear of which another one on the "
+      "same device reads, through layers that need no whole rows, as many columns, or heads, as N "
+      "divides (WishesAreSound names which of the layers)");
   static_assert(Why != WishFault::inputs,
                 "TensorParallel<N, SplitInputs<...>>: the inputs of this layer cannot be dealt "
-                "out: they can of an Embedding, not on Cuda, and of a Linear that reads, on the "
-                "same device and "
+                "out: they can of an Embedding, and of a Linear that reads, on the same device and "
                 "through layers that need no whole rows, what another one gives, as many columns, "
                 "or heads, as N divides (WishesAreSound names which of the layers)");
   static_assert(Why != WishFault::tied,

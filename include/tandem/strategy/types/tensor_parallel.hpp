@@ -86,8 +86,7 @@ struct TensorParallelIsSound {
 ///         forward, of a Vocabulary one of its input's gradient in backward, and in forward an
 ///         all-gather of four doubles a row and device, (B, T, 4).
 /// Options: Microbatches, Reproducible, Checkpoint, Slices, SplitOutputs, SplitInputs, KeepWhole,
-/// SequenceRows. On Host, and on Cuda, there with tables whole: KeepWhole says
-/// so to fits<>, too.
+/// SequenceRows. On Host, and on Cuda.
 /// Source: Shoeybi et al., "Megatron-LM", arXiv:1909.08053
 /// The primary template is the error path.
 template <int N, class... Options>
