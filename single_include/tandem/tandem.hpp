@@ -15425,364 +15425,13 @@ struct NoTwinBuckets {
 // ---- tandem/engine/links/parameter_shares.hpp
 
 /// @file
-/// ParameterShares: which part of each bucket a rank updates, and how the others get it.
+/// ParameterShares: which part of each bucket a rank updates, and how and when the others get it.
 
-namespace tandem {
-
-/// Each replica updates all parameters, and nothing is gathered.
-struct NoParameterShares {
-  template <class Device, class Groups, class Tracer>
-  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
-  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
-  template <class Device, class Memory>
-  void gather(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
-  static void forget() {}
-};
-
-/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
-/// @tparam Groups  GradientReduction, which has the groups of replicas
-template <class Program, class Backend, class Groups>
-class ParameterShares {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr int shares = Program::state_shares;
-
-  /// @param groups, tracer  outlive this
-  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
-      : groups_{groups}, tracer_{tracer} {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// This rank's part of bucket @p bucket.
-  [[nodiscard]] ElementRange own(int bucket) const {
-    return bucket_share(layout, bucket, group(bucket).rank(), shares);
-  }
-  /// Its parts of all buckets, and where their states stand.
-  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
-    std::vector<OwnedRange> list;
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      ElementRange const range = own(bucket);
-      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
-    }
-    return list;
-  }
-
-  /// What is computed from now on reads all parameters, each as the rank that owns it has it.
-  /// Comm: an all-gather of each bucket.
-  template <class Memory>
-  void gather(Device& device, Memory const& memory) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      begin(device, memory.parameters(), bucket, {"parameters", bucket});
-    }
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      device.await_on(device.communication, mark(bucket));
-    }
-  }
-
-  /// An array of the device's trained parameters, of which this rank has its own part only:
-  /// becomes whole.
-  void gather_array(Device& device, P* array, Label label) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      begin(device, array, bucket, label);
-      device.await_on(device.communication, mark(bucket));
-    }
-  }
-
-  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
-  /// fail meanwhile.
-  template <class Memory>
-  TANDEM_COLD void keep(Device& device, Memory const& memory) {
-    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
-    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
-  }
-  template <class Memory>
-  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
-    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
-    kept_ = Buffer{device, 0};
-  }
-  /// After parameters were written.
-  static void forget() {}
-
- protected:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
-  [[nodiscard]] auto& group(int bucket) const {
-    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-  }
-
- private:
-  using Buffer = typename Backend::Buffer;
-
-  void begin(Device& device, P* array, int bucket, Label label) {
-    ElementRange const range = bucket_range(layout, bucket);
-    if (range.count() == 0) {
-      return;
-    }
-    ElementRange const part = own(bucket);
-    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
-      group(bucket).all_gather(
-          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
-          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
-          device.communication, label);
-    });
-  }
-
- protected:
-  Groups& groups_;
-  Tracer<Device>& tracer_;
-
- private:
-  std::vector<Mark> marks_;  // of each bucket
-  Buffer kept_{};
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Which way a pass goes through buckets: those of later layers have lower numbers.
-enum class PassDirection : int { forward = -1, backward = 1 };
-
-/// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
-/// a stage go through its buckets in one order, without samples, too.
-template <class Program, class Backend, class Groups>
-class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
-  using Base = ParameterShares<Program, Backend, Groups>;
-
- public:
-  using Base::layout;
-  using Base::shares;
-  using typename Base::Device;
-  using typename Base::P;
-
-  TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
-      : Base{device, groups, tracer},
-        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}},
-        first_(static_cast<std::size_t>(layout.buckets), none),
-        last_(first_) {
-    for (int n = 0; n < Program::graph.nodes; ++n) {
-      Node const& node = Program::graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
-      bucket_of_.push_back(bucket);
-      if (trains) {
-        auto const b = static_cast<std::size_t>(bucket);
-        first_[b] = first_[b] == none ? n : first_[b];
-        last_[b] = n;
-      }
-    }
-  }
-
-  /// A pass begins: its first bucket is not the one before's neighbour.
-  void begin_pass() { used_ = none; }
-
-  /// What is computed from now on reads the parameters of node @p n; those of the next bucket in
-  /// @p direction are on their way meanwhile, if it has nodes of the same run.
-  template <class Memory>
-  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
-    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
-    if (bucket == none || bucket == used_) {
-      return;
-    }
-    fetch(device, memory, bucket);
-    device.await_on(device.communication, slots_[bucket & 1].gathered);
-    used_ = bucket;
-    int const next = bucket + static_cast<int>(direction);
-    if (next >= 0 && next < layout.buckets && are_of_one_run(bucket, next)) {
-      fetch(device, memory, next);
-    }
-  }
-
-  /// The rank's part has changed.
-  void forget() {
-    used_ = none;
-    slots_[0].bucket = slots_[1].bucket = none;
-  }
-  template <class Memory>
-  void gather(Device& /*device*/, Memory const& /*memory*/) {
-    forget();
-  }
-  template <class Memory>
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Memory>
-  void give_back(Device& /*device*/, Memory const& /*memory*/) {
-    forget();
-  }
-
- private:
-  static constexpr int none = -1;
-
-  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
-  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
-    auto const run = [](std::vector<int> const& node, int of) {
-      return Program::segments.of[node[static_cast<std::size_t>(of)]];
-    };
-    int const earlier = bucket > other ? bucket : other;
-    int const later = bucket + other - earlier;
-    return layout.bucket_stage[bucket] == layout.bucket_stage[other] &&
-           run(last_, earlier) == run(first_, later);
-  }
-
-  struct Slot {
-    typename Device::Mark gathered;
-    int bucket = none;  // that is there, or on its way
-  };
-
-  // What the slot had is behind the pass.
-  template <class Memory>
-  void fetch(Device& device, Memory const& memory, int bucket) {
-    Slot& slot = slots_[bucket & 1];
-    if (slot.bucket == bucket) {
-      return;
-    }
-    slot.bucket = bucket;
-    auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
-    Label const label{"parameters", bucket};
-    detail::queue_collective(device, this->tracer_, label, slot.gathered, [&] {
-      P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
-      this->group(bucket).all_gather(
-          std::span<P const>{own, count / static_cast<std::size_t>(shares)},
-          std::span<P>{memory.parameter_slot(bucket & 1), count}, device.communication, label);
-    });
-  }
-
-  Slot slots_[2];
-  int used_ = none;         // the bucket that the pass is at
-  std::vector<int> first_;  // of each bucket: the first node that has parameters there
-  std::vector<int> last_;
-  std::vector<int> bucket_of_{};  // of each node: that of its parameters
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/rank_parts.hpp
+// ---- tandem/engine/memory/mirror.hpp
 
 /// @file
-/// RankParts: what a rank is composed of, whichever way it goes through its actions.
-
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
-
-// ---- tandem/engine/links/row_sums.hpp
-
-/// @file
-/// RowSums: how the GradientRows of a bucket are added over leaves and over replicas.
-
-namespace tandem {
-
-/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
-/// itself, in the order of a dense gradient: so all have the same sum.
-///
-/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
-template <class Program, class Backend>
-class RowSums {
- public:
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr bool gathers = Program::sums_gradients;
-
-  /// @param replicas  whose gradients are added, or one
-  RowSums(Device& device, int replicas) : replicas_{replicas} {
-    for (int r = 0; gathers && r < layout.row_gradients; ++r) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// A binary counter, as GradientReduction has of buckets.
-  template <class Rows>
-  static void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) {
-    each(bucket, [&](int r) {
-      int level = 0;
-      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
-      }
-      if (index != leaves - 1) {
-        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
-      }
-    });
-  }
-
-  /// There are none.
-  template <class Rows>
-  static void clear(Device& device, Rows const& rows, int bucket) {
-    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
-  }
-
-  template <class Communicator, class Rows>
-  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
-             Tracer<Device>& tracer) {
-    if constexpr (gathers) {
-      each(bucket, [&](int r) {
-        Label const label{"rows", bucket};
-        detail::queue_collective(device, tracer, label, mark(r), [&] {
-          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
-        });
-      });
-    }
-  }
-
-  /// What is computed from now on reads the sum.
-  template <class Rows>
-  void await(Device& device, Rows const& rows, int bucket) {
-    if constexpr (gathers) {
-      each(bucket, [&](int r) {
-        device.await_on(device.communication, mark(r));
-        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
-      });
-    }
-  }
-
- private:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
-
-  template <class F>
-  static void each(int bucket, F const& f) {
-    for (int r = 0; r < layout.row_gradients; ++r) {
-      if (layout.row_bucket[r] == bucket) {
-        f(r);
-      }
-    }
-  }
-
-  int replicas_;
-  std::vector<Mark> marks_;  // of each parameter
-};
-
-/// RowSums where no parameter has GradientRows.
-template <class Backend>
-struct NoRowSums {
-  using Device = typename Backend::Device;
-
-  NoRowSums(Device& /*device*/, int /*replicas*/) {}
-
-  static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
-                        int /*leaves*/) {}
-  static void clear(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
-  static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
-                    Tracer<Device>& /*tracer*/) {}
-  static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/scattered_buckets.hpp
-
-/// @file
-/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
-/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
-/// next bucket is made in the other slot.
+/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
+/// write, in the layout of the network as the user wrote it.
 
 // ---- tandem/engine/memory/parameter_memory.hpp
 
@@ -16112,6 +15761,440 @@ class ParameterMemory {
 };
 
 }  // namespace tandem
+
+namespace tandem {
+
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Program, class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  static constexpr bool is_memory = true;
+
+  explicit ParameterMirror(int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Each replica updates all parameters, and nothing is gathered.
+struct NoParameterShares {
+  static constexpr bool comes_late = false;
+  template <class Device, class Groups, class Tracer>
+  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
+  template <class Device, class Memory>
+  void gather(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
+  static void forget() {}
+  template <class Device>
+  static void arrive(Device& /*device*/) {}
+  [[nodiscard]] static bool arrived() { return true; }
+};
+
+/// Which way a pass goes through buckets: those of later layers have lower numbers.
+enum class PassDirection : int { forward = -1, backward = 1 };
+
+/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
+/// @tparam Groups  GradientReduction, which has the groups of replicas
+template <class Program, class Backend, class Groups>
+class ParameterShares {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr int shares = Program::state_shares;
+  /// Whether what gather() began is awaited bucket by bucket, by whoever reads it first: mostly the
+  /// next step's forward passes. Not on devices whose steps are recorded, which end whole.
+  static constexpr bool comes_late =
+      ParameterMirror<Program, Backend>::is_memory && !Program::sharded_parameters;
+
+  /// @param groups, tracer  outlive this
+  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
+      : groups_{groups}, tracer_{tracer}, comes_(static_cast<std::size_t>(layout.buckets), false) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      marks_.push_back(device.make_mark());
+    }
+    for (int n = 0; n < Program::graph.nodes; ++n) {
+      Node const& node = Program::graph.node[n];
+      bool const trains = node.parameters > 0 && !node.frozen;
+      bucket_of_.push_back(trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none);
+    }
+  }
+
+  /// This rank's part of bucket @p bucket.
+  [[nodiscard]] ElementRange own(int bucket) const {
+    return bucket_share(layout, bucket, group(bucket).rank(), shares);
+  }
+  /// Its parts of all buckets, and where their states stand.
+  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
+    std::vector<OwnedRange> list;
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      ElementRange const range = own(bucket);
+      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
+    }
+    return list;
+  }
+
+  /// Brings all parameters, each as the rank that owns it has it, in the order in which a forward
+  /// pass reads them. They have come behind arrive(), those of a node behind use(), and where
+  /// nothing comes late at once. Comm: an all-gather of each bucket.
+  template <class Memory>
+  void gather(Device& device, Memory const& memory) {
+    arrive(device);
+    for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
+      begin(device, memory.parameters(), bucket, {"parameters", bucket});
+      comes_[static_cast<std::size_t>(bucket)] = true;
+    }
+    coming_ = layout.buckets;
+    if constexpr (!comes_late) {
+      arrive(device);
+    }
+  }
+  /// What is computed from now on reads and writes all parameters.
+  void arrive(Device& device) {
+    for (int bucket = layout.buckets - 1; bucket >= 0 && coming_ > 0; --bucket) {
+      arrive(device, bucket);
+    }
+  }
+  [[nodiscard]] bool arrived() const { return coming_ == 0; }
+
+  /// What is computed from now on reads the parameters of node @p n, and those of the one whose
+  /// bias it absorbs.
+  template <class Memory>
+  void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
+    if (coming_ == 0) {
+      return;
+    }
+    arrive(device, bucket_of_[static_cast<std::size_t>(n)]);
+    if (int const absorbed = Program::graph.node[n].absorbs; absorbed >= 0) {
+      arrive(device, bucket_of_[static_cast<std::size_t>(absorbed)]);
+    }
+  }
+
+  /// An array of the device's trained parameters, of which this rank has its own part only:
+  /// becomes whole.
+  void gather_array(Device& device, P* array, Label label) {
+    arrive(device);
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      begin(device, array, bucket, label);
+      device.await_on(device.communication, mark(bucket));
+    }
+  }
+
+  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
+  /// fail meanwhile.
+  template <class Memory>
+  TANDEM_COLD void keep(Device& device, Memory const& memory) {
+    arrive(device);
+    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
+    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
+  }
+  template <class Memory>
+  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
+    arrive(device);
+    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
+    kept_ = Buffer{device, 0};
+  }
+  /// After parameters were written.
+  static void forget() {}
+
+ protected:
+  static constexpr int none = -1;
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
+  [[nodiscard]] auto& group(int bucket) const {
+    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+  }
+
+ private:
+  using Buffer = typename Backend::Buffer;
+
+  void arrive(Device& device, int bucket) {
+    if (bucket != none && comes_[static_cast<std::size_t>(bucket)]) {
+      device.await_on(device.communication, mark(bucket));
+      comes_[static_cast<std::size_t>(bucket)] = false;
+      --coming_;
+    }
+  }
+
+  void begin(Device& device, P* array, int bucket, Label label) {
+    ElementRange const range = bucket_range(layout, bucket);
+    if (range.count() == 0) {
+      return;
+    }
+    ElementRange const part = own(bucket);
+    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
+      group(bucket).all_gather(
+          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
+          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
+          device.communication, label);
+    });
+  }
+
+ protected:
+  Groups& groups_;
+  Tracer<Device>& tracer_;
+  std::vector<int> bucket_of_{};  // of each node: that of its parameters
+
+ private:
+  std::vector<bool> comes_;  // the bucket is on its way
+  int coming_ = 0;           // such buckets
+  std::vector<Mark> marks_;  // of each bucket
+  Buffer kept_{};
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
+/// a stage go through its buckets in one order, without samples, too.
+template <class Program, class Backend, class Groups>
+class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
+  using Base = ParameterShares<Program, Backend, Groups>;
+
+ public:
+  using Base::layout;
+  using Base::shares;
+  using typename Base::Device;
+  using typename Base::P;
+
+  TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
+      : Base{device, groups, tracer},
+        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}},
+        first_(static_cast<std::size_t>(layout.buckets), none),
+        last_(first_) {
+    for (int n = 0; n < Program::graph.nodes; ++n) {
+      if (int const bucket = bucket_of_[static_cast<std::size_t>(n)]; bucket != none) {
+        auto const b = static_cast<std::size_t>(bucket);
+        first_[b] = first_[b] == none ? n : first_[b];
+        last_[b] = n;
+      }
+    }
+  }
+
+  /// A pass begins: its first bucket is not the one before's neighbour.
+  void begin_pass() { used_ = none; }
+
+  /// What is computed from now on reads the parameters of node @p n; those of the next bucket in
+  /// @p direction are on their way meanwhile, if it has nodes of the same run.
+  template <class Memory>
+  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
+    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
+    if (bucket == none || bucket == used_) {
+      return;
+    }
+    fetch(device, memory, bucket);
+    device.await_on(device.communication, slots_[bucket & 1].gathered);
+    used_ = bucket;
+    int const next = bucket + static_cast<int>(direction);
+    if (next >= 0 && next < layout.buckets && are_of_one_run(bucket, next)) {
+      fetch(device, memory, next);
+    }
+  }
+
+  /// The rank's part has changed.
+  void forget() {
+    used_ = none;
+    slots_[0].bucket = slots_[1].bucket = none;
+  }
+  template <class Memory>
+  void gather(Device& /*device*/, Memory const& /*memory*/) {
+    forget();
+  }
+  template <class Memory>
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Memory>
+  void give_back(Device& /*device*/, Memory const& /*memory*/) {
+    forget();
+  }
+
+ private:
+  using Base::bucket_of_;
+  using Base::none;
+
+  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
+  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
+    auto const run = [](std::vector<int> const& node, int of) {
+      return Program::segments.of[node[static_cast<std::size_t>(of)]];
+    };
+    int const earlier = bucket > other ? bucket : other;
+    int const later = bucket + other - earlier;
+    return layout.bucket_stage[bucket] == layout.bucket_stage[other] &&
+           run(last_, earlier) == run(first_, later);
+  }
+
+  struct Slot {
+    typename Device::Mark gathered;
+    int bucket = none;  // that is there, or on its way
+  };
+
+  // What the slot had is behind the pass.
+  template <class Memory>
+  void fetch(Device& device, Memory const& memory, int bucket) {
+    Slot& slot = slots_[bucket & 1];
+    if (slot.bucket == bucket) {
+      return;
+    }
+    slot.bucket = bucket;
+    auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
+    Label const label{"parameters", bucket};
+    detail::queue_collective(device, this->tracer_, label, slot.gathered, [&] {
+      P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
+      this->group(bucket).all_gather(
+          std::span<P const>{own, count / static_cast<std::size_t>(shares)},
+          std::span<P>{memory.parameter_slot(bucket & 1), count}, device.communication, label);
+    });
+  }
+
+  Slot slots_[2];
+  int used_ = none;         // the bucket that the pass is at
+  std::vector<int> first_;  // of each bucket: the first node that has parameters there
+  std::vector<int> last_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank_parts.hpp
+
+/// @file
+/// RankParts: what a rank is composed of, whichever way it goes through its actions.
+
+// ---- tandem/engine/links/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
+// ---- tandem/engine/links/row_sums.hpp
+
+/// @file
+/// RowSums: how the GradientRows of a bucket are added over leaves and over replicas.
+
+namespace tandem {
+
+/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
+/// itself, in the order of a dense gradient: so all have the same sum.
+///
+/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
+template <class Program, class Backend>
+class RowSums {
+ public:
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr bool gathers = Program::sums_gradients;
+
+  /// @param replicas  whose gradients are added, or one
+  RowSums(Device& device, int replicas) : replicas_{replicas} {
+    for (int r = 0; gathers && r < layout.row_gradients; ++r) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// A binary counter, as GradientReduction has of buckets.
+  template <class Rows>
+  static void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) {
+    each(bucket, [&](int r) {
+      int level = 0;
+      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
+        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
+      }
+      if (index != leaves - 1) {
+        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
+      }
+    });
+  }
+
+  /// There are none.
+  template <class Rows>
+  static void clear(Device& device, Rows const& rows, int bucket) {
+    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
+  }
+
+  template <class Communicator, class Rows>
+  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
+             Tracer<Device>& tracer) {
+    if constexpr (gathers) {
+      each(bucket, [&](int r) {
+        Label const label{"rows", bucket};
+        detail::queue_collective(device, tracer, label, mark(r), [&] {
+          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
+        });
+      });
+    }
+  }
+
+  /// What is computed from now on reads the sum.
+  template <class Rows>
+  void await(Device& device, Rows const& rows, int bucket) {
+    if constexpr (gathers) {
+      each(bucket, [&](int r) {
+        device.await_on(device.communication, mark(r));
+        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
+      });
+    }
+  }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
+
+  template <class F>
+  static void each(int bucket, F const& f) {
+    for (int r = 0; r < layout.row_gradients; ++r) {
+      if (layout.row_bucket[r] == bucket) {
+        f(r);
+      }
+    }
+  }
+
+  int replicas_;
+  std::vector<Mark> marks_;  // of each parameter
+};
+
+/// RowSums where no parameter has GradientRows.
+template <class Backend>
+struct NoRowSums {
+  using Device = typename Backend::Device;
+
+  NoRowSums(Device& /*device*/, int /*replicas*/) {}
+
+  static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
+                        int /*leaves*/) {}
+  static void clear(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
+  static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
+                    Tracer<Device>& /*tracer*/) {}
+  static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/scattered_buckets.hpp
+
+/// @file
+/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
+/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
+/// next bucket is made in the other slot.
 
 // ---- tandem/strategy/memory/bucket_gaps.hpp
 
@@ -22751,6 +22834,7 @@ struct RankParts {
       Whole::sharded_parameters, ParameterSlots<Program, Backend, Gradients>,
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
                          NoParameterShares>>;
+  static constexpr bool uses_parameters = Whole::sharded_parameters || Shares::comes_late;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   using Partials =
       std::conditional_t<Whole::sequence_rows, PartialSums<Program, Backend>, NoPartialSums>;
@@ -22811,7 +22895,15 @@ struct RankParts {
 
   RankParts(RankParts const&) = delete;
   RankParts& operator=(RankParts const&) = delete;
-  TANDEM_COLD ~RankParts() = default;
+  TANDEM_COLD ~RankParts() {
+    if (!shares.arrived()) {  // what is on its way is written to memory that goes
+      try {
+        shares.arrive(device);
+      } catch (...) {  // said too late for anyone to act on it
+        settle();
+      }
+    }
+  }
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
@@ -22877,7 +22969,7 @@ struct RankParts {
   }
 
   /// What Stage calls: the parameters of node @p n are read now, then those of the nodes before it
-  /// or behind it.
+  /// or behind it. In a backward pass they are there where a rank has all.
   void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
 
   /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
@@ -23564,8 +23656,8 @@ constexpr bool synchronizes(int first, int last) {
 ///
 /// ops.get<I>(n): the op of node n, which has the type of node I's.
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
-/// use_parameters(node, direction): where a rank keeps its part of them alone, before they are
-///                        read.
+/// use_parameters(node, direction): before they are read, where Host::uses_parameters, as where a
+///                        rank keeps its part of them alone.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather<axis>(data):    one in which ranks bring numbers together.
@@ -23607,6 +23699,15 @@ struct Stage {
   static constexpr bool branches = [] {
     if constexpr (requires { Host::has_branches; }) {
       return Host::has_branches;
+    } else {
+      return false;
+    }
+  }();
+
+  /// Whether it says so before a node's parameters are read.
+  static constexpr bool uses_parameters = [] {
+    if constexpr (requires { Host::uses_parameters; }) {
+      return Host::uses_parameters;
     } else {
       return false;
     }
@@ -23682,7 +23783,7 @@ struct Stage {
     constexpr int from = blocks<Begin, End>.first[B];
     constexpr int to = blocks<Begin, End>.first[B + 1];
     each_node<runs<Begin, End>, from, to>([&](auto at, auto n) {
-      if constexpr (Program::sharded_parameters) {
+      if constexpr (uses_parameters) {
         host.use_parameters(n, PassDirection::forward);
       }
       if constexpr (branches) {
@@ -23781,6 +23882,9 @@ struct Stage {
       if constexpr (graph.node[at].computes()) {
         auto& op = host.ops.template get<at>(n);
         if constexpr (requires { op.pack(table.operands[n], host.device); }) {
+          if constexpr (uses_parameters) {
+            host.use_parameters(n, PassDirection::forward);
+          }
           op.pack(table.operands[n], host.device);
         }
       }
@@ -24408,41 +24512,6 @@ void pack_stages(Parts& parts) {
 
 /// @file
 /// RankBody: what a rank answers alike, whether it goes step by step or through a stream.
-
-// ---- tandem/engine/memory/mirror.hpp
-
-/// @file
-/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
-/// write, in the layout of the network as the user wrote it.
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
-template <class Program, class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  static constexpr bool is_memory = true;
-
-  explicit ParameterMirror(int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
-};
-
-}  // namespace tandem
 
 // ---- tandem/engine/memory/named_parameter.hpp
 
@@ -27580,6 +27649,7 @@ class RankBody : public Interface {
     return list;
   }
   void download() override {
+    parts_.shares.arrive(parts_.device);
     if constexpr (Whole::has_pieces) {
       mirror_.download(parts_.device, parts_.memory, parts_.pieces());
     } else {
@@ -27681,6 +27751,8 @@ class RankInterface {
   /// Whether the last step has not begun to change parameters or optimizer states, as far as the
   /// host knows.
   [[nodiscard]] virtual bool untouched() const { return false; }
+  /// Whether what other ranks have updated in the last step is here.
+  [[nodiscard]] virtual bool arrived() const { return true; }
   /// After an error: nothing queued reads or writes memory any more.
   virtual void settle() = 0;
 };
@@ -28688,6 +28760,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   /// An update of the row.
   void run(Parts& parts, Slot& slot, int /*stage*/) {
     parts.links.await_all(parts.device);
+    parts.shares.arrive(parts.device);  // before a pass without samples has read them
     this->finish(parts, slot);
     slot.touched = true;
     update_.apply(parts.device, parts.memory, slot.feed.state());
@@ -28904,6 +28977,7 @@ class Rank final
     begin(state, batch, true);
     parts_.tracer.begin(parts_.device);
     training_step();
+    parts_.shares.arrive(parts_.device);
     parts_.tracer.end();
     slot_.feed.end(parts_.device);
   }
@@ -28998,6 +29072,7 @@ class Rank final
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   [[nodiscard]] bool untouched() const override { return !slot_.touched; }
+  [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
  private:
   using Base::mirror_;
@@ -53925,20 +54000,23 @@ inline void check_can(GroupState state, WorkKind kind) {
 
 /// The state after work of a kind has failed.
 /// @param untouched  no rank of the replica that is saved has begun to change a parameter
-constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched) {
+/// @param arrived    each has what others had updated before
+constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched,
+                                   bool arrived = true) {
   bool const whole = kind == WorkKind::looks || kind == WorkKind::gathers ||
                      kind == WorkKind::computes || (kind == WorkKind::steps && untouched);
-  return whole && before != GroupState::torn ? GroupState::readable : GroupState::torn;
+  return whole && arrived && before != GroupState::torn ? GroupState::readable : GroupState::torn;
 }
 
-/// Whether no rank of the first replica, which is the one that is saved, has begun to change its
-/// parameters in the last step.
+/// Whether all ranks of the first replica, which is the one that is saved, say so, such as that
+/// they have not begun to change their parameters in the last step.
 /// @param replica  which of the process's @p ranks it is
-template <class Ranks>
-bool all_untouched(Ranks const& ranks, MeshGroup const& replica) {
+/// @param says     of a rank
+template <class Ranks, class F>
+bool all_say(Ranks const& ranks, MeshGroup const& replica, F const& says) {
   for (int device = 0; device < replica.count; ++device) {
     auto const local = static_cast<std::size_t>(replica[device]);
-    if (local >= ranks.size() || !ranks[local] || !ranks[local]->untouched()) {
+    if (local >= ranks.size() || !ranks[local] || !says(*ranks[local])) {
       return false;
     }
   }
@@ -61517,7 +61595,10 @@ class WorkerGroup {
       f();
     } catch (...) {
       settle();
-      state_ = after_failure(before, kind, all_untouched(ranks_, mesh_.group(0, Axis::model)));
+      MeshGroup const saved = mesh_.group(0, Axis::model);
+      state_ = after_failure(before, kind,
+                             all_say(ranks_, saved, [](RankType& own) { return own.untouched(); }),
+                             all_say(ranks_, saved, [](RankType& own) { return own.arrived(); }));
       throw;
     }
     state_ = before;
@@ -62776,8 +62857,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
   /// next call for this replica; likewise what other processes have of it, and then all of them
-  /// must call it, and get the first replica's. With ShardedState all call it, and gradients and
-  /// states are copies until the next step. @p copy 1 is the second model, where the strategy
+  /// must call it, and get the first replica's. With ShardedState all call it, gradients and states
+  /// are copies until the next step, and what a step has updated elsewhere is there behind the next
+  /// call. @p copy 1 is the second model, where the strategy
   /// trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");

@@ -490,8 +490,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
   /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
   /// next call for this replica; likewise what other processes have of it, and then all of them
-  /// must call it, and get the first replica's. With ShardedState all call it, and gradients and
-  /// states are copies until the next step. @p copy 1 is the second model, where the strategy
+  /// must call it, and get the first replica's. With ShardedState all call it, gradients and states
+  /// are copies until the next step, and what a step has updated elsewhere is there behind the next
+  /// call. @p copy 1 is the second model, where the strategy
   /// trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");

@@ -19,9 +19,6 @@
 
 namespace tandem {
 
-/// Which way a pass goes through buckets: those of later layers have lower numbers.
-enum class PassDirection : int { forward = -1, backward = 1 };
-
 /// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
 /// a stage go through its buckets in one order, without samples, too.
 template <class Program, class Backend, class Groups>
@@ -40,11 +37,7 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
         first_(static_cast<std::size_t>(layout.buckets), none),
         last_(first_) {
     for (int n = 0; n < Program::graph.nodes; ++n) {
-      Node const& node = Program::graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
-      bucket_of_.push_back(bucket);
-      if (trains) {
+      if (int const bucket = bucket_of_[static_cast<std::size_t>(n)]; bucket != none) {
         auto const b = static_cast<std::size_t>(bucket);
         first_[b] = first_[b] == none ? n : first_[b];
         last_[b] = n;
@@ -89,7 +82,8 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   }
 
  private:
-  static constexpr int none = -1;
+  using Base::bucket_of_;
+  using Base::none;
 
   // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
   [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
@@ -129,7 +123,6 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   int used_ = none;         // the bucket that the pass is at
   std::vector<int> first_;  // of each bucket: the first node that has parameters there
   std::vector<int> last_;
-  std::vector<int> bucket_of_{};  // of each node: that of its parameters
 };
 
 }  // namespace tandem

@@ -108,6 +108,7 @@ class Rank final
     begin(state, batch, true);
     parts_.tracer.begin(parts_.device);
     training_step();
+    parts_.shares.arrive(parts_.device);
     parts_.tracer.end();
     slot_.feed.end(parts_.device);
   }
@@ -202,6 +203,7 @@ class Rank final
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   [[nodiscard]] bool untouched() const override { return !slot_.touched; }
+  [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
  private:
   using Base::mirror_;

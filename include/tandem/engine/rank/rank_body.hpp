@@ -70,6 +70,7 @@ class RankBody : public Interface {
     return list;
   }
   void download() override {
+    parts_.shares.arrive(parts_.device);
     if constexpr (Whole::has_pieces) {
       mirror_.download(parts_.device, parts_.memory, parts_.pieces());
     } else {

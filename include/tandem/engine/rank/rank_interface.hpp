@@ -75,6 +75,8 @@ class RankInterface {
   /// Whether the last step has not begun to change parameters or optimizer states, as far as the
   /// host knows.
   [[nodiscard]] virtual bool untouched() const { return false; }
+  /// Whether what other ranks have updated in the last step is here.
+  [[nodiscard]] virtual bool arrived() const { return true; }
   /// After an error: nothing queued reads or writes memory any more.
   virtual void settle() = 0;
 };

@@ -82,6 +82,7 @@ struct RankParts {
       Whole::sharded_parameters, ParameterSlots<Program, Backend, Gradients>,
       std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
                          NoParameterShares>>;
+  static constexpr bool uses_parameters = Whole::sharded_parameters || Shares::comes_late;
   using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
   using Partials =
       std::conditional_t<Whole::sequence_rows, PartialSums<Program, Backend>, NoPartialSums>;
@@ -142,7 +143,15 @@ struct RankParts {
 
   RankParts(RankParts const&) = delete;
   RankParts& operator=(RankParts const&) = delete;
-  TANDEM_COLD ~RankParts() = default;
+  TANDEM_COLD ~RankParts() {
+    if (!shares.arrived()) {  // what is on its way is written to memory that goes
+      try {
+        shares.arrive(device);
+      } catch (...) {  // said too late for anyone to act on it
+        settle();
+      }
+    }
+  }
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
@@ -208,7 +217,7 @@ struct RankParts {
   }
 
   /// What Stage calls: the parameters of node @p n are read now, then those of the nodes before it
-  /// or behind it.
+  /// or behind it. In a backward pass they are there where a rank has all.
   void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
 
   /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.

@@ -41,8 +41,8 @@ constexpr bool synchronizes(int first, int last) {
 ///
 /// ops.get<I>(n): the op of node n, which has the type of node I's.
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
-/// use_parameters(node, direction): where a rank keeps its part of them alone, before they are
-///                        read.
+/// use_parameters(node, direction): before they are read, where Host::uses_parameters, as where a
+///                        rank keeps its part of them alone.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// join<axis, how>(data, stage): a collective phase of an op of a local stage.
 /// gather<axis>(data):    one in which ranks bring numbers together.
@@ -84,6 +84,15 @@ struct Stage {
   static constexpr bool branches = [] {
     if constexpr (requires { Host::has_branches; }) {
       return Host::has_branches;
+    } else {
+      return false;
+    }
+  }();
+
+  /// Whether it says so before a node's parameters are read.
+  static constexpr bool uses_parameters = [] {
+    if constexpr (requires { Host::uses_parameters; }) {
+      return Host::uses_parameters;
     } else {
       return false;
     }
@@ -159,7 +168,7 @@ struct Stage {
     constexpr int from = blocks<Begin, End>.first[B];
     constexpr int to = blocks<Begin, End>.first[B + 1];
     each_node<runs<Begin, End>, from, to>([&](auto at, auto n) {
-      if constexpr (Program::sharded_parameters) {
+      if constexpr (uses_parameters) {
         host.use_parameters(n, PassDirection::forward);
       }
       if constexpr (branches) {
@@ -258,6 +267,9 @@ struct Stage {
       if constexpr (graph.node[at].computes()) {
         auto& op = host.ops.template get<at>(n);
         if constexpr (requires { op.pack(table.operands[n], host.device); }) {
+          if constexpr (uses_parameters) {
+            host.use_parameters(n, PassDirection::forward);
+          }
           op.pack(table.operands[n], host.device);
         }
       }

@@ -126,6 +126,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   /// An update of the row.
   void run(Parts& parts, Slot& slot, int /*stage*/) {
     parts.links.await_all(parts.device);
+    parts.shares.arrive(parts.device);  // before a pass without samples has read them
     this->finish(parts, slot);
     slot.touched = true;
     update_.apply(parts.device, parts.memory, slot.feed.state());

@@ -67,20 +67,23 @@ inline void check_can(GroupState state, WorkKind kind) {
 
 /// The state after work of a kind has failed.
 /// @param untouched  no rank of the replica that is saved has begun to change a parameter
-constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched) {
+/// @param arrived    each has what others had updated before
+constexpr GroupState after_failure(GroupState before, WorkKind kind, bool untouched,
+                                   bool arrived = true) {
   bool const whole = kind == WorkKind::looks || kind == WorkKind::gathers ||
                      kind == WorkKind::computes || (kind == WorkKind::steps && untouched);
-  return whole && before != GroupState::torn ? GroupState::readable : GroupState::torn;
+  return whole && arrived && before != GroupState::torn ? GroupState::readable : GroupState::torn;
 }
 
-/// Whether no rank of the first replica, which is the one that is saved, has begun to change its
-/// parameters in the last step.
+/// Whether all ranks of the first replica, which is the one that is saved, say so, such as that
+/// they have not begun to change their parameters in the last step.
 /// @param replica  which of the process's @p ranks it is
-template <class Ranks>
-bool all_untouched(Ranks const& ranks, MeshGroup const& replica) {
+/// @param says     of a rank
+template <class Ranks, class F>
+bool all_say(Ranks const& ranks, MeshGroup const& replica, F const& says) {
   for (int device = 0; device < replica.count; ++device) {
     auto const local = static_cast<std::size_t>(replica[device]);
-    if (local >= ranks.size() || !ranks[local] || !ranks[local]->untouched()) {
+    if (local >= ranks.size() || !ranks[local] || !says(*ranks[local])) {
       return false;
     }
   }

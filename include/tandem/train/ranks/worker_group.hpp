@@ -310,7 +310,10 @@ class WorkerGroup {
       f();
     } catch (...) {
       settle();
-      state_ = after_failure(before, kind, all_untouched(ranks_, mesh_.group(0, Axis::model)));
+      MeshGroup const saved = mesh_.group(0, Axis::model);
+      state_ = after_failure(before, kind,
+                             all_say(ranks_, saved, [](RankType& own) { return own.untouched(); }),
+                             all_say(ranks_, saved, [](RankType& own) { return own.arrived(); }));
       throw;
     }
     state_ = before;
