@@ -118,7 +118,7 @@ WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph, SearchT
 template <class = void>
 std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
   std::string const refusal = refusal_of(*task.network, worker, !task.machine.cpus);
-  return refusal.empty() ? nothing_to_share(*task.network, task.machine, worker.slices) : refusal;
+  return refusal.empty() ? nothing_to_share(*task.network, worker.slices) : refusal;
 }
 
 /// The same of one that rewrites the network, and is not refused.
