@@ -49,6 +49,7 @@
 #include <tandem/ops/cuda/sampled_vocabulary.cuh>
 #include <tandem/ops/cuda/smooth_activation.cuh>
 #include <tandem/ops/cuda/sync_batch_norm.cuh>
+#include <tandem/ops/cuda/tile_exchange.cuh>
 #include <tandem/ops/cuda/time_pool.cuh>
 #include <tandem/ops/cuda/update.cuh>
 #include <tandem/ops/cuda/verbs.cuh>

@@ -735,8 +735,43 @@ constexpr void expects(bool condition, char const* message) {
 // ---- tandem/graph/neighbourhood.hpp
 
 /// @file
-/// Neighbourhood, Halo, TileBox: what a layer needs of an image to make a tile of its output, and
-/// where in an image tiles are.
+/// Neighbourhood, Halo, tile_box(): what a layer needs of an image to make a tile of its output,
+/// and where in an image tiles are.
+
+// ---- tandem/core/tile_box.hpp
+
+/// @file
+/// TileBox: a rectangle of an image, some of which may be outside.
+
+namespace tandem {
+
+/// Rows and columns of an image; some may be outside.
+struct TileBox {
+  int row = 0;
+  int column = 0;
+  Extent2d size{0, 0};
+
+  [[nodiscard]] constexpr bool empty() const { return size.height <= 0 || size.width <= 0; }
+  [[nodiscard]] constexpr int pixels() const { return empty() ? 0 : size.height * size.width; }
+
+  /// Whether pixel (@p r, @p c) of the image is one of them.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr bool has(int r, int c) const {
+    return r >= row && r < row + size.height && c >= column && c < column + size.width;
+  }
+
+  friend constexpr bool operator==(TileBox const&, TileBox const&) = default;
+};
+
+/// What both have.
+constexpr TileBox common_box(TileBox const& a, TileBox const& b) {
+  int const row = std::max(a.row, b.row);
+  int const column = std::max(a.column, b.column);
+  int const bottom = std::min(a.row + a.size.height, b.row + b.size.height);
+  int const right = std::min(a.column + a.size.width, b.column + b.size.width);
+  return {row, column, {bottom - row, right - column}};
+}
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -777,27 +812,6 @@ constexpr Halo halo_of(Neighbourhood const& around) {
           .left = w.padding.width,
           .right = std::max(0, reach.width - w.padding.width - w.stride.width),
           .lowest = around.lowest};
-}
-
-/// Rows and columns of an image; some may be outside.
-struct TileBox {
-  int row = 0;
-  int column = 0;
-  Extent2d size{0, 0};
-
-  [[nodiscard]] constexpr bool empty() const { return size.height <= 0 || size.width <= 0; }
-  [[nodiscard]] constexpr int pixels() const { return empty() ? 0 : size.height * size.width; }
-
-  friend constexpr bool operator==(TileBox const&, TileBox const&) = default;
-};
-
-/// What both have.
-constexpr TileBox common_box(TileBox const& a, TileBox const& b) {
-  int const row = std::max(a.row, b.row);
-  int const column = std::max(a.column, b.column);
-  int const bottom = std::min(a.row + a.size.height, b.row + b.size.height);
-  int const right = std::min(a.column + a.size.width, b.column + b.size.width);
-  return {row, column, {bottom - row, right - column}};
 }
 
 /// Tile @p number of an image of @p tiles of size @p tile, by rows, with @p halo around it.
@@ -43518,130 +43532,181 @@ TANDEM_NOINLINE void move_boxes(Team& team, std::int64_t images, int numbers, Ex
 
 }  // namespace tandem::host
 
+// ---- tandem/ops/tile_routes.hpp
+
+/// @file
+/// TileRoutes: which boxes of each image go from rank to rank where ranks that have tiles exchange
+/// pixels; the same on every backend.
+
+namespace tandem {
+
+/// To and from one other rank, of each image.
+struct TileRoute {
+  int peer = 0;
+  TileBox out{};
+  TileBox in{};
+  bool packs = false;        ///< what is sent is put together for it; else it is there already
+  std::int64_t out_at = -1;  ///< pixels of an image before that, in scratch; -1: all that the rank
+                             ///< has is sent, from where it is
+  std::int64_t in_at = 0;    ///< likewise, before what is received
+};
+
+/// One rank's part of a Cut, Halo or Gather, in one of its passes. A rank holds a box of each
+/// image, its tile or all of it, and comes to hold another one: forward brings that, from the
+/// others what they hold of it. Backward takes the gradient of what it wanted back to who holds it.
+/// A whole image that all hold already they do not send each other.
+class TileRoutes {
+ public:
+  /// @param node  an exchange
+  /// @param self  the number of the rank's tile
+  TANDEM_COLD TileRoutes(Node const& node, int self, bool backward)
+      : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
+    int const ranks = node.tiles.height * node.tiles.width;
+    bool const all_have = backward ? gathers(node) : cuts(node);
+    TileRoute packed{};  // the last that was: others often want the same
+    for (int other = 0; other < ranks && !all_have; ++other) {
+      TileRoute route{.peer = other,
+                      .out = common_box(here_, box(node, other, !backward)),
+                      .in = common_box(box(node, other, backward), there_)};
+      if (other == self || (route.out.empty() && route.in.empty())) {
+        continue;
+      }
+      if (!route.out.empty() && route.out != here_) {
+        route.packs = route.out != packed.out;
+        route.out_at = route.packs ? pixels_ : packed.out_at;
+        pixels_ += route.packs ? route.out.pixels() : 0;
+        packed = route;
+      }
+      route.in_at = pixels_;
+      pixels_ += route.in.pixels();
+      routes_.push_back(route);
+    }
+  }
+
+  /// What the rank has before and what it comes to have.
+  [[nodiscard]] TileBox here() const { return here_; }
+  [[nodiscard]] TileBox there() const { return there_; }
+  /// Of each image, of what is put together and of what is received.
+  [[nodiscard]] std::int64_t pixels() const { return pixels_; }
+  /// In the order of the ranks.
+  [[nodiscard]] std::span<TileRoute const> routes() const { return routes_; }
+
+  /// @p to becomes the messages of these routes, one each.
+  /// @param data     images of what the rank has
+  /// @param numbers  of all images, of one pixel: elements of a pixel of scratch
+  template <class T>
+  void write_messages(T const* data, T* scratch, std::int64_t numbers,
+                      std::vector<TileMessage<T>>& to) const {
+    to.clear();
+    for (TileRoute const& route : routes_) {
+      to.push_back({route.peer, route.out_at < 0 ? data : scratch + route.out_at * numbers,
+                    route.out.pixels() * numbers, scratch + route.in_at * numbers,
+                    route.in.pixels() * numbers});
+    }
+  }
+
+ private:
+  static bool gathers(Node const& node) { return node.dealt == Dealt::gather; }
+  static bool cuts(Node const& node) {
+    return node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
+  }
+  // What a rank holds of the output, or of the input.
+  static TileBox box(Node const& node, int rank, bool of_output) {
+    Shape const& image = of_output ? node.out : node.in;
+    Extent2d const extent{image[1], image[2]};
+    bool const whole = of_output ? gathers(node) : cuts(node);
+    Halo const around = of_output ? node.halo : Halo{};
+    Extent2d const tile{extent.height - around.top - around.bottom,
+                        extent.width - around.left - around.right};
+    return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
+  }
+
+  TileBox here_;
+  TileBox there_;
+  std::int64_t pixels_ = 0;
+  std::vector<TileRoute> routes_;
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 namespace host {
 
-/// A rank holds a box of each image, its tile or all of it, and wants another one: forward brings
-/// it, from the others what they hold of it; what is outside the image is filled. Backward takes
-/// the gradient of what it wanted back to who holds it, and adds what comes, in the order of the
-/// ranks; a whole image that all hold already they do not send each other.
+/// Forward brings what TileRoutes says; what is outside the image is filled. Backward adds what
+/// comes, in the order of the ranks.
 template <class T, class P, bool ChannelsLast>
 class TileExchangeOp {
  public:
   explicit TileExchangeOp(OpSetup const& setup)
       : node_{setup.node},
+        forward_{setup.node, setup.slice.number, false},
+        backward_{setup.node, setup.slice.number, true},
         self_{setup.slice.number},
         largest_{std::max(setup.batch, 1)},
         channels_{setup.node.in[0]} {
-    messages_.resize(static_cast<std::size_t>(setup.slice.count));
-    current_.reserve(messages_.size());
+    messages_.reserve(static_cast<std::size_t>(setup.slice.count));
   }
 
   [[nodiscard]] OpNeeds needs() const {
-    std::int64_t pixels = 0;
-    for (int other = 0; other < ranks(); ++other) {
-      pixels += other == self_ ? 0
-                               : common_box(held(self_), wanted(other)).pixels() +
-                                     common_box(wanted(self_), held(other)).pixels();
-    }
-    return {.scratch_bytes = largest_ * channels_ * pixels * static_cast<std::int64_t>(sizeof(T))};
+    return {.scratch_bytes = largest_ * channels_ *
+                             std::max(forward_.pixels(), backward_.pixels()) *
+                             static_cast<std::int64_t>(sizeof(T))};
   }
 
-  void begin_forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    lay_out(
-        p, cuts(), [this](int a) { return held(a); }, [this](int a) { return wanted(a); });
-    pack(p, o.x[0], held(self_));
-  }
+  void begin_forward(Operands<T, P> const& o, Pass<Device> const& p) { begin(p, forward_, o.x[0]); }
   void finish_forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    TileBox const own = wanted(self_);
+    TileBox const own = forward_.there();
     if (node_.halo.any()) {
       T const outside =
           node_.halo.lowest ? static_cast<T>(-std::numeric_limits<float>::infinity()) : T{};
       fill(p.device.team, o.y, p.batch * node_.out.elements(), outside);
     }
-    move<false>(p, o.x[0], held(self_), o.y, own, common_box(held(self_), own));
-    for (Piece const& piece : messages_) {
-      if (!piece.in.empty()) {
-        move<false>(p, piece.from, piece.in, o.y, own, piece.in);
+    move<false>(p, o.x[0], forward_.here(), o.y, own, common_box(forward_.here(), own));
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      TileBox const& in = forward_.routes()[i].in;
+      if (!in.empty()) {
+        move<false>(p, messages_[i].in, in, o.y, own, in);
       }
     }
   }
 
   void begin_input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
-    lay_out(
-        p, gathers(), [this](int a) { return wanted(a); }, [this](int a) { return held(a); });
-    pack(p, o.dy, wanted(self_));
+    begin(p, backward_, o.dy);
   }
   void finish_input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
-    TileBox const own = held(self_);
+    TileBox const own = backward_.there();
     fill(p.device.team, o.dx[0], p.batch * node_.in.elements(), T{});
-    for (int other = 0; other < ranks(); ++other) {
-      Piece const& piece = messages_[static_cast<std::size_t>(other)];
-      if (other == self_) {
-        move<true>(p, o.dy, wanted(self_), o.dx[0], own, common_box(wanted(self_), own));
-      } else if (!piece.in.empty()) {
-        move<true>(p, piece.from, piece.in, o.dx[0], own, piece.in);
+    bool added = false;  // the rank's own, in its place among the others'
+    auto const add_own = [&] {
+      added = true;
+      move<true>(p, o.dy, backward_.here(), o.dx[0], own, common_box(backward_.here(), own));
+    };
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      TileRoute const& route = backward_.routes()[i];
+      if (!added && route.peer > self_) {
+        add_own();
       }
+      if (!route.in.empty()) {
+        move<true>(p, messages_[i].in, route.in, o.dx[0], own, route.in);
+      }
+    }
+    if (!added) {
+      add_own();
     }
   }
 
   /// Of the pass that has begun.
-  [[nodiscard]] std::span<TileMessage<T> const> messages() const { return current_; }
+  [[nodiscard]] std::span<TileMessage<T> const> messages() const { return messages_; }
 
  private:
-  // To and from one other rank, of each image.
-  struct Piece {
-    TileBox out{};
-    TileBox in{};
-    T* to = nullptr;
-    T* from = nullptr;
-  };
-
-  [[nodiscard]] int ranks() const { return node_.tiles.height * node_.tiles.width; }
-  [[nodiscard]] bool gathers() const { return node_.dealt == Dealt::gather; }
-  [[nodiscard]] bool cuts() const {
-    return node_.dealt == Dealt::cut || node_.dealt == Dealt::cut_widened;
-  }
-  static Extent2d extent(Shape const& image) { return {image[1], image[2]}; }
-  [[nodiscard]] TileBox held(int rank) const {
-    return cuts() ? TileBox{0, 0, extent(node_.in)} : tile_box(rank, node_.tiles, extent(node_.in));
-  }
-  [[nodiscard]] TileBox wanted(int rank) const {
-    Extent2d const in = extent(node_.in);
-    Extent2d const tile =
-        cuts() ? Extent2d{in.height / node_.tiles.height, in.width / node_.tiles.width} : in;
-    return gathers() ? TileBox{0, 0, extent(node_.out)}
-                     : tile_box(rank, node_.tiles, tile, node_.halo);
-  }
-
-  // Of a pass in which each rank has here(rank) and comes to have there(rank).
-  template <class Here, class There>
-  void lay_out(Pass<Device> const& p, bool alone, Here const& here, There const& there) {
-    current_.clear();
-    T* next = p.device.scratch_as<T>();
-    for (int other = 0; other < ranks(); ++other) {
-      Piece& piece = messages_[static_cast<std::size_t>(other)];
-      piece = {};
-      if (alone || other == self_) {
-        continue;
-      }
-      piece.out = common_box(here(self_), there(other));
-      piece.in = common_box(here(other), there(self_));
-      std::int64_t const sent = p.batch * std::int64_t{channels_} * piece.out.pixels();
-      std::int64_t const received = p.batch * std::int64_t{channels_} * piece.in.pixels();
-      piece.to = next;
-      piece.from = next + sent;
-      next += sent + received;
-      if (sent + received > 0) {
-        current_.push_back({other, piece.to, sent, piece.from, received});
-      }
-    }
-  }
-  void pack(Pass<Device> const& p, T const* data, TileBox const& box) const {
-    for (Piece const& piece : messages_) {
-      if (!piece.out.empty()) {
-        move<false>(p, data, box, piece.to, piece.out, piece.out);
+  void begin(Pass<Device> const& p, TileRoutes const& routes, T const* data) {
+    std::int64_t const numbers = p.batch * std::int64_t{channels_};
+    T* const scratch = p.device.scratch_as<T>();
+    routes.write_messages(data, scratch, numbers, messages_);
+    for (TileRoute const& route : routes.routes()) {
+      if (route.packs) {
+        move<false>(p, data, routes.here(), scratch + route.out_at * numbers, route.out, route.out);
       }
     }
   }
@@ -43657,11 +43722,12 @@ class TileExchangeOp {
   }
 
   Node node_;
+  TileRoutes forward_;
+  TileRoutes backward_;
   int self_;
   std::int64_t largest_;
   int channels_;
-  std::vector<Piece> messages_;  // of each rank
-  std::vector<TileMessage<T>> current_;
+  std::vector<TileMessage<T>> messages_;  // of the pass, one a route
 };
 
 }  // namespace host
@@ -44083,6 +44149,18 @@ struct Op<L, Null> {
   void weight_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
 };
 
+/// Nobody has anything for another rank.
+template <>
+struct Op<TileExchange, Null> {
+  explicit Op(OpSetup const&) {}
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+  void begin_forward(Operands<float> const&, Pass<host::Device> const&) const {}
+  void finish_forward(Operands<float> const&, Pass<host::Device> const&) const {}
+  void begin_input_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
+  void finish_input_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
+  [[nodiscard]] std::span<TileMessage<float> const> messages() const { return {}; }
+};
+
 template <class L>
 struct LossOp<L, Null> {
   using Target = typename L::Target;
@@ -44402,6 +44480,7 @@ struct BasicCuda {
                                      .absorb_bias = true};
   static constexpr bool shares_layers = true;    ///< as TensorParallel does
   static constexpr bool deals_rows = true;       ///< as SequenceRows does
+  static constexpr bool deals_tiles = true;      ///< as SpatialParallel does
   static constexpr bool deals_states = true;     ///< as ShardedState does
   static constexpr bool deals_gradients = true;  ///< as ShardedGradients does
   static constexpr char const* name = "cuda";
@@ -47120,7 +47199,7 @@ struct SpatialParallelIsSound {
 /// Comm:   of each microbatch: of a window the halo of its tile in forward, and of its gradient in
 ///         backward; of a batch norm 2 C + 1 doubles each; whole images once each way where tiles
 ///         begin and end. Of each step one all-reduce of the gradients of these layers.
-/// Options: Microbatches, Checkpoint. On Host.
+/// Options: Microbatches, Checkpoint. On Host and Cuda.
 /// Source: Dryden et al., "Improving strong-scaling of CNN training by exploiting finer-grained
 ///         parallelism", arXiv:1903.06681
 /// The primary template is the error path.
@@ -59485,6 +59564,17 @@ constexpr bool shares_layers() {
   }
 }
 
+/// Whether a backend's convolutions and pools take tiles with their halos, as own_geometry() says,
+/// and it has an op for TileExchange; likewise.
+template <class Backend>
+constexpr bool computes_tiles() {
+  if constexpr (requires { Backend::deals_tiles; }) {
+    return bool{Backend::deals_tiles};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 /// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
 template <class Backend>
 constexpr bool computes_rows() {
@@ -59587,9 +59677,11 @@ struct ChunksRun {
 template <bool Tiled, class Backend>
 struct TilesRun {
   static constexpr bool value = true;
-  static_assert(!Tiled || is_host<Backend>(),
-                "Trainer: SpatialParallel runs on Host; take Host or OverMpi<Host>, or "
-                "DataParallel, ModelParallel or Pipeline");
+  static_assert(
+      !Tiled || computes_tiles<Backend>(),
+      "Trainer: SpatialParallel runs on Host and Cuda, and on a backend that says `static "
+      "constexpr "
+      "bool deals_tiles = true`; take one of these, or DataParallel, ModelParallel or Pipeline");
 };
 
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
@@ -62472,13 +62564,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host =
-      detail::asynchrony_of<S>().on() || shards_parameters || has_tiles || in_chunks;
+  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_parameters || in_chunks;
   using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
                                          (!shards || detail::deals_states<Named>()) &&
                                          (!shards_gradients || detail::deals_gradients<Named>()) &&
                                          (!slices || detail::shares_layers<Named>()) &&
-                                         (!deals_rows || detail::computes_rows<Named>()),
+                                         (!deals_rows || detail::computes_rows<Named>()) &&
+                                         (!has_tiles || detail::computes_tiles<Named>()),
                                      Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;

@@ -2,12 +2,13 @@
 #pragma once
 
 /// @file
-/// Neighbourhood, Halo, TileBox: what a layer needs of an image to make a tile of its output, and
-/// where in an image tiles are.
+/// Neighbourhood, Halo, tile_box(): what a layer needs of an image to make a tile of its output,
+/// and where in an image tiles are.
 
 #include <algorithm>
 
 #include <tandem/core/geometry.hpp>
+#include <tandem/core/tile_box.hpp>
 
 namespace tandem {
 
@@ -48,27 +49,6 @@ constexpr Halo halo_of(Neighbourhood const& around) {
           .left = w.padding.width,
           .right = std::max(0, reach.width - w.padding.width - w.stride.width),
           .lowest = around.lowest};
-}
-
-/// Rows and columns of an image; some may be outside.
-struct TileBox {
-  int row = 0;
-  int column = 0;
-  Extent2d size{0, 0};
-
-  [[nodiscard]] constexpr bool empty() const { return size.height <= 0 || size.width <= 0; }
-  [[nodiscard]] constexpr int pixels() const { return empty() ? 0 : size.height * size.width; }
-
-  friend constexpr bool operator==(TileBox const&, TileBox const&) = default;
-};
-
-/// What both have.
-constexpr TileBox common_box(TileBox const& a, TileBox const& b) {
-  int const row = std::max(a.row, b.row);
-  int const column = std::max(a.column, b.column);
-  int const bottom = std::min(a.row + a.size.height, b.row + b.size.height);
-  int const right = std::min(a.column + a.size.width, b.column + b.size.width);
-  return {row, column, {bottom - row, right - column}};
 }
 
 /// Tile @p number of an image of @p tiles of size @p tile, by rows, with @p halo around it.

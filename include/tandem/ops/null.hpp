@@ -4,8 +4,13 @@
 /// @file
 /// Ops of the Null backend: every layer, loss and metric, computing nothing.
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
 #include <tandem/core/rounding.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/tile_message.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/runtime/host/null.hpp>
 
@@ -18,6 +23,18 @@ struct Op<L, Null> {
   void forward(Operands<float> const&, Pass<host::Device> const&) const {}
   void input_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
   void weight_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
+};
+
+/// Nobody has anything for another rank.
+template <>
+struct Op<TileExchange, Null> {
+  explicit Op(OpSetup const&) {}
+  [[nodiscard]] OpNeeds needs() const { return {}; }
+  void begin_forward(Operands<float> const&, Pass<host::Device> const&) const {}
+  void finish_forward(Operands<float> const&, Pass<host::Device> const&) const {}
+  void begin_input_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
+  void finish_input_gradient(Operands<float> const&, Pass<host::Device> const&) const {}
+  [[nodiscard]] std::span<TileMessage<float> const> messages() const { return {}; }
 };
 
 template <class L>

@@ -125,11 +125,10 @@ MUTATIONS = {
     "kernel_of_one_cell": (  # a slice of a kernel's inputs is found as if it were 1x1
         "engine/memory/sliced_mirror.hpp", "to * cells, columns * cells", "to, columns"),
     "halo_gradient_dropped": (  # what neighbours have of a tile's gradient
-        "ops/host/tile_exchange.hpp", "      } else if (!piece.in.empty()) {\n        move<true>", "      } else if (false) {\n        move<true>"),
+        "ops/host/tile_exchange.hpp", "      if (!route.in.empty()) {\n        move<true>", "      if (false) {\n        move<true>"),
     "halo_one_short": (
-        "ops/host/tile_exchange.hpp", "piece.from, piece.in, o.y, own, piece.in);",
-        "piece.from, piece.in, o.y, own, {piece.in.row, piece.in.column, {piece.in.size.height - 1, "
-        "piece.in.size.width}});"),
+        "ops/host/tile_exchange.hpp", "messages_[i].in, in, o.y, own, in);",
+        "messages_[i].in, in, o.y, own, {in.row, in.column, {in.size.height - 1, in.size.width}});"),
     "statistics_of_one_tile": ("engine/rank/op_passes.hpp", "if constexpr (OverTiles)", "if constexpr (false)"),
     "gradients_of_one_tile": ("engine/rank/rank_parts.hpp", "if constexpr (Whole::has_tiles)", "if constexpr (false)"),
     "statistics_of_each_tile": (  # each adds what all have

@@ -15,22 +15,12 @@
 #include <logging_transport.hpp>
 #include <parity.hpp>
 #include <rank_of.hpp>
+#include <tiled_images.hpp>
 
 namespace tandem {
 namespace spatial_parallel_hybrid_test {
 
-/// An Inception block, whose siblings a backend merges and writes in place, with biases that norms
-/// take over; and a norm of all replicas.
-struct Blocks
-    : Network<Image<3, 8, 8>,
-              Sequential<Conv2d<4, Kernel<3>, Padding<1>>, ReLU,
-                         Concat<Sequential<Conv2d<4>, BatchNorm2d<>, ReLU>,
-                                Sequential<Conv2d<2>, BatchNorm2d<>, ReLU,
-                                           Conv2d<4, Kernel<3>, Padding<1>>, BatchNorm2d<>, ReLU>,
-                                Sequential<MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>, Conv2d<2>,
-                                           BatchNorm2d<>, ReLU>>,
-                         Conv2d<8, Kernel<3>, Stride<2>, Padding<1>, NoBias>, SyncBatchNorm2d<>,
-                         ReLU, GlobalAvgPool, Linear<5>>> {};
+using Blocks = test::TiledBlocks;
 
 /// @param bound  of losses and norms, and relative of parameters
 template <class S, class Backend>

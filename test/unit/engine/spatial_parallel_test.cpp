@@ -16,25 +16,13 @@
 #include <parity.hpp>
 #include <rank_of.hpp>
 #include <support/temporary_folder.hpp>
+#include <tiled_images.hpp>
 
 namespace tandem {
 namespace spatial_parallel_test {
 
 using test::Double;
-
-/// Halos of corners, of one side, of seven pixels and of dilated kernels; norms of all tiles;
-/// joins; whole images between for a norm of groups, from which tiles are cut again; at last 3×3,
-/// which are whole.
-struct Tiles
-    : Network<Image<2, 12, 12>,
-              Sequential<Conv2d<4, Kernel<7>, Padding<3>, NoBias>, BatchNorm2d<>, ReLU,
-                         Concat<Conv2d<3>, MaxPool2d<Kernel<3>, Stride<1>, Padding<1>>,
-                                Sequential<Conv2d<2, Kernel<3>, Padding<2>, Dilation<2>>, Sigmoid>>,
-                         Residual<Sequential<Conv2d<9, Kernel<3>, Padding<1>>, ReLU>>, GroupNorm<3>,
-                         Conv2d<4, Kernel<3>, Stride<2>, Padding<1>, Groups<1>>, ReLU,
-                         AvgPool2d<Kernel<3>, Stride<1>, Padding<1>>,
-                         Conv2d<6, Kernel<2>, Stride<2>, NoBias>, BatchNorm2d<>, ReLU,
-                         Conv2d<4, Kernel<3>, Padding<1>>, Flatten, Linear<5>>> {};
+using test::Tiles;
 
 using One = SingleDevice<Microbatches<2>>;
 template <int H, int W, class... Options>

@@ -14,6 +14,7 @@
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/ops/cuda/linear.cuh>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/own_geometry.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -92,7 +93,10 @@ struct Op<Conv2d<Out, Options...>, BasicCuda<Portable, Precision>>
     : cuda::ConvolutionOp<Precision, Conv2d<Out, Options...>::bias> {
   Op(OpSetup const& setup, cuda::RankDevice& device)
       : cuda::ConvolutionOp<Precision, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out), device} {}
+            setup,
+            tandem::detail::own_geometry(
+                Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out), setup.node),
+            device} {}
 };
 
 }  // namespace tandem

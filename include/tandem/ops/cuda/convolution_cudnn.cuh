@@ -19,6 +19,7 @@
 #include <tandem/kernels/cudnn/data_type.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/own_geometry.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/cast_queue.hpp>
 #include <tandem/runtime/cuda/copy.hpp>
@@ -228,7 +229,10 @@ struct Op<Conv2d<Out, Options...>, BasicCuda<CuDnn, Precision>>
     : cuda::CuDnnConvolutionOp<Precision, Conv2d<Out, Options...>::bias> {
   Op(OpSetup const& setup, cuda::RankDevice& device)
       : cuda::CuDnnConvolutionOp<Precision, Conv2d<Out, Options...>::bias>{
-            setup, Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out), device} {}
+            setup,
+            tandem::detail::own_geometry(
+                Conv2d<Out, Options...>::geometry(setup.node.in, setup.node.out), setup.node),
+            device} {}
 };
 
 }  // namespace tandem

@@ -12,6 +12,7 @@
 #include <tandem/layers/pool.hpp>
 #include <tandem/layers/subsample2d.hpp>
 #include <tandem/ops/op.hpp>
+#include <tandem/ops/own_geometry.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 
@@ -127,7 +128,8 @@ struct Op<MaxPool2d<Options...>, BasicCuda<Kernels, Precision>>
     : cuda::MaxPoolOp<typename Precision::Scalar, typename Precision::Master> {
   Op(OpSetup const& setup, cuda::RankDevice&)
       : cuda::MaxPoolOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, MaxPool2d<Options...>::geometry(setup.node.in)} {}
+            setup, tandem::detail::own_geometry(MaxPool2d<Options...>::geometry(setup.node.in),
+                                                setup.node)} {}
 };
 
 template <class... Options, class Kernels, class Precision>
@@ -135,7 +137,9 @@ struct Op<AvgPool2d<Options...>, BasicCuda<Kernels, Precision>>
     : cuda::AvgPoolOp<typename Precision::Scalar, typename Precision::Master> {
   Op(OpSetup const& setup, cuda::RankDevice&)
       : cuda::AvgPoolOp<typename Precision::Scalar, typename Precision::Master>{
-            setup, AvgPool2d<Options...>::geometry(setup.node.in),
+            setup,
+            tandem::detail::own_geometry(AvgPool2d<Options...>::geometry(setup.node.in),
+                                         setup.node),
             AvgPool2d<Options...>::options.count_padding} {}
 };
 

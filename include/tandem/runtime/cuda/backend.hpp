@@ -51,6 +51,7 @@ struct BasicCuda {
                                      .absorb_bias = true};
   static constexpr bool shares_layers = true;    ///< as TensorParallel does
   static constexpr bool deals_rows = true;       ///< as SequenceRows does
+  static constexpr bool deals_tiles = true;      ///< as SpatialParallel does
   static constexpr bool deals_states = true;     ///< as ShardedState does
   static constexpr bool deals_gradients = true;  ///< as ShardedGradients does
   static constexpr char const* name = "cuda";

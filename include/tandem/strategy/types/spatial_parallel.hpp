@@ -67,7 +67,7 @@ struct SpatialParallelIsSound {
 /// Comm:   of each microbatch: of a window the halo of its tile in forward, and of its gradient in
 ///         backward; of a batch norm 2 C + 1 doubles each; whole images once each way where tiles
 ///         begin and end. Of each step one all-reduce of the gradients of these layers.
-/// Options: Microbatches, Checkpoint. On Host.
+/// Options: Microbatches, Checkpoint. On Host and Cuda.
 /// Source: Dryden et al., "Improving strong-scaling of CNN training by exploiting finer-grained
 ///         parallelism", arXiv:1903.06681
 /// The primary template is the error path.

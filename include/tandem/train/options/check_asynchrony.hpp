@@ -37,6 +37,17 @@ constexpr bool shares_layers() {
   }
 }
 
+/// Whether a backend's convolutions and pools take tiles with their halos, as own_geometry() says,
+/// and it has an op for TileExchange; likewise.
+template <class Backend>
+constexpr bool computes_tiles() {
+  if constexpr (requires { Backend::deals_tiles; }) {
+    return bool{Backend::deals_tiles};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 /// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
 template <class Backend>
 constexpr bool computes_rows() {
@@ -139,9 +150,11 @@ struct ChunksRun {
 template <bool Tiled, class Backend>
 struct TilesRun {
   static constexpr bool value = true;
-  static_assert(!Tiled || is_host<Backend>(),
-                "Trainer: SpatialParallel runs on Host; take Host or OverMpi<Host>, or "
-                "DataParallel, ModelParallel or Pipeline");
+  static_assert(
+      !Tiled || computes_tiles<Backend>(),
+      "Trainer: SpatialParallel runs on Host and Cuda, and on a backend that says `static "
+      "constexpr "
+      "bool deals_tiles = true`; take one of these, or DataParallel, ModelParallel or Pipeline");
 };
 
 /// In place of a backend for which one of these has said no: of it nothing more is asked, and it
