@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long planning takes: the search for up to 1,024 devices, memory included; the list schedule
-// of Inception-V3's graph (what a placement search calls for each move); the cut of a chain; a step
-// of equal workers, all of them simulated and those that differ.
+// How long planning takes: the search for up to 1,024 devices, memory included, and for 65,536; the
+// list schedule of Inception-V3's graph (what a placement search calls for each move); the cut of a
+// chain; a step of equal workers, all of them simulated and those that differ.
 //   bench_planning --benchmark_repetitions=3
 
 #include <benchmark/benchmark.h>
@@ -22,13 +22,16 @@ td::CostGraph inception(int samples) {
                           td::MathPrecision::fp32, samples);
 }
 
+td::EpochCurve epochs_of_inception() {
+  return td::EpochCurve::measured(td::parse_epoch_points("2048:4,4096:7,8192:12,16384:23"));
+}
+
 void search(benchmark::State& state) {
   td::SearchTask const task{.machine = td::dgx1_v100(),
                             .batch_per_worker = 64,
                             .samples = 1'281'167,
                             .network = td::graph<td::models::InceptionV3<1000>>};
-  td::EpochCurve const epochs =
-      td::EpochCurve::measured(td::parse_epoch_points("2048:4,4096:7,8192:12,16384:23"));
+  td::EpochCurve const epochs = epochs_of_inception();
   std::vector<int> devices(static_cast<std::size_t>(state.range(0)));
   std::iota(devices.begin(), devices.end(), 1);
   for ([[maybe_unused]] auto _ : state) {
@@ -38,6 +41,23 @@ void search(benchmark::State& state) {
 }
 // Every number of devices up to so many.
 BENCHMARK(search)->Arg(8)->Arg(1024)->Unit(benchmark::kMillisecond);
+
+/// What plan tries on more devices than 1,024.
+void search_bounded(benchmark::State& state) {
+  td::SearchTask const task{.machine = td::dgx1_v100(),
+                            .batch_per_worker = 64,
+                            .samples = 1'281'167,
+                            .most_devices_a_worker = 128,
+                            .wide = true,
+                            .network = td::graph<td::models::InceptionV3<1000>>,
+                            .computed = true};
+  td::EpochCurve const epochs = epochs_of_inception();
+  for ([[maybe_unused]] auto _ : state) {
+    benchmark::DoNotOptimize(
+        td::search_bounded(task, inception, epochs, {static_cast<int>(state.range(0))}));
+  }
+}
+BENCHMARK(search_bounded)->Arg(65'536)->Unit(benchmark::kMillisecond);
 
 void list_schedule(benchmark::State& state) {
   td::CostGraph const graph = inception(128);

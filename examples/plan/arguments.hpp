@@ -88,6 +88,8 @@ struct PlanArguments {
 };
 
 inline constexpr int most_simulated_devices = 65'536;
+inline constexpr int most_searched_devices = 65'536;
+inline constexpr int most_listed_devices = 1024;  ///< for which a search has every plan
 
 inline constexpr char const* plan_usage =
     R"(usage: plan --net NAME --machine MACHINE --devices A..B [OPTION ...]
@@ -237,7 +239,7 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
 
   app.option_defaults()->group("With a search, --global-batch and --place");
   read("--devices", "M",
-       "2 to 64 equal devices of --place; else up to 1024, with --global-batch 131072, or 1..256: "
+       "2 to 64 equal devices of --place; else up to 65536, with --global-batch 131072, or 1..256: "
        "powers of two",
        [&a](Text text) { a.counts = devices_in(text); });
   read("--memory", "X",
@@ -477,8 +479,8 @@ inline PlanArguments parse_plan_arguments(std::vector<std::string> words) {
   if (a.mode == scaling) {
     check_scaling(a);
     a.optimizer = app.count("--optimizer") > 0 ? a.optimizer : "adam";
-  } else if (!a.counts.empty() && a.counts.back() > 1024) {
-    throw std::runtime_error{"--devices takes up to 1024, and more with --global-batch only"};
+  } else if (!a.counts.empty() && a.counts.back() > most_searched_devices) {
+    throw std::runtime_error{"--devices takes up to 65536, and more with --global-batch only"};
   }
   bool const reads_text = a.net.starts_with("gpt") || a.net == "gnmt" || a.net == "big_lstm";
   check_points(a);

@@ -10,12 +10,14 @@
 //   plan --compare before.json after.json
 // Flags: plan --help. Needs no device.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <tandem/plan/place/place.hpp>
 #include <tandem/plan/place/report.hpp>
+#include <tandem/plan/search/bounded_search.hpp>
 #include <tandem/plan/search/compare.hpp>
 #include <tandem/plan/search/report.hpp>
 
@@ -27,11 +29,26 @@
 
 namespace td = tandem;
 
+/// Of up to 1,024 devices all plans; of more those that may be the best, of wider workers, too.
+td::SearchResult found(PlanArguments const& a, td::SearchTask const& task) {
+  auto const costs = [&](int samples) { return costs_of(a, samples); };
+  auto const many = std::upper_bound(a.counts.begin(), a.counts.end(), most_listed_devices);
+  td::SearchResult result = td::search_all(td::WorkerSteps{task, costs}, epochs_of(a),
+                                           {a.counts.begin(), many}, sources_of(a, task));
+  if (many != a.counts.end()) {
+    td::SearchTask wide = task;
+    wide.wide = true;
+    wide.most_devices_a_worker = 128;
+    for (auto& own : td::search_bounded(wide, costs, epochs_of(a), {many, a.counts.end()}).of) {
+      result.of.push_back(std::move(own));
+    }
+  }
+  return result;
+}
+
 std::string search(PlanArguments const& a) {
   td::SearchTask const task = search_task(a);
-  td::WorkerSteps const steps{task, [&](int samples) { return costs_of(a, samples); }};
-  td::SearchResult const result =
-      td::search_all(steps, epochs_of(a), a.counts, sources_of(a, task));
+  td::SearchResult const result = found(a, task);
   draw(a, result, task);
   return a.format == "json" ? td::search_json(result) : td::search_text(result);
 }

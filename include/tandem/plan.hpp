@@ -37,6 +37,7 @@
 #include <tandem/plan/place/place.hpp>
 #include <tandem/plan/place/report.hpp>
 #include <tandem/plan/scale/mesh_report.hpp>
+#include <tandem/plan/search/bounded_search.hpp>
 #include <tandem/plan/search/compare.hpp>
 #include <tandem/plan/search/profiled_step.hpp>
 #include <tandem/plan/search/report.hpp>

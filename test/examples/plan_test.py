@@ -42,8 +42,22 @@ class Plan(plan_cases.PlanTest):
         self.assertIn("using Strategy = DataParallel<8", small)
         self.assertIn("--global-batch goes with --net gpt", self.sentence(
             "--net", "vgg16", "--machine", "dgx-a100", "--devices", 8, "--global-batch", 64))
-        self.assertIn("--devices takes up to 1024, and more with --global-batch only", self.sentence(
-            "--net", "vgg16", "--machine", "dgx-a100", "--devices", 2048))
+        self.assertIn("--devices takes up to 65536, and more with --global-batch only", self.sentence(
+            "--net", "vgg16", "--machine", "dgx-a100", "--devices", 65537))
+
+    def test_a_search_on_thousands_of_devices(self):
+        words = ("--net", "vgg16", "--machine", "dgx-a100", "--epochs", "2048:4,4096:7,8192:12,16384:23")
+        few = self.searched(*words, "--devices", "512..1024")["results"]
+        many = self.searched(*words, "--devices", "512..65536")["results"]
+        self.assertEqual(many[:2], few)
+        self.assertEqual([own["devices"] for own in many], [2 ** n for n in range(9, 17)])
+        for own in many[2:]:
+            bound, plans = own["bound"], own["plans"]
+            self.assertEqual(plans[0]["workers"] * plans[0]["devices_per_worker"], own["devices"])
+            self.assertLess(bound["simulated"], bound["workers"])
+            self.assertAlmostEqual(plans[0]["C"] / bound["C"] - 1, bound["above"], delta=1e-5 * (1 + bound["above"]))
+            self.assertGreaterEqual(bound["above"], 0)
+        self.assertRegex(self.output(*words, "--devices", 65536), r"\A65536 devices; none converges before .*, were sums of gradients free; the first takes .* longer; ")
 
     def test_two_branches_on_two_devices(self):
         result = self.placed(self.graph(2))

@@ -133,6 +133,27 @@ void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& pla
 
 }  // namespace detail
 
+/// C of so many @p workers on @p devices in all, whose step takes so many @p seconds.
+template <class = void>
+[[nodiscard]] ConvergenceTime convergence_of(SearchTask const& task, EpochCurve const& epochs,
+                                             int workers, int devices, double seconds) {
+  double const batch = static_cast<double>(workers) * task.batch_per_worker;
+  return {.step = seconds,
+          .steps_per_epoch = std::max(1.0, task.samples / batch),
+          .epochs = epochs.epochs(batch),
+          .goodput = task.failures.known() ? goodput(task.failures, devices) : 1};
+}
+
+namespace detail {
+
+/// By which share of it a step takes longer for the slowest node.
+template <class = void>
+double waiting_share(Machine const& machine, int devices) {
+  return machine.slow.expected((devices - 1) / machine.devices_per_node + 1);
+}
+
+}  // namespace detail
+
 /// The plan of one worker strategy on so many devices in all.
 /// @pre the worker's devices divide @p devices
 template <class = void>
@@ -166,19 +187,47 @@ template <class = void>
             : detail::exposed_reduction(one.step, task.machine, plan.workers, one.strategy.devices,
                                         plan.shard, one.strategy.passes());
   }
-  int const nodes = (devices - 1) / task.machine.devices_per_node + 1;
-  plan.waiting = task.machine.slow.expected(nodes) * one.step.seconds;
-  double const batch = static_cast<double>(plan.workers) * task.batch_per_worker;
-  plan.time = {.step = one.step.seconds + plan.reduction + plan.waiting,
-               .steps_per_epoch = std::max(1.0, task.samples / batch),
-               .epochs = epochs.epochs(batch),
-               .goodput = task.failures.known() ? goodput(task.failures, devices) : 1};
+  plan.waiting = detail::waiting_share(task.machine, devices) * one.step.seconds;
+  plan.time = convergence_of(task, epochs, plan.workers, devices,
+                             one.step.seconds + plan.reduction + plan.waiting);
   if (plan.time.goodput < 0.01) {
     plan.problem = "devices fail so often that less than 1 % of the time trains";
   }
-  plan.extrapolated = epochs.extrapolates(batch);
+  plan.extrapolated =
+      epochs.extrapolates(static_cast<double>(plan.workers) * task.batch_per_worker);
   return plan;
 }
+
+namespace detail {
+
+/// Whether a worker can stand on so many devices: alone if its gradients are late, since Hybrid
+/// takes none of these.
+template <class = void>
+bool stands_on(WorkerStrategy const& worker, int devices) {
+  return devices % worker.devices == 0 && (worker.devices == devices || !worker.asynchrony().on());
+}
+
+/// The fastest to converge first, those that cannot be last; before these asynchronous pipelines,
+/// if they may not be recommended. Of equals the first stays so.
+template <class = void>
+void sort_plans(std::vector<Plan>& plans) {
+  std::stable_sort(plans.begin(), plans.end(), [](Plan const& a, Plan const& b) {
+    return a.can_win() != b.can_win()     ? a.can_win()
+           : a.feasible() != b.feasible() ? a.feasible()
+                                          : a.time.seconds() < b.time.seconds();
+  });
+}
+
+template <class = void>
+void check_devices(Machine const& machine, int devices) {
+  expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
+  expects(
+      machine.has(devices),
+      "search_plans(steps, epochs, devices): the machine has fewer devices; give it more nodes, "
+      "or 0 nodes for as many as are asked for");
+}
+
+}  // namespace detail
 
 /// All plans for @p devices, the fastest to converge first, those that cannot be last. Before
 /// these stand asynchronous pipelines, if they may not be recommended; Hybrid takes none, so they
@@ -187,23 +236,14 @@ template <class = void>
 template <class = void>
 [[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve const& epochs,
                                              int devices) {
-  expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
-  expects(
-      steps.task().machine.has(devices),
-      "search_plans(steps, epochs, devices): the machine has fewer devices; give it more nodes, "
-      "or 0 nodes for as many as are asked for");
+  detail::check_devices(steps.task().machine, devices);
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
-    bool const alone = one.strategy.devices == devices;
-    if (devices % one.strategy.devices == 0 && (alone || !one.strategy.asynchrony().on())) {
+    if (detail::stands_on(one.strategy, devices)) {
       plans.push_back(make_plan(steps, one, epochs, devices));
     }
   }
-  std::stable_sort(plans.begin(), plans.end(), [](Plan const& a, Plan const& b) {
-    return a.can_win() != b.can_win()     ? a.can_win()
-           : a.feasible() != b.feasible() ? a.feasible()
-                                          : a.time.seconds() < b.time.seconds();
-  });
+  detail::sort_plans(plans);
   return plans;
 }
 

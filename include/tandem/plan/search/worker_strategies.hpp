@@ -22,8 +22,10 @@ constexpr bool takes_one_wave(NamedSchedule const& schedule, int devices) {
 }
 
 /// What is tried on so many devices of a worker, where none share layers.
+/// @param wide  in as many microbatches as there can be, too, and computing passes again in
+///              pipelines of other orders than 1F1B
 template <class = void>
-std::vector<WorkerStrategy> worker_strategies(int devices, int batch) {
+std::vector<WorkerStrategy> worker_strategies(int devices, int batch, bool wide = false) {
   if (devices == 1) {
     return {WorkerStrategy{}};
   }
@@ -44,26 +46,36 @@ std::vector<WorkerStrategy> worker_strategies(int devices, int batch) {
   if (devices <= 4) {  // no network here has branches for more
     all.push_back({.schedule = WorkerStrategy::placed, .devices = devices});
   }
-  for (int times : {1, 2, 4}) {
+  for (int times = 1; times <= (wide ? batch / devices : 4); times *= 2) {
     int const m = times * devices;
     if (m > batch || batch % m != 0) {  // microbatches would not be equal
       continue;
     }
+    std::size_t const before = all.size();
     for (NamedSchedule const& schedule : all_schedules) {
       if (!takes_one_wave(schedule, devices)) {
         add(schedule, m);
       }
     }
+    std::size_t const plain = all.size();
     all.push_back(
         {.schedule = OneFOneB::name, .devices = devices, .microbatches = m, .recomputes = true});
+    for (std::size_t i = before; i < plain && wide; ++i) {
+      if (all[i].schedule == GPipe::name || all[i].schedule == "interleaved") {
+        all.push_back(all[i]);
+        all.back().recomputes = true;
+      }
+    }
   }
   return all;
 }
 
 /// What is tried where devices share layers, or passes have chunks of time.
 /// @param sequences  the network has some
+/// @param wide       as worker_strategies()
 template <class = void>
-std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool sequences) {
+std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool sequences,
+                                                 bool wide = false) {
   std::vector<WorkerStrategy> all;
   auto const add = [&](WorkerStrategy worker) {
     all.push_back(worker);
@@ -78,7 +90,7 @@ std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool se
       add({.devices = devices, .slices = slices});
       continue;
     }
-    for (WorkerStrategy worker : worker_strategies(cut, batch)) {
+    for (WorkerStrategy worker : worker_strategies(cut, batch, wide)) {
       bool const is_tried = worker.schedule == OneFOneB::name || worker.schedule == "interleaved";
       if (is_tried) {
         worker.devices = devices;

@@ -39,6 +39,7 @@ struct SearchTask {
   double bytes_of_parameter = 3;       ///< as PlacementTask: 2, and arrays of states and averages
   double memory = 0;                   ///< of a device, bytes; 0: the machine's
   int most_devices_a_worker = 16;      ///< M
+  bool wide = false;                   ///< any microbatches, and more that compute passes again
   bool late_gradients = false;         ///< asynchronous pipelines may be recommended
   std::optional<GraphView> network{};  ///< whose tensors are counted as fits<> does; if it is not
                                        ///< known, weights and outputs of the costs are
@@ -130,6 +131,46 @@ WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& tas
   return step;
 }
 
+/// Those that a search tries, in the order in which plans that are as fast stand.
+template <class = void>
+std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
+  std::vector<WorkerStrategy> all;
+  for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
+    for (WorkerStrategy& worker : worker_strategies(m, task.batch_per_worker, task.wide)) {
+      all.push_back(std::move(worker));
+    }
+    if (m > 1 && task.computed && task.network) {
+      bool const sequences = rows_of_time(*task.network) > 0;
+      for (WorkerStrategy& worker :
+           rewriting_strategies(m, task.batch_per_worker, sequences, task.wide)) {
+        all.push_back(std::move(worker));
+      }
+    }
+  }
+  return all;
+}
+
+/// Why workers that rewrite the network cannot be, each kind of them looked at once.
+class WorkerKinds {
+ public:
+  struct Known {
+    std::string const& refusal;  ///< empty: none
+    bool is_first;               ///< of its kind
+  };
+
+  Known find(WorkerStrategy const& worker, SearchTask const& task) {
+    auto const [kind, is_first] =
+        refusal_.try_emplace({worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks});
+    if (is_first && worker.rewrites()) {
+      kind->second = refusal_of_kind(worker, task);
+    }
+    return {kind->second, is_first};
+  }
+
+ private:
+  std::map<std::array<int, 3>, std::string> refusal_;  // of slices, rows and chunks of time
+};
+
 }  // namespace detail
 
 /// The workers that search_plans() tries, made once and read for any number of devices.
@@ -140,32 +181,30 @@ class WorkerSteps {
     WorkerStep step{};
   };
 
+  /// With all of them.
   /// @param costs  costs(samples): a CostGraph of so many
   template <class Costs>
   WorkerSteps(SearchTask const& task, Costs const& costs)
-      : task_{task}, whole_{costs(task.batch_per_worker)} {
-    std::map<std::array<int, 3>, std::string> refusals;  // of slices, rows and chunks of time
-    for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
-      for (WorkerStrategy const& worker : detail::worker_strategies(m, task.batch_per_worker)) {
-        int const samples = std::max(1, task.batch_per_worker / worker.microbatches);
-        all_.push_back({worker, detail::step_of(worker, costs(samples), task)});
-      }
-      if (m > 1 && task.computed && task.network) {
-        bool const sequences = detail::rows_of_time(*task.network) > 0;
-        for (WorkerStrategy const& worker :
-             detail::rewriting_strategies(m, task.batch_per_worker, sequences)) {
-          auto const [kind, is_first] = refusals.try_emplace(
-              {worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks});
-          if (is_first) {
-            kind->second = detail::refusal_of_kind(worker, task);
-          }
-          if (kind->second.empty()) {
-            all_.push_back({worker, detail::rewritten_step_of(worker, task)});
-          } else if (is_first) {  // it says so once
-            all_.push_back({worker, {.problem = kind->second}});
-          }
-        }
-      }
+      : WorkerSteps{task, costs(task.batch_per_worker)} {
+    for (WorkerStrategy const& worker : detail::tried_workers(task)) {
+      add(worker, costs);
+    }
+  }
+  /// With none.
+  /// @param whole  costs of a worker's minibatch
+  WorkerSteps(SearchTask const& task, CostGraph whole) : task_{task}, whole_{std::move(whole)} {}
+
+  /// Simulates @p worker, and has it then; of a kind that cannot be only the first.
+  template <class Costs>
+  void add(WorkerStrategy const& worker, Costs const& costs) {
+    detail::WorkerKinds::Known const kind = kinds_.find(worker, task_);
+    if (!worker.rewrites()) {
+      int const samples = std::max(1, task_.batch_per_worker / worker.microbatches);
+      all_.push_back({worker, detail::step_of(worker, costs(samples), task_)});
+    } else if (kind.refusal.empty()) {
+      all_.push_back({worker, detail::rewritten_step_of(worker, task_)});
+    } else if (kind.is_first) {  // it says so once
+      all_.push_back({worker, {.problem = kind.refusal}});
     }
   }
 
@@ -192,7 +231,8 @@ class WorkerSteps {
  private:
   SearchTask task_;
   CostGraph whole_;
-  std::vector<One> all_;
+  detail::WorkerKinds kinds_{};
+  std::vector<One> all_{};
 };
 
 }  // namespace tandem

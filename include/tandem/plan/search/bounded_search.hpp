@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// search_bounded: search_all() that simulates only workers which may be in a best plan, for many
+/// devices.
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/epochs/epochs.hpp>
+#include <tandem/plan/search/report.hpp>
+#include <tandem/plan/search/search.hpp>
+#include <tandem/plan/search/worker_bounds.hpp>
+#include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/plan/search/workers.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// A search for some numbers of devices at once.
+template <class Costs>
+class BoundedSearch {
+ public:
+  BoundedSearch(SearchTask const& task, Costs const& costs, EpochCurve const& epochs,
+                std::vector<int> const& devices)
+      : costs_{costs}, epochs_{epochs}, steps_{task, costs(task.batch_per_worker)} {
+    for (int const count : devices) {
+      check_devices(task.machine, count);
+      of_.push_back({.devices = count});
+    }
+    find_workers();
+    for (std::size_t const w : by_bound()) {
+      consider(w);
+    }
+  }
+
+  [[nodiscard]] WorkerSteps const& steps() const { return steps_; }
+
+  /// Of each number of devices.
+  [[nodiscard]] std::vector<SearchResult::Devices> result() {
+    std::vector<SearchResult::Devices> all;
+    for (Sought& own : of_) {
+      SearchResult::Devices found{.devices = own.devices, .bound = own.bound};
+      found.bound.seconds = own.least;
+      std::stable_sort(own.plans.begin(), own.plans.end(),
+                       [](auto const& a, auto const& b) { return a.first < b.first; });
+      for (auto& [order, plan] : own.plans) {
+        found.plans.push_back(std::move(plan));
+      }
+      sort_plans(found.plans);
+      all.push_back(std::move(found));
+    }
+    return all;
+  }
+
+ private:
+  static constexpr double never = std::numeric_limits<double>::infinity();
+
+  struct Tried {
+    WorkerStrategy worker{};
+    double least = 0;  ///< seconds of its step
+  };
+  struct Sought {
+    int devices = 1;
+    double best = never;   ///< C of the best plan of workers with more devices than one
+    double least = never;  ///< C of no plan that can be is less
+    SearchBound bound{};
+    std::vector<std::pair<std::size_t, Plan>> plans{};  ///< with their places among the tried
+  };
+
+  void find_workers() {
+    SearchTask const& task = steps_.task();
+    std::map<int, CostGraph> graphs;  // of so many samples
+    WorkerKinds kinds;
+    for (WorkerStrategy const& worker : tried_workers(task)) {
+      bool const shown = worker.asynchrony().on() && !task.late_gradients;
+      auto const [refusal, is_first] = kinds.find(worker, task);
+      if (shown || (worker.rewrites() && !refusal.empty() && !is_first)) {
+        continue;
+      }
+      int const samples = std::max(1, task.batch_per_worker / worker.microbatches);
+      auto const [graph, is_new] = graphs.try_emplace(samples);
+      if (is_new) {
+        graph->second = costs_(samples);
+      }
+      bool const refused = worker.rewrites() && !refusal.empty();
+      tried_.push_back({worker, refused ? never : least_worker_seconds(worker, graph->second)});
+    }
+  }
+
+  /// Those that keep their devices at work most come first.
+  [[nodiscard]] std::vector<std::size_t> by_bound() const {
+    std::vector<std::size_t> order(tried_.size());
+    for (std::size_t w = 0; w < order.size(); ++w) {
+      order[w] = w;
+    }
+    auto const work = [this](std::size_t w) { return tried_[w].least * tried_[w].worker.devices; };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return work(a) < work(b); });
+    return order;
+  }
+
+  /// C of workers whose step takes so many @p seconds, were sums of gradients free.
+  [[nodiscard]] double least_of(WorkerStrategy const& worker, double seconds, int devices) const {
+    SearchTask const& task = steps_.task();
+    seconds *= 1 + waiting_share(task.machine, devices);
+    return seconds < never
+               ? convergence_of(task, epochs_, devices / worker.devices, devices, seconds).seconds()
+               : never;
+  }
+
+  void consider(std::size_t w) {
+    constexpr double rounding = 1 - 1e-9;
+    Tried const& tried = tried_[w];
+    bool simulated = false;
+    for (Sought& own : of_) {
+      if (!stands_on(tried.worker, own.devices)) {
+        continue;
+      }
+      double const least = rounding * least_of(tried.worker, tried.least, own.devices);
+      own.bound.workers += tried.least < never ? 1 : 0;
+      bool const may_win = tried.worker.devices == 1 || least <= own.best;
+      if (may_win && !simulated) {
+        steps_.add(tried.worker, costs_);
+        simulated = true;
+      }
+      if (!may_win) {
+        own.least = std::min(own.least, least);
+        continue;
+      }
+      own.bound.simulated += tried.least < never ? 1 : 0;
+      own.plans.push_back({w, make_plan(steps_, steps_.all().back(), epochs_, own.devices)});
+      Plan const& plan = own.plans.back().second;
+      if (plan.can_win()) {
+        own.least = std::min(own.least, least_of(tried.worker, plan.step.seconds, own.devices));
+        own.best = tried.worker.devices > 1 ? std::min(own.best, plan.time.seconds()) : own.best;
+      }
+    }
+  }
+
+  Costs const& costs_;
+  EpochCurve const& epochs_;
+  WorkerSteps steps_;
+  std::vector<Tried> tried_{};
+  std::vector<Sought> of_{};
+};
+
+}  // namespace detail
+
+/// The best data parallel plan and the best one of workers with more devices, as search_all() of
+/// all workers has them for each number of devices, and what else was simulated on the way.
+///
+/// Each worker has a bound below its step, least_worker_seconds(), and with that one below C: E,
+/// the steps of an epoch and failures depend on the numbers of workers and devices alone, and sums
+/// of gradients take no time in it. Workers are taken by their bounds; one whose bound is above the
+/// best C of the numbers of devices it stands on is not simulated. The bound of a result is the
+/// least C there is if sums of gradients are free. Workers share as little state as fits, as those
+/// of search_all() do.
+///
+/// @param costs    as WorkerSteps
+/// @param devices  ascending
+/// @param sources  what search_sources() says, if a report is to have it
+/// @throws ContractError  as search_plans()
+template <class Costs>
+[[nodiscard]] SearchResult search_bounded(SearchTask const& task, Costs const& costs,
+                                          EpochCurve const& epochs, std::vector<int> const& devices,
+                                          SearchSources sources = {}) {
+  detail::BoundedSearch<Costs> search{task, costs, epochs, devices};
+  SearchResult result = search_all(search.steps(), epochs, {}, std::move(sources));
+  result.of = search.result();
+  return result;
+}
+
+}  // namespace tandem
