@@ -24,7 +24,10 @@ class Plan(plan_cases.PlanTest):
                  "--vocabulary", 51200, "--machine", "dgx-a100", "--global-batch", 1536)
         text = self.output(*words, "--devices", 1024)
         self.assertIn("1024 devices of dgx-a100, 174.6 G weights, batch 1536; ", text)
-        self.assertIn("a plan only: the library has no ", text)
+        self.assertIn("\nusing Strategy = Hybrid<DataParallel<32, ShardedState>, Pipeline<Interleaved<", text)
+        self.assertNotIn("a plan only", text)
+        self.assertIn("a plan only: the library has no sharded weights on GPUs for it yet\n",
+                      self.output(*words, "--devices", 1024, "--shard", "parameters"))
         self.assertIn("\nwhy, beside the fastest that chooses otherwise\n  with", text)
         found = json.loads(self.output(*words, "--devices", 1024, "--format", "json"))
         seconds = [plan["seconds"] for plan in found["plans"]]

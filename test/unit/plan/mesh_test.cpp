@@ -446,21 +446,6 @@ TEST_CASE("65,536 devices are searched") {
   CHECK(found.plans.front().layout.devices() == 65'536);
 }
 
-TEST_CASE("whole words on each of the devices that share products") {
-  MeshTask const task = large();
-  MeshLayout layout{.data = 8, .tensor = 8};
-  MeshStep const parts = mesh_step(task, layout);
-  MeshMemory const of_parts = mesh_memory(task, layout);
-  layout.whole_words = true;
-  double const words = task.sizes.embedding_parameters() * (task.sizes.tied ? 1 : 2);
-  MeshMemory const whole = mesh_memory(task, layout);
-  CHECK(whole.state - of_parts.state == doctest::Approx(words * 7 / 8 * 8));
-  CHECK(whole.logits == doctest::Approx(8 * of_parts.logits));
-  MeshStep const step = mesh_step(task, layout);
-  CHECK(step.computing > parts.computing);
-  CHECK(step.sums > parts.sums);
-}
-
 TEST_CASE("families: the fastest of each, and the fastest of all among them") {
   MeshTask const task = large();
   MeshSearch const found = search_meshes(task, 64);
@@ -515,8 +500,6 @@ TEST_CASE("types are what the library runs, or a plan only") {
         "Hybrid<DataParallel<8, ShardedState>, Pipeline<Interleaved<2>, 16, Auto<8>, "
         "Checkpoint<Every<1>>>>");
   layout.tensor = 2;
-  CHECK(plan_only(layout) == "slices of words on GPUs");
-  layout.whole_words = true;
   CHECK(plan_only(layout).empty());
   CHECK(mesh_type(layout, 16) ==
         "Hybrid<DataParallel<8, ShardedState>, Pipeline<Interleaved<2>, 16, Auto<8>, "
@@ -525,7 +508,7 @@ TEST_CASE("types are what the library runs, or a plan only") {
         "Hybrid<DataParallel<2>, TensorParallel<4, SequenceRows, Microbatches<3>>>");
   CHECK(mesh_type({.pipeline = 2, .time_chunks = 4}, 2) ==
         "Pipeline<OneFOneB, 2, Chunks<4>, Auto<2>>");
-  CHECK(plan_only({.tensor = 4, .sequence_rows = true, .whole_words = true}).empty());
+  CHECK(plan_only({.tensor = 4, .sequence_rows = true}).empty());
   CHECK(plan_only({.data = 2, .shard = Sharding::gradients}).empty());
   CHECK(plan_only({.data = 2, .shard = Sharding::parameters}) == "sharded weights on GPUs");
   CHECK(plan_only({.pipeline = 2, .time_chunks = 4}) == "chunks of time on GPUs");
@@ -539,22 +522,24 @@ TEST_CASE("types are what the library runs, or a plan only") {
   MeshTask const task = large();
   MeshSearch const found = search_meshes(task, 64);
   MeshLayout const& best = found.plans.front().layout;
+  auto const has = [](std::string const& text, std::string const& part) {
+    return text.find(part) != std::string::npos;
+  };
   std::string const text = mesh_text(task, 64, found, mesh_reasons(task, 64, {}, best));
-  CHECK(text.find("a plan only: the library has no " + plan_only(best) + " for it yet") !=
-        std::string::npos);
+  CHECK(has(text, "why, beside the fastest that chooses otherwise\n  "));
   REQUIRE(found.runs);
-  CHECK(plan_only(found.runs->layout).empty());
-  CHECK(found.runs->layout.tensor > 1);
-  CHECK(found.runs->layout.whole_words);
-  for (MeshPlan const& plan : found.plans) {
-    CHECK_FALSE(plan.layout.whole_words);
-  }
-  CHECK(found.runs->step.seconds() > found.plans.front().step.seconds());
-  CHECK(text.find("using Strategy = " +
-                  mesh_type(found.runs->layout,
-                            64 / found.runs->layout.data / found.runs->layout.microbatch)) !=
-        std::string::npos);
-  CHECK(text.find("why, beside the fastest that chooses otherwise\n  ") != std::string::npos);
+  MeshLayout const& runs = found.runs->layout;
+  CHECK(plan_only(runs).empty());
+  CHECK(runs.tensor > 1);
+  CHECK(has(text, "using Strategy = " + mesh_type(runs, 64 / runs.data / runs.microbatch)));
+  CHECK(has(text, "a plan only: ") == !plan_only(best).empty());
+  MeshLimits const limits{.recomputation = Recomputation::selective};
+  MeshSearch const only = search_meshes(task, 64, limits);
+  REQUIRE_FALSE(only.plans.empty());
+  std::string const why = plan_only(only.plans.front().layout);
+  CHECK_FALSE(why.empty());
+  CHECK(has(mesh_text(task, 64, only), "a plan only: the library has no " + why + " for it yet\n"));
+  CHECK_FALSE(only.runs);
   CHECK(mesh_text(task, 1, search_meshes(task, 1)).find("nothing fits") != std::string::npos);
 }
 

@@ -42,16 +42,12 @@ struct MeshLayout {
   int microbatch = 1;   ///< samples
   Recomputation recomputation = Recomputation::none;
   bool sequence_rows = false;  ///< devices of a product have a part of the rows of all else
-  bool whole_words = false;    ///< and all words each, as the library has them on GPUs
   Sharding shard = Sharding::none;
   MeshOverlap overlap{};
 
   [[nodiscard]] int devices() const { return data * pipeline * tensor * sequence; }
   /// Parts into which replicas divide @p what, which the device's whole is made of.
   [[nodiscard]] int parts(Sharding what) const { return shard >= what ? data * sequence : 1; }
-
-  /// Devices that have a part of the words each.
-  [[nodiscard]] int word_parts() const { return whole_words ? 1 : tensor; }
 
   friend bool operator==(MeshLayout const&, MeshLayout const&) = default;
 };

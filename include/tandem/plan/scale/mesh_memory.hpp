@@ -29,7 +29,7 @@ template <class = void>  // compiled where it is called, not by every include
 double stage_parameters(TransformerSizes const& sizes, MeshLayout const& layout) {
   StageBlocks const blocks = stage_blocks(sizes.layers, layout.pipeline);
   double const block = sizes.block_parameters();
-  double const words = sizes.embedding_parameters() * layout.tensor / layout.word_parts();
+  double const words = sizes.embedding_parameters();
   double const most = layout.pipeline == 1
                           ? static_cast<double>(sizes.layers) * block + words * (sizes.tied ? 1 : 2)
                           : std::max(static_cast<double>(blocks.most) * block,
@@ -112,7 +112,7 @@ template <class = void>
     return again ? all * enters + kept : all * kept;
   };
   double const logits = detail::pass_rows(sizes, layout) * static_cast<double>(sizes.vocabulary) /
-                        layout.word_parts() * (element + 4);
+                        layout.tensor * (element + 4);
   double const first = of_blocks(std::max(blocks.first, blocks.most), live);
   double const last = of_blocks(blocks.last, layout.pipeline == 1 ? live : std::min(live, 1.0));
   memory.activations = layout.pipeline > 1 && first > last + logits ? first : last;

@@ -129,14 +129,6 @@ class MeshSearcher {
     if (!mesh_problem(task_, layout).empty()) {
       return;
     }
-    sharings(layout);
-    if (layout.tensor > 1) {  // what the library runs of these
-      layout.whole_words = true;
-      sharings(layout);
-    }
-  }
-
-  void sharings(MeshLayout layout) {
     for (bool const rows : {false, true}) {
       for (Sharding const shard :
            {Sharding::none, Sharding::state, Sharding::gradients, Sharding::parameters}) {
@@ -162,8 +154,7 @@ class MeshSearcher {
   }
 
   bool fits(MeshLayout const& layout) {
-    bool const runs = plan_only(layout).empty();
-    if ((layout.whole_words && !runs) || !mesh_problem(task_, layout).empty()) {
+    if (!mesh_problem(task_, layout).empty()) {
       return false;
     }
     ++found_.tried;
@@ -178,11 +169,8 @@ class MeshSearcher {
         best = plan;
       }
     };
-    if (runs) {
+    if (plan_only(layout).empty()) {
       keep_fastest(found_.runs);
-    }
-    if (layout.whole_words) {  // else the same as with parts of them, and slower
-      return true;
     }
     keep_fastest(found_.of_family[static_cast<std::size_t>(mesh_family(layout))]);
     auto const at = std::upper_bound(

@@ -128,7 +128,7 @@ template <class = void>
 
   double const rows = detail::pass_rows(sizes, layout);
   double const words = words_costs(sizes, times, rows).time();
-  double const logits = logits_costs(sizes, times, layout.word_parts(), rows).time();
+  double const logits = logits_costs(sizes, times, layout.tensor, rows).time();
   auto const all = static_cast<double>(blocks.most);
   auto const last = static_cast<double>(blocks.last);
   double const stage = layout.pipeline == 1

@@ -48,7 +48,7 @@ SimulatedCosts mesh_costs(MeshTask const& task, MeshLayout const& layout, Runtim
   StageBlocks const blocks = stage_blocks(task.sizes.layers, layout.pipeline);
   double const rows = pass_rows(task.sizes, layout);
   CostNode const words = words_costs(task.sizes, times, rows);
-  CostNode const logits = logits_costs(task.sizes, times, layout.word_parts(), rows);
+  CostNode const logits = logits_costs(task.sizes, times, layout.tensor, rows);
   bool const again = layout.recomputation == Recomputation::full;
   double const forward = block.forward + block.products / (again ? 3 : 2);
   double const backward = block.computing + block.products - forward;

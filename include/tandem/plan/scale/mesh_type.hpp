@@ -18,7 +18,6 @@ template <class = void>  // compiled where it is called, not by every include
   return layout.sequence > 1                                ? "parallelism of sequences"
          : layout.time_chunks > 1                           ? "chunks of time on GPUs"
          : layout.shard > Sharding::gradients               ? "sharded weights on GPUs"
-         : layout.word_parts() > 1                          ? "slices of words on GPUs"
          : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
          : layout.recomputation == Recomputation::full && layout.pipeline == 1 && layout.tensor == 1
              ? "recomputation outside of a pipeline"
