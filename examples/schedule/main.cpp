@@ -18,6 +18,7 @@
 #include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/time/simulate.hpp>
+#include <tandem/schedule/time/step_period.hpp>
 #include <tandem/schedule/time/summary.hpp>
 #include <tandem/schedule/verify/step.hpp>
 
@@ -97,6 +98,16 @@ std::string wave_text(td::CheckedTable const& table, td::TimelineRows const& tim
   return text;
 }
 
+// "step behind step without a barrier (PostValidated): 24 each"
+std::string period_text(td::CheckedTable const& table, ScheduleArguments const& arguments) {
+  bool const whole = arguments.averaging.empty() && arguments.time_chunks == 1;
+  if (table.map.copies > 1 || table.asynchrony.on() || !whole)
+    return {};
+  td::Ticks const each = td::step_period(table.lowered, table.map, table.microbatches,
+                                         arguments.costs, arguments.depth);
+  return "step behind step without a barrier (PostValidated): " + std::to_string(each) + " each\n";
+}
+
 std::string print(td::CheckedTable const& table, ScheduleArguments const& arguments) {
   bool const checked = !arguments.check.empty();
   std::string const size = counted(table.map.devices, "rank") + ", " +
@@ -116,11 +127,12 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
            td::staleness_text(table.asynchrony);
   auto const timeline = td::simulate(table.lowered, table.map, arguments.costs,
                                      arguments.depth * arguments.time_chunks);
-  return arguments.format == "svg" ? td::schedule_svg(table.lowered, timeline, title)
-                                   : td::schedule_summary(table.lowered, table.map, timeline, title,
-                                                          arguments.time_chunks) +
-                                         wave_text(table, timeline, arguments.time_chunks) +
-                                         td::staleness_text(table.asynchrony);
+  return arguments.format == "svg"
+             ? td::schedule_svg(table.lowered, timeline, title)
+             : td::schedule_summary(table.lowered, table.map, timeline, title,
+                                    arguments.time_chunks) +
+                   wave_text(table, timeline, arguments.time_chunks) +
+                   period_text(table, arguments) + td::staleness_text(table.asynchrony);
 }
 
 // Prints the fastest table; times are in twelfths, so that those of all parts are whole numbers.

@@ -20,6 +20,7 @@
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/time/simulate.hpp>
+#include <tandem/schedule/time/step_period.hpp>
 #include <tandem/schedule/time/summary.hpp>
 #include <tandem/schedule/verify/sentence.hpp>
 #include <tandem/schedule/verify/step.hpp>
