@@ -18516,7 +18516,8 @@ struct MemoryReport {
   std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
   std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
   std::int64_t scratch = 0;
-  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
+  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late;
+                              ///< of PostValidated one, and of the optimizer's states
   std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
   std::int64_t states = 0;    ///< of Stateful layers, twice
   std::int64_t exchange = 0;  ///< averages of two models on their way
@@ -22729,6 +22730,14 @@ class StepSums {
   std::span<double> nothing(Device& /*device*/) {
     std::fill(lanes_.begin(), lanes_.end(), 0.0);
     return lanes_;
+  }
+
+  /// What finish() names where the sum over the ranks is not finite; of this rank's losses as they
+  /// are now.
+  [[nodiscard]] int first_bad() const {
+    StepResult own;
+    finish_sums(sums_, metrics_, own);
+    return own.non_finite >= 0 ? own.non_finite : static_cast<int>(sums_.size() / each());
   }
 
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
@@ -27771,7 +27780,8 @@ class RankInterface {
   virtual void settle() = 0;
 };
 
-/// A rank that does step after step in lockstep with the others.
+/// A rank that does step after step in lockstep with the others, or, if its schedule is
+/// PostValidated, up to the first backward pass of the next step ahead of them.
 template <class BatchType>
 class SteppedRank : public RankInterface<BatchType> {
  public:
@@ -27793,6 +27803,8 @@ class SteppedRank : public RankInterface<BatchType> {
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;
+  /// Where the schedule is PostValidated: trains on the steps of @p stream until there are no more.
+  virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
 };
 
 /// A rank of an asynchronous pipeline, which may be several steps ahead of others.
@@ -28086,6 +28098,66 @@ class ModelExchange {
   typename Backend::Buffer buffer_;
   std::vector<ModelArray<P>> arrays_;
   bool kept_ = false;  // the sums have a stand-in's own weights
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/undo_copy.hpp
+
+/// @file
+/// UndoCopy: what an update changes, as it was before.
+
+namespace tandem {
+
+/// Of a rank that has whole trained parameters and the states of all of them. Not the parameters as
+/// products read them, where that is another form: make these anew behind give_back().
+template <class Backend>
+class UndoCopy {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  /// @param trained  elements
+  /// @param states   arrays of as many
+  TANDEM_COLD UndoCopy(Device& device, std::int64_t trained, int states)
+      : trained_{trained},
+        states_{states},
+        copy_{device, static_cast<std::size_t>(trained * (1 + states)) * sizeof(P)} {}
+
+  /// Cost: a copy of all, 2 (1 + states) trained elements read and written.
+  template <class Memory>
+  void keep(Device& device, Memory const& memory) {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, place(memory, i), copy(i), trained_);
+    }
+  }
+  /// All is as it was at keep().
+  template <class Memory>
+  void give_back(Device& device, Memory const& memory) const {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, copy(i), place(memory, i), trained_);
+    }
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(copy_.bytes()); }
+
+ private:
+  template <class Memory>
+  static P* place(Memory const& memory, int i) {
+    return i == 0 ? memory.parameters() : memory.state(i - 1);
+  }
+  [[nodiscard]] P* copy(int i) const { return copy_.template as<P>() + i * trained_; }
+
+  std::int64_t trained_;
+  int states_;
+  typename Backend::Buffer copy_;
+};
+
+/// Where no update is taken back.
+struct NoUndoCopy {
+  template <class Device>
+  NoUndoCopy(Device const& /*device*/, std::int64_t /*trained*/, int /*states*/) {}
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 };
 
 }  // namespace tandem
@@ -28544,10 +28616,11 @@ class Update {
     result->loss_scale = double{scaled.scale};
     result->scaling = scaled;
     stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
+    plain_ = stopped_ == update_all_parameters;
     if (!key.clips || stopped_ != update_all_parameters) {
       return;
     }
-    double const unscale = scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+    double const unscale = unscale_of(scaled);
     ClipNorms const norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
     result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
     if (scaled.on()) {
@@ -28559,7 +28632,32 @@ class Update {
                  : next.lost() ? update_nothing
                                : update_statistics;
     }
+    plain_ = stopped_ == update_all_parameters &&
+             std::all_of(scales_.begin(), scales_.end(), [&](double s) { return s == unscale; });
   }
+
+  /// In place of finish(), where the sums are still on their way: apply() updates as if all numbers
+  /// were finite and no gradient clipped, until confirm().
+  void assume(StepKey const& key) {
+    assumed_from_ = scaled_.now;
+    stopped_ = update_all_parameters;
+    if (key.clips) {
+      std::fill(scales_.begin(), scales_.end(), unscale_of(scaled_.now));
+    }
+    if (scaled_.now.on()) {
+      scaled_.now = scaled_.now.after(scaling_, true);
+    }
+  }
+  /// What finish() would have done; whether apply() has done the same.
+  template <class Memory>
+  bool confirm(Device& device, Memory const& memory, StepState const* state,
+               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
+    scaled_.now = assumed_from_;
+    finish(device, memory, state, sums, key, result);
+    return plain_;
+  }
+  /// Whether no gradient of the step that was finished last was clipped, and all was finite.
+  [[nodiscard]] bool plain() const { return plain_; }
 
   /// Updates the trained parameters of one stage, or of all; no allocation.
   /// Cost: one pass over parameters, gradients and states.
@@ -28607,6 +28705,11 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  // What gradients of a loss so scaled are multiplied by.
+  static double unscale_of(LossScale const& scaled) {
+    return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+  }
+
   [[nodiscard]] bool counts(UpdateRun const& r) const {
     return counted_ && r.counted && r.role == Role::weight && !r.frozen;
   }
@@ -28663,6 +28766,8 @@ class Update {
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
   int stopped_ = update_all_parameters;
+  bool plain_ = true;         // see plain()
+  LossScale assumed_from_{};  // before assume()
   ClipSets clips_;
   std::vector<double> squares_;
   std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
@@ -28673,6 +28778,15 @@ class Update {
 }  // namespace tandem
 
 namespace tandem {
+
+/// A step whose update stands before its sums are there.
+struct AheadStep {
+  StepState state{};
+  StepKey key{};
+  std::int64_t number = 0;  ///< in its stream
+  int first_bad = 0;        ///< of the rank's microbatches the first whose loss is not finite; or
+                            ///< their number
+};
 
 namespace detail {
 
@@ -28749,6 +28863,8 @@ class Updates : public detail::DeviceUpdate<Parts> {
   using Base = detail::DeviceUpdate<Parts>;
   using Base::update_;
   using typename Base::Program;
+  static_assert(!Base::Whole::post_validated || !Parts::Memory::mixed,
+                "rounded parameters would have to be taken back with the others");
 
  public:
   using typename Base::Slot;
@@ -28756,6 +28872,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   template <class Connect>
   Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
       : Base{parts, options},
+        undo_{parts.device, Program::layout.trained, states_of(options.optimizer)},
         average_{Program::graph, Program::layout.offset, options.groups, options.average,
                  states_of(options.optimizer)} {
     if constexpr (Base::Whole::sharded_state) {
@@ -28785,6 +28902,30 @@ class Updates : public detail::DeviceUpdate<Parts> {
     }
     pack_stages(parts);
   }
+  /// The same where the step's sums are still on their way, as if they said that all is well.
+  void run_ahead(Parts& parts, Slot& slot) requires(Base::Whole::post_validated) {
+    parts.links.await_all(parts.device);
+    undo_.keep(parts.device, parts.memory);
+    update_.assume(slot.key);
+    update_.apply(parts.device, parts.memory, slot.feed.state());
+    pack_stages(parts);
+  }
+  /// With the sums of such a step, before its gradients are written again: its update is as it
+  /// should be from now on; whether it was.
+  bool confirm(Parts& parts, AheadStep const& ahead,
+               StepResult& result) requires(Base::Whole::post_validated) {
+    bool const right =
+        update_.confirm(parts.device, parts.memory, &ahead.state, parts.sums, ahead.key, &result);
+    if (!right) {
+      undo_.give_back(parts.device, parts.memory);
+      update_.apply(parts.device, parts.memory, &ahead.state);
+      pack_stages(parts);
+    }
+    average_.update(parts.device, parts.memory, &ahead.state, update_.stopped());
+    return right;
+  }
+  /// Whether a step like the last one could have gone ahead.
+  [[nodiscard]] bool plain() const { return update_.plain(); }
   /// An exchange of the row, which has none.
   void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
 
@@ -28805,8 +28946,11 @@ class Updates : public detail::DeviceUpdate<Parts> {
     }
   }
   [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
+  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
 
  private:
+  std::conditional_t<Base::Whole::post_validated, UndoCopy<typename Parts::Backend>, NoUndoCopy>
+      undo_;
   StepAverage<typename Parts::Backend> average_;
 };
 
@@ -28876,6 +29020,7 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
     this->refresh(parts);
   }
   [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
+  [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
 
  private:
   void finish_once(Parts& parts, Slot& slot) {
@@ -28909,6 +29054,260 @@ class StepRunner {
   void run(typename Backend::Device& /*device*/, StepKey const& /*key*/, Walk const& walk) {
     walk();
   }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/stream.hpp
+
+/// @file
+/// StepStream: the steps on their way from the program to the ranks of a pipeline that knows no
+/// barrier between them, and their results on the way back.
+///
+/// A ring. The program's thread copies a batch into a place, each rank takes the steps in their
+/// order when it comes to them, and a place is free again when all ranks are done with it.
+
+namespace tandem {
+
+/// What a StepStream must have room for.
+struct StreamSizes {
+  int steps = 1;  ///< places
+  int ranks = 1;
+  StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
+  std::int64_t samples = 0;         ///< of the largest batch
+  Shape input{};                    ///< of a sample
+  Shape second{};                   ///< the second one; of no shape where there is none
+  Shape targets{};                  ///< likewise
+};
+
+/// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
+template <class BatchType>
+class StepStream {
+ public:
+  using Batch = BatchType;
+  using Input = typename Batch::Input;
+  using Target = typename Batch::TargetType;
+
+  explicit StepStream(StreamSizes const& sizes)
+      : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
+    auto const samples = static_cast<std::size_t>(sizes.samples);
+    for (Place& place : places_) {
+      auto const bytes = [&](Shape const& shape, std::size_t element) {
+        return samples * static_cast<std::size_t>(shape.elements()) * element;
+      };
+      place.x = host::Buffer{bytes(sizes.input, sizeof(Input))};
+      place.targets = host::Buffer{bytes(sizes.targets, sizeof(Target))};
+      place.second = host::Buffer{bytes(sizes.second, sizeof(Input))};
+      place.second_lengths = host::Buffer{sizes.second.timed ? samples * sizeof(std::int32_t) : 0};
+      place.lengths = host::Buffer{sizes.input.timed ? samples * sizeof(std::int32_t) : 0};
+    }
+  }
+
+  /// Bytes of the batches.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::size_t sum = 0;
+    for (Place const& place : places_) {
+      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes() +
+             place.second.bytes() + place.second_lengths.bytes();
+    }
+    return static_cast<std::int64_t>(sum);
+  }
+
+  // Of the program's thread.
+
+  /// @pre no rank is at work
+  void open() {
+    std::lock_guard const lock{mutex_};
+    pushed_ = collected_ = finished_ = 0;
+    closed_ = aborted_ = wanted_ = false;
+    first_bad_ = none;
+  }
+
+  /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
+  /// aborted. @pre collect() leaves fewer results waiting than there are places
+  /// @param look  look() is called now and then while it waits
+  template <class Look>
+  bool push(StepState const& state, Batch const& batch, Look const& look) {
+    std::unique_lock lock{mutex_};
+    Place& place = at(pushed_);
+    auto const count = static_cast<std::int64_t>(places_.size());
+    detail::wait_looking(
+        lock, program_, sizes_.limit,
+        [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; }, look);
+    if (aborted_) {
+      return false;
+    }
+    lock.unlock();  // nobody else knows of it yet
+    auto* const x = place.x.template as<Input>();
+    auto* const y = place.targets.template as<Target>();
+    std::copy_n(batch.x, batch.size * sizes_.input.elements(batch.time), x);
+    Times const time{{batch.time, batch.second.time}};
+    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(time[sizes_.targets]), y);
+    place.state = state;
+    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
+    place.batch.lengths = copied_lengths(batch.lengths, batch.size, place.lengths);
+    if (batch.second.x != nullptr) {
+      auto* const second = place.second.template as<Input>();
+      std::copy_n(batch.second.x, batch.size * sizes_.second.elements(batch.second.time), second);
+      place.batch.second = {second, batch.second.time,
+                            copied_lengths(batch.second.lengths, batch.size, place.second_lengths)};
+    }
+    lock.lock();
+    place.released = 0;
+    place.followed = Followed::unknown;
+    ++pushed_;
+    lock.unlock();
+    stage_.notify_all();
+    return true;
+  }
+
+  /// Waits for the result of the oldest step that has not been collected; false if the stream was
+  /// aborted before there was one. @param look  as push()'s
+  template <class Look>
+  bool collect(StepResult& result, Look const& look) {
+    std::unique_lock lock{mutex_};
+    wanted_ = true;
+    stage_.notify_all();
+    detail::wait_looking(
+        lock, program_, sizes_.limit, [&] { return aborted_ || finished_ > collected_; }, look);
+    wanted_ = false;
+    if (finished_ == collected_) {
+      return false;
+    }
+    result = at(collected_++).result;
+    return true;
+  }
+
+  /// No step comes any more.
+  void close() {
+    {
+      std::lock_guard const lock{mutex_};
+      closed_ = true;
+    }
+    stage_.notify_all();
+  }
+
+  /// Wakes everybody who waits here, since a rank has failed; on any thread.
+  void abort() noexcept {
+    {
+      std::lock_guard const lock{mutex_};
+      aborted_ = true;
+    }
+    stage_.notify_all();
+    program_.notify_all();
+  }
+
+  // Of the ranks.
+
+  /// Waits for a step as long as it takes; false where none comes any more.
+  /// @throws AbortedError  another rank has failed
+  bool await(std::int64_t step) {
+    std::unique_lock lock{mutex_};
+    stage_.wait(lock, [&] { return aborted_ || closed_ || pushed_ > step; });
+    if (aborted_) {
+      throw AbortedError{"another rank has failed"};
+    }
+    return pushed_ > step;
+  }
+
+  /// Whether another step follows @p step at once; all ranks are told alike. Waits until one has
+  /// come, or none can: the program closes the stream, or waits for the result of this one.
+  /// @pre    await(step), and the rank has not released it
+  /// @throws AbortedError  another rank has failed
+  bool follows(std::int64_t step) {
+    std::unique_lock lock{mutex_};
+    Followed& followed = at(step).followed;
+    stage_.wait(lock, [&] {
+      return aborted_ || followed != Followed::unknown || pushed_ > step + 1 || closed_ ||
+             (wanted_ && collected_ == step);
+    });
+    if (aborted_) {
+      throw AbortedError{"another rank has failed"};
+    }
+    if (followed == Followed::unknown) {
+      followed = pushed_ > step + 1 ? Followed::yes : Followed::no;
+    }
+    return followed == Followed::yes;
+  }
+
+  /// @pre await(step), and the rank has not released it
+  [[nodiscard]] StepState const& state(std::int64_t step) const { return at(step).state; }
+  [[nodiscard]] Batch const& batch(std::int64_t step) const { return at(step).batch; }
+
+  /// The rank's last word on a step.
+  void release(std::int64_t step) {
+    bool free = false;
+    {
+      std::lock_guard const lock{mutex_};
+      free = ++at(step).released == sizes_.ranks;
+    }
+    if (free) {
+      program_.notify_one();
+    }
+  }
+
+  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
+  /// so every stage knows before its update whether there is one.
+  void finish(StepResult const& result) {
+    {
+      std::lock_guard const lock{mutex_};
+      if (result.non_finite >= 0 && first_bad_.load() == none) {
+        first_bad_.store(finished_);
+      }
+      at(finished_++).result = result;
+    }
+    program_.notify_one();
+  }
+
+  /// Whether the losses of this step and of all before it were finite.
+  /// @pre the caller has the gradient of its last microbatch
+  [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
+
+ private:
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+
+  enum class Followed { unknown, no, yes };
+
+  struct Place {
+    host::Buffer x;
+    host::Buffer targets;
+    host::Buffer lengths;
+    host::Buffer second;
+    host::Buffer second_lengths;
+    StepState state{};
+    Batch batch{};
+    StepResult result{};
+    int released = 0;  // ranks that are done with it
+    Followed followed = Followed::unknown;
+  };
+
+  static std::int32_t const* copied_lengths(std::int32_t const* from, int size,
+                                            host::Buffer const& to) {
+    if (from == nullptr) {
+      return nullptr;
+    }
+    auto* const lengths = to.template as<std::int32_t>();
+    std::copy_n(from, size, lengths);
+    return lengths;
+  }
+
+  Place& at(std::int64_t step) { return places_[static_cast<std::size_t>(step) % places_.size()]; }
+  [[nodiscard]] Place const& at(std::int64_t step) const {
+    return places_[static_cast<std::size_t>(step) % places_.size()];
+  }
+
+  StreamSizes sizes_;
+  std::vector<Place> places_;
+  std::mutex mutex_;  // guards all below; a place that was pushed does not change until it is free
+  std::condition_variable stage_;    // ranks wait here
+  std::condition_variable program_;  // and the program's thread here
+  std::int64_t pushed_ = 0;          // steps since open()
+  std::int64_t finished_ = 0;
+  std::int64_t collected_ = 0;
+  bool closed_ = false;
+  bool aborted_ = false;
+  bool wanted_ = false;  // the program waits for the result of step collected_
+  std::atomic<std::int64_t> first_bad_{none};
 };
 
 }  // namespace tandem
@@ -28985,6 +29384,25 @@ class Rank final
       }
     }
     return result;
+  }
+
+  void run_stream(StepStream<Batch>& stream) override {
+    if constexpr (Whole::post_validated) {
+      stream_ = &stream;
+      runs_ahead_ = false;
+      dropped_ = false;
+      trusted_ = true;
+      for (step_ = 0; await_step(); ++step_) {
+        bool trained = false;
+        while (!dropped_ && !trained) {
+          trained = train_in_stream();
+        }
+        if (!trained) {
+          stream.release(step_);
+        }
+      }
+      stream_ = nullptr;
+    }
   }
 
   void queue_traced(StepState const& state, Batch const& batch) override {
@@ -29067,6 +29485,7 @@ class Rank final
     report.feed = slot_.feed.bytes();
     report.exchange = updates_.exchange_bytes();
     report.tables += updates_.table_bytes();
+    report.versions += updates_.undo_bytes();
     return report;
   }
   void gather_pieces() override {
@@ -29085,7 +29504,9 @@ class Rank final
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
-  [[nodiscard]] bool untouched() const override { return !slot_.touched; }
+  [[nodiscard]] bool untouched() const override {
+    return !slot_.touched && stream_ == nullptr;  // in which updates are not looked at
+  }
   [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
  private:
@@ -29107,6 +29528,12 @@ class Rank final
   }
 
   void training_step() {
+    prepare();
+    run(parts_.plan.training.data());
+    updates_.end(parts_);
+  }
+
+  void prepare() {
     if constexpr (Whole::has_pieces) {
       mirror_.release();
     }
@@ -29121,8 +29548,113 @@ class Rank final
     parts_.partials.begin_step();
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
-    run(parts_.plan.training.data());
-    updates_.end(parts_);
+  }
+
+  // Whether there is one more step, or whether one follows this one: not late, however long the
+  // program takes.
+  bool await_step() {
+    return idly([this] { return stream_->await(step_); });
+  }
+  bool follows() {
+    return idly([this] { return stream_->follows(step_); });
+  }
+  template <class F>
+  bool idly(F const& f) {
+    progress_->store(awaiting_a_step, std::memory_order_relaxed);
+    bool const yes = f();
+    progress_->store(at_no_action, std::memory_order_relaxed);
+    return yes;
+  }
+
+  // A step of the stream; the one before may not be known to be right until its first gradient is
+  // made. Whether this one is done, or else it must begin anew, or is dropped.
+  bool train_in_stream() {
+    begin(stream_->state(step_), stream_->batch(step_), true);
+    prepare();
+    parts_.sums.clear(parts_.device);
+    for (Action const* next = parts_.plan.training.data();; ++next) {
+      progress_->store(pack(*next), std::memory_order_relaxed);
+      if (next->kind == ActionKind::end) {
+        return true;
+      }
+      if (runs_ahead_ && !stands_before_gradients(*next) && !confirm()) {
+        pass_by(next);
+        if (ahead_result_.failed()) {
+          drop(ahead_result_, ahead_.first_bad);
+        }
+        report(ahead_.number, ahead_result_);
+        return false;
+      }
+      if (debug_) {
+        parts_.device.debug(to_string(*next), watch_.waiter(), [&] { act(*next, *this); });
+      } else {
+        act(*next, *this);
+      }
+    }
+  }
+
+  // Those that leave the last step's gradients, and its sums, as they are.
+  static bool stands_before_gradients(Action const& action) {
+    return action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+           action.kind == ActionKind::receive_forward;
+  }
+
+  // The step before this one is as it should be from now on, and reported if it was.
+  bool confirm() {
+    runs_ahead_ = false;
+    parts_.gradients.await_sums(parts_.device);
+    ahead_result_ = {};
+    trusted_ = updates_.confirm(parts_, ahead_, ahead_result_);
+    if (trusted_) {
+      report(ahead_.number, ahead_result_);
+    }
+    return trusted_;
+  }
+
+  // What is left of a step that must begin anew: the messages alone, so that none stays on its way.
+  TANDEM_COLD void pass_by(Action const* next) {
+    for (; next->kind != ActionKind::end; ++next) {
+      if (is_message(next->kind)) {
+        progress_->store(pack(*next), std::memory_order_relaxed);
+        run_other(*next);
+      }
+    }
+    parts_.links.await_all(parts_.device);
+  }
+
+  // All ranks know that training cannot go on behind @p result.
+  TANDEM_COLD void drop(StepResult& result, int first_bad) {
+    dropped_ = true;
+    if (result.non_finite >= 0) {
+      result.non_finite = first_of_all(first_bad);
+    }
+  }
+
+  void report(std::int64_t step, StepResult const& result) {
+    if (rank_ == 0) {
+      stream_->finish(result);
+    }
+    stream_->release(step);
+  }
+
+  // An update of a step of the stream: at once, if the next step follows and the last one went as
+  // it is taken for granted; or else with the sums.
+  void update_in_stream(Action action) {
+    if (trusted_ && follows()) {
+      ahead_ = {
+          .state = *slot_.feed.state(), .key = slot_.key, .number = step_, .first_bad = first_bad_};
+      runs_ahead_ = true;
+      updates_.run_ahead(parts_, slot_);
+      return;
+    }
+    parts_.gradients.await_sums(parts_.device);
+    updates_.run(parts_, slot_, action.stage);
+    trusted_ = updates_.plain();
+    StepResult result = *slot_.feed.result();
+    if (result.failed()) {
+      drop(result, first_bad_);
+    }
+    report(step_, result);
   }
 
   // The first microbatch whose loss is not finite, of all: each rank knows its own, of which the
@@ -29235,7 +29767,13 @@ class Rank final
     bool const is_first = parts_.slices.slice().number == 0;
     parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
                                                          : parts_.sums.nothing(parts_.device));
+    if constexpr (Whole::post_validated) {
+      first_bad_ = parts_.sums.first_bad();  // the next step's may be there before the sums are
+    }
   }
+
+  // Whether sums are awaited where they are begun, or behind the update.
+  [[nodiscard]] bool awaits_sums() const { return !Whole::post_validated || stream_ == nullptr; }
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
@@ -29251,17 +29789,27 @@ class Rank final
         begin_losses();
         break;
       case ActionKind::await_loss:
-        parts_.gradients.await_sums(parts_.device);
+        if (awaits_sums()) {
+          parts_.gradients.await_sums(parts_.device);
+        }
         break;
       case ActionKind::reduce_norm:
         parts_.join_gradients();
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
-          parts_.gradients.await_sums(parts_.device);
+          if (awaits_sums()) {
+            parts_.gradients.await_sums(parts_.device);
+          }
         }
         break;
       case ActionKind::update:
         parts_.join_gradients();
+        if constexpr (Whole::post_validated) {
+          if (stream_ != nullptr) {
+            update_in_stream(action);
+            break;
+          }
+        }
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
@@ -29284,6 +29832,15 @@ class Rank final
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
+  // Of a PostValidated schedule:
+  StepStream<Batch>* stream_ = nullptr;  // at work on it
+  std::int64_t step_ = 0;                // of the stream
+  bool trusted_ = true;                  // the last step whose sums are known was as assumed
+  bool dropped_ = false;                 // the stream's steps from this one on
+  bool runs_ahead_ = false;              // the last step is not known to be right
+  AheadStep ahead_{};                    // that step
+  StepResult ahead_result_{};
+  int first_bad_ = 0;  // see AheadStep
 };
 
 }  // namespace tandem
@@ -44781,7 +45338,8 @@ namespace tandem {
 /// Bytes; upper bounds.
 struct DeviceMemory {
   std::int64_t parameters = 0;
-  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
+  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late;
+                               ///< of PostValidated one, and of the optimizer's states
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers, and rows
   std::int64_t optimizer_state = 0;
@@ -44823,6 +45381,7 @@ struct MemoryTask {
   int state_shares = 1;       ///< equal parts of each, of which a device has one
   int gradients = 1;          ///< buffers
   int places = 1;             ///< of weights, as WeightPlaces::count()
+  bool undoes = false;        ///< it keeps what an update changes, to take it back
   int branches = 1;           ///< streams on which those of joins run at the same time
   bool reproducible = false;  ///< the strategy is
   Averaging averaging{};
@@ -44887,7 +45446,8 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   bool const rounds = task.scalar_bytes != task.master_bytes;
   DeviceMemory memory{
       .parameters = task.elements * task.master_bytes,
-      .versions = others * task.master_bytes,
+      .versions =
+          (others + (task.undoes ? task.trained * (1 + task.states) : 0)) * task.master_bytes,
       .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
       .gradients = task.dense * task.master_bytes * task.gradients,
       .optimizer_state = task.trained / task.state_shares * task.master_bytes * task.states};
@@ -44966,6 +45526,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .state_shares = Device::state_shares,
        .gradients = buffers,
        .places = Device::places.count(),
+       .undoes = Whole::post_validated,
        .branches = branches,
        .reproducible = batching.reproducible,
        .averaging = Whole::averaging,
@@ -48352,6 +48913,66 @@ struct PipelinedModel {
 
 }  // namespace tandem
 
+// ---- tandem/schedule/orders/post_validated.hpp
+
+/// @file
+/// PostValidated: a schedule whose devices go on into the next step before the last one is known to
+/// be right.
+
+namespace tandem {
+
+namespace detail {
+
+template <int Copies>
+struct PostValidatedTakes {
+  static constexpr bool value = true;
+  static_assert(Copies == 1,
+                "PostValidated<Schedule>: the schedule has two copies of the model, whose "
+                "gradients are summed before any update; take one of one copy, such as "
+                "ZeroBubbleH2");
+};
+
+}  // namespace detail
+
+/// The passes of @p Schedule, of one copy of the model, step behind step without a barrier: each
+/// device updates its part as soon as it has its gradients, as if nothing were to be clipped and
+/// all were finite, and begins the next step's forwards, while the loss and the gradients' norm are
+/// summed. Before its first backward pass of that step it looks at the sums. If the update should
+/// have been another one it is taken back (from a copy of what it has changed), made as it should
+/// be, and the step that had begun begins anew; behind such a step devices wait for the sums, until
+/// one would have been right. So the numbers are those of a synchronous run, bit for bit.
+///
+///   device 0 | F0 F1 F2 I0 W0 I1 W1 I2 W2 U F0 F1 …     Pipeline<PostValidated<ZeroBubbleH2>, …>
+///   device 1 |    F0 I0 F1 I1 W0 F2 I2 W1 W2 U F0 …
+///
+/// With ZeroBubbleH2, F = I = W and at least 2 p - 1 microbatches no device is idle between the
+/// steps of an epoch: each takes m (F + I + W), (p - 1) F less than without; likewise with
+/// ZeroBubbleV. A schedule whose first device ends last, as OneFOneB, gains nothing
+/// (step_period()). Where steps are asked for one by one, as by Trainer::step() or a watched epoch,
+/// each waits for its sums as ever. On Host, in one process.
+/// Memory: one further copy of trained parameters and optimizer states.
+/// Cost:   a copy of these a step; a wrong guess costs the forwards before the first backward.
+/// Source: Qi et al., arXiv:2401.10241, section 4 and appendix C (post-validation); there devices
+///         take an update back by its inverse, which rounds.
+template <PipelineSchedule Schedule>
+struct PostValidated : Schedule {
+  static_assert(detail::PostValidatedTakes<Schedule::copies>::value);
+  static constexpr bool post_validated = true;
+};
+
+namespace detail {
+
+/// Whether a schedule's devices go on before their updates are known to be right.
+template <class S>
+inline constexpr bool is_post_validated = false;
+template <class S>
+  requires requires { requires S::post_validated; }
+inline constexpr bool is_post_validated<S> = true;
+
+}  // namespace detail
+
+}  // namespace tandem
+
 // ---- tandem/schedule/orders/sequential.hpp
 
 /// @file
@@ -49122,6 +49743,7 @@ template <PipelineSchedule Schedule, int Microbatches, class How, int Chunks = 1
 struct PipelineModel {
   static constexpr int devices = How::parts / Schedule::chunks;
   static constexpr int copies = Schedule::copies;
+  static constexpr bool post_validated = is_post_validated<Schedule>;
 
   template <class Net>
   struct Cut {
@@ -49149,7 +49771,8 @@ struct PipelineModel<Schedule, Microbatches, How, Chunks> : OneDeviceModel<Micro
 
 /// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
 /// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, ZeroBubbleH2,
-/// ZeroBubbleV, VHalf, VMin, DualPipeV (two parts a device: 2 p in all), Chimera, DualPipe.
+/// ZeroBubbleV, VHalf, VMin, DualPipeV (two parts a device: 2 p in all), Chimera, DualPipe; all of
+/// one copy of the model also as PostValidated<Schedule>, without a barrier between steps.
 ///
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3
@@ -49276,6 +49899,18 @@ constexpr Asynchrony asynchrony_of() {
   }
 }
 
+/// Whether the devices go on into the next step before an update is known to be right.
+template <class S>
+constexpr bool validates_behind() {
+  if constexpr (requires { S::post_validated; }) {
+    return S::post_validated;
+  } else if constexpr (requires { typename S::Model; }) {
+    return validates_behind<typename S::Model>();
+  } else {
+    return false;
+  }
+}
+
 /// Whether a layer of @p graph is Stateful.
 template <GraphSize Size>
 constexpr bool carries_states(Graph<Size> const& graph) {
@@ -49358,6 +49993,29 @@ struct StatesAreSound {
                 "Stateful in an asynchronous pipeline: its stages are at different steps, so that "
                 "there is no moment between two of them at which a state could be kept or begin "
                 "anew; take a synchronous schedule, such as OneFOneB");
+};
+
+template <bool Shards, bool Sliced, bool Carries, bool HasRows, bool Chunked, bool AnyReplicas>
+struct PostValidationIsSound {
+  static constexpr bool value = true;
+  static_assert(!Shards,
+                "PostValidated<Schedule> with ShardedState: parameters are gathered from all "
+                "replicas behind an update, which may have to be taken back; leave one of both "
+                "out");
+  static_assert(Shards || !Sliced,
+                "PostValidated<Schedule> with TensorParallel, SpatialParallel or Slices: leave one "
+                "of both out");
+  static_assert(!Carries,
+                "PostValidated<Schedule> with Stateful layers: their states would have to be taken "
+                "back with an update; leave one of both out");
+  static_assert(!HasRows,
+                "PostValidated<Schedule> with RowGradient: an update that is taken back would "
+                "need the rows again, which the next step has overwritten; leave one of both out");
+  static_assert(!Chunked,
+                "Pipeline<PostValidated<Schedule>, Count, Chunks<K>, ...>: leave one of both out");
+  static_assert(!AnyReplicas,
+                "PostValidated<Schedule> in DataParallel<>: it runs in one process, whose replicas "
+                "are known; name their number, DataParallel<N>");
 };
 
 template <class Net, int Slices, int Shared>
@@ -49543,6 +50201,8 @@ struct Program {
   static constexpr CheckpointRule checkpoint = S::checkpoint;
   static constexpr Averaging averaging = detail::averaging_of<S>();
   static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
+  /// Whether devices go on into the next step before an update is known to be right.
+  static constexpr bool post_validated = detail::validates_behind<S>();
   static constexpr Mesh mesh = S::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
@@ -49649,6 +50309,10 @@ struct Program {
                 slices > ::value);
   static_assert(detail::RowsHaveOneOrder<(sequence_rows && (batching.reproducible ||
                                                             layer_slices > slices))>::value);
+  static_assert(detail::PostValidationIsSound < post_validated && sharded_state,
+                post_validated && (layer_slices > 1 || has_tiles), post_validated&& stateful,
+                post_validated&& has_row_gradients, post_validated && (batching.chunks > 1),
+                post_validated&& any_replicas > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
@@ -59830,6 +60494,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
       "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
       "has weights of several steps at once; leave average out, or take a synchronous schedule");
   check_asynchrony(Program::asynchrony, options);
+  expects(!Program::post_validated || options.world.processes == 1,
+          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
+          "follows another at once: start the program as one, or leave PostValidated out");
   expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
           "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
@@ -59963,8 +60630,8 @@ using ComputingBackend = typename ComputesOn<Backend>::type;
 // ---- tandem/train/ranks/worker_group.hpp
 
 /// @file
-/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of an
-/// asynchronous pipeline one after another.
+/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of a
+/// pipeline without a barrier between steps one after another.
 
 // ---- tandem/engine/rank/asynchronous_rank.hpp
 
@@ -60021,232 +60688,6 @@ constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, st
     f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
   }
 }
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/stream.hpp
-
-/// @file
-/// StepStream: the steps on their way from the program to the ranks of an asynchronous pipeline,
-/// and their results on the way back.
-///
-/// A ring. The program's thread copies a batch into a place, each rank takes the steps in their
-/// order when it comes to them, and a place is free again when all ranks are done with it.
-
-namespace tandem {
-
-/// What a StepStream must have room for.
-struct StreamSizes {
-  int steps = 1;  ///< places
-  int ranks = 1;
-  StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
-  std::int64_t samples = 0;         ///< of the largest batch
-  Shape input{};                    ///< of a sample
-  Shape second{};                   ///< the second one; of no shape where there is none
-  Shape targets{};                  ///< likewise
-};
-
-/// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
-template <class BatchType>
-class StepStream {
- public:
-  using Batch = BatchType;
-  using Input = typename Batch::Input;
-  using Target = typename Batch::TargetType;
-
-  explicit StepStream(StreamSizes const& sizes)
-      : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
-    auto const samples = static_cast<std::size_t>(sizes.samples);
-    for (Place& place : places_) {
-      auto const bytes = [&](Shape const& shape, std::size_t element) {
-        return samples * static_cast<std::size_t>(shape.elements()) * element;
-      };
-      place.x = host::Buffer{bytes(sizes.input, sizeof(Input))};
-      place.targets = host::Buffer{bytes(sizes.targets, sizeof(Target))};
-      place.second = host::Buffer{bytes(sizes.second, sizeof(Input))};
-      place.second_lengths = host::Buffer{sizes.second.timed ? samples * sizeof(std::int32_t) : 0};
-      place.lengths = host::Buffer{sizes.input.timed ? samples * sizeof(std::int32_t) : 0};
-    }
-  }
-
-  /// Bytes of the batches.
-  [[nodiscard]] std::int64_t bytes() const {
-    std::size_t sum = 0;
-    for (Place const& place : places_) {
-      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes() +
-             place.second.bytes() + place.second_lengths.bytes();
-    }
-    return static_cast<std::int64_t>(sum);
-  }
-
-  // Of the program's thread.
-
-  /// @pre no rank is at work
-  void open() {
-    std::lock_guard const lock{mutex_};
-    pushed_ = collected_ = finished_ = 0;
-    closed_ = aborted_ = false;
-    first_bad_ = none;
-  }
-
-  /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
-  /// aborted. @pre collect() leaves fewer results waiting than there are places
-  /// @param look  look() is called now and then while it waits
-  template <class Look>
-  bool push(StepState const& state, Batch const& batch, Look const& look) {
-    std::unique_lock lock{mutex_};
-    Place& place = at(pushed_);
-    auto const count = static_cast<std::int64_t>(places_.size());
-    detail::wait_looking(
-        lock, program_, sizes_.limit,
-        [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; }, look);
-    if (aborted_) {
-      return false;
-    }
-    lock.unlock();  // nobody else knows of it yet
-    auto* const x = place.x.template as<Input>();
-    auto* const y = place.targets.template as<Target>();
-    std::copy_n(batch.x, batch.size * sizes_.input.elements(batch.time), x);
-    Times const time{{batch.time, batch.second.time}};
-    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(time[sizes_.targets]), y);
-    place.state = state;
-    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
-    place.batch.lengths = copied_lengths(batch.lengths, batch.size, place.lengths);
-    if (batch.second.x != nullptr) {
-      auto* const second = place.second.template as<Input>();
-      std::copy_n(batch.second.x, batch.size * sizes_.second.elements(batch.second.time), second);
-      place.batch.second = {second, batch.second.time,
-                            copied_lengths(batch.second.lengths, batch.size, place.second_lengths)};
-    }
-    lock.lock();
-    place.released = 0;
-    ++pushed_;
-    lock.unlock();
-    stage_.notify_all();
-    return true;
-  }
-
-  /// Waits for the result of the oldest step that has not been collected; false if the stream was
-  /// aborted before there was one. @param look  as push()'s
-  template <class Look>
-  bool collect(StepResult& result, Look const& look) {
-    std::unique_lock lock{mutex_};
-    detail::wait_looking(
-        lock, program_, sizes_.limit, [&] { return aborted_ || finished_ > collected_; }, look);
-    if (finished_ == collected_) {
-      return false;
-    }
-    result = at(collected_++).result;
-    return true;
-  }
-
-  /// No step comes any more.
-  void close() {
-    {
-      std::lock_guard const lock{mutex_};
-      closed_ = true;
-    }
-    stage_.notify_all();
-  }
-
-  /// Wakes everybody who waits here, since a rank has failed; on any thread.
-  void abort() noexcept {
-    {
-      std::lock_guard const lock{mutex_};
-      aborted_ = true;
-    }
-    stage_.notify_all();
-    program_.notify_all();
-  }
-
-  // Of the ranks.
-
-  /// Waits for a step as long as it takes; false where none comes any more.
-  /// @throws AbortedError  another rank has failed
-  bool await(std::int64_t step) {
-    std::unique_lock lock{mutex_};
-    stage_.wait(lock, [&] { return aborted_ || closed_ || pushed_ > step; });
-    if (aborted_) {
-      throw AbortedError{"another rank has failed"};
-    }
-    return pushed_ > step;
-  }
-
-  /// @pre await(step), and the rank has not released it
-  [[nodiscard]] StepState const& state(std::int64_t step) const { return at(step).state; }
-  [[nodiscard]] Batch const& batch(std::int64_t step) const { return at(step).batch; }
-
-  /// The rank's last word on a step.
-  void release(std::int64_t step) {
-    bool free = false;
-    {
-      std::lock_guard const lock{mutex_};
-      free = ++at(step).released == sizes_.ranks;
-    }
-    if (free) {
-      program_.notify_one();
-    }
-  }
-
-  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
-  /// so every stage knows before its update whether there is one.
-  void finish(StepResult const& result) {
-    {
-      std::lock_guard const lock{mutex_};
-      if (result.non_finite >= 0 && first_bad_.load() == none) {
-        first_bad_.store(finished_);
-      }
-      at(finished_++).result = result;
-    }
-    program_.notify_one();
-  }
-
-  /// Whether the losses of this step and of all before it were finite.
-  /// @pre the caller has the gradient of its last microbatch
-  [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
-
- private:
-  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
-
-  struct Place {
-    host::Buffer x;
-    host::Buffer targets;
-    host::Buffer lengths;
-    host::Buffer second;
-    host::Buffer second_lengths;
-    StepState state{};
-    Batch batch{};
-    StepResult result{};
-    int released = 0;  // ranks that are done with it
-  };
-
-  static std::int32_t const* copied_lengths(std::int32_t const* from, int size,
-                                            host::Buffer const& to) {
-    if (from == nullptr) {
-      return nullptr;
-    }
-    auto* const lengths = to.template as<std::int32_t>();
-    std::copy_n(from, size, lengths);
-    return lengths;
-  }
-
-  Place& at(std::int64_t step) { return places_[static_cast<std::size_t>(step) % places_.size()]; }
-  [[nodiscard]] Place const& at(std::int64_t step) const {
-    return places_[static_cast<std::size_t>(step) % places_.size()];
-  }
-
-  StreamSizes sizes_;
-  std::vector<Place> places_;
-  std::mutex mutex_;  // guards all below; a place that was pushed does not change until it is free
-  std::condition_variable stage_;    // ranks wait here
-  std::condition_variable program_;  // and the program's thread here
-  std::int64_t pushed_ = 0;          // steps since open()
-  std::int64_t finished_ = 0;
-  std::int64_t collected_ = 0;
-  bool closed_ = false;
-  bool aborted_ = false;
-  std::atomic<std::int64_t> first_bad_{none};
-};
 
 }  // namespace tandem
 
@@ -61264,16 +61705,18 @@ class RankThreads {
 // ---- tandem/train/ranks/rank_stream.hpp
 
 /// @file
-/// RankStream: the ranks of an asynchronous pipeline at work on a StepStream, and their end.
+/// RankStream: the ranks of a pipeline without a barrier between steps at work on a StepStream, and
+/// their end.
 
 namespace tandem {
 
 /// The ranks run from the first push() until finish(), and know no steps' ends but their own.
-template <class BatchType>
+/// @tparam RankType  has run_stream()
+template <class RankType>
 class RankStream {
  public:
-  using Rank = StreamedRank<BatchType>;
-  using Batch = BatchType;
+  using Rank = RankType;
+  using Batch = typename Rank::Batch;
   using Ranks = std::vector<std::unique_ptr<Rank>>;
 
   /// @param ranks  outlive this, and are not moved
@@ -61335,30 +61778,31 @@ struct NoStream {
 
 namespace detail {
 
-template <bool Streams, class Batch>
+template <bool Streams, class Rank>
 struct SelectStream {
   using type = NoStream;
 };
-template <class Batch>
-struct SelectStream<true, Batch> {
-  using type = RankStream<Batch>;
+template <class Rank>
+struct SelectStream<true, Rank> {
+  using type = RankStream<Rank>;
 };
 
 }  // namespace detail
 
-template <bool Streams, class Batch>
-using StreamOf = typename detail::SelectStream<Streams, Batch>::type;
+template <bool Streams, class Rank>
+using StreamOf = typename detail::SelectStream<Streams, Rank>::type;
 
 /// The sizes for a program and its ranks.
 template <class Program, class LossType>
 StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const& limit) {
-  return {.steps = steps,
-          .ranks = Program::ranks,
-          .limit = limit,
-          .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
-          .input = Program::network.node[0].out,
-          .second = input_shape<Program>(1),
-          .targets = targets_shape<LossType>(Program::network.output().out)};
+  return {
+      .steps = steps,
+      .ranks = Program::ranks,
+      .limit = limit,
+      .samples = std::int64_t{options.largest_microbatch} * Program::batching.all_microbatches(),
+      .input = Program::network.node[0].out,
+      .second = input_shape<Program>(1),
+      .targets = targets_shape<LossType>(Program::network.output().out)};
 }
 
 }  // namespace tandem
@@ -61407,6 +61851,18 @@ struct Trace {
 
 namespace tandem {
 
+namespace detail {
+
+template <bool PostValidates, bool OnHost>
+struct PostValidatesOn {
+  static constexpr bool value = true;
+  static_assert(!PostValidates || OnHost,
+                "PostValidated<Schedule>: only Host's devices go on into the next step before an "
+                "update is known to be right; take Host, or leave PostValidated out");
+};
+
+}  // namespace detail
+
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
 /// further work, but for reading parameters that were not being changed (work_kind.hpp).
 template <class Program, class Backend, class LossType, class MetricType,
@@ -61422,20 +61878,25 @@ class WorkerGroup {
   /// Whether steps hand states on, sample by sample.
   static constexpr bool stateful = Program::stateful;
   /// Whether the ranks run without a barrier between steps.
-  static constexpr bool streams = Program::asynchrony.on();
-  using RankType = std::conditional_t<streams, StreamedRank<Batch>, SteppedRank<Batch>>;
+  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
+  using RankType =
+      std::conditional_t<Program::asynchrony.on(), StreamedRank<Batch>, SteppedRank<Batch>>;
   /// The rank that is device @p D of its replica.
   template <int D>
   using RankOf = std::conditional_t<
-      streams,
+      Program::asynchrony.on(),
       AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
                        Communicator>,
       Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
 
   /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
   /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight =
-      streams ? Program::asynchrony.late_steps(0) + 2 : RankOf<0>::FeedType::steps_in_flight;
+  static constexpr int steps_in_flight = Program::asynchrony.on()
+                                             ? Program::asynchrony.late_steps(0) + 2
+                                         : streams ? 2
+                                                   : RankOf<0>::FeedType::steps_in_flight;
+  static_assert(detail::PostValidatesOn<Program::post_validated,
+                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
 
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress; its time-out 0 is for no limit
@@ -61488,13 +61949,18 @@ class WorkerGroup {
     if constexpr (requires { transport_.at_step(state.step); }) {
       transport_.at_step(state.step + 1);
     }
+    in_lockstep_ = !streams || (traced && !Program::asynchrony.on());
     if constexpr (streams) {
-      check_can(WorkKind::steps);
-      AtWork const at_work{transport_};
-      if (!stream_.push(threads_, state, batch)) {
-        drain();
+      if (!in_lockstep_) {
+        check_can(WorkKind::steps);
+        AtWork const at_work{transport_};
+        if (!stream_.push(threads_, state, batch)) {
+          drain();
+        }
+        return;
       }
-    } else {
+    }
+    if constexpr (!Program::asynchrony.on()) {
       auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
       run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
     }
@@ -61503,19 +61969,23 @@ class WorkerGroup {
   /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
   /// are dropped: they have changed nothing.
   StepResult collect() {
+    StepResult result;
     if constexpr (streams) {
-      StepResult result;
-      AtWork const at_work{transport_};
-      if (!stream_.collect(threads_, result)) {
-        drain();
-        check_can(WorkKind::steps);
-      } else if (result.non_finite >= 0) {
-        drain();
+      if (!in_lockstep_) {
+        AtWork const at_work{transport_};
+        if (!stream_.collect(threads_, result)) {
+          drain();
+          check_can(WorkKind::steps);
+        } else if (result.failed()) {
+          drain();
+        }
+        return result;
       }
-      return result;
-    } else {
-      return run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
     }
+    if constexpr (!Program::asynchrony.on()) {
+      result = run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
+    }
+    return result;
   }
 
   /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
@@ -61545,7 +62015,7 @@ class WorkerGroup {
   /// When each action of the traced step that was collected last began and ended, on all ranks.
   [[nodiscard]] Trace traced() const {
     Trace trace;
-    if constexpr (!streams) {
+    if constexpr (!Program::asynchrony.on()) {
       for (auto const& rank : ranks_) {
         std::vector<TraceEvent> const own = rank->traced();
         trace.events.insert(trace.events.end(), own.begin(), own.end());
@@ -61744,7 +62214,8 @@ class WorkerGroup {
   ParametersElsewhere<Program, P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
-  StreamOf<streams, Batch> stream_;
+  bool in_lockstep_ = !streams;  // the step that was queued last: the ranks end it together
+  StreamOf<streams, RankType> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes
 };
 
@@ -62466,7 +62937,8 @@ struct StepBatches {
   /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
   /// batches of several steps, and the loss is a mean over the samples, not over targets that all
   /// must be counted before the first backward pass.
-  static constexpr bool in_parts = !Program::asynchrony.on() && !requires(Target const* targets) {
+  static constexpr bool in_parts =
+      !Program::asynchrony.on() && !Program::post_validated && !requires(Target const* targets) {
     LossType::weight({targets, 0}, 0, 0);
   };
 

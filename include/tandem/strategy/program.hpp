@@ -76,6 +76,18 @@ constexpr Asynchrony asynchrony_of() {
   }
 }
 
+/// Whether the devices go on into the next step before an update is known to be right.
+template <class S>
+constexpr bool validates_behind() {
+  if constexpr (requires { S::post_validated; }) {
+    return S::post_validated;
+  } else if constexpr (requires { typename S::Model; }) {
+    return validates_behind<typename S::Model>();
+  } else {
+    return false;
+  }
+}
+
 /// Whether a layer of @p graph is Stateful.
 template <GraphSize Size>
 constexpr bool carries_states(Graph<Size> const& graph) {
@@ -158,6 +170,29 @@ struct StatesAreSound {
                 "Stateful in an asynchronous pipeline: its stages are at different steps, so that "
                 "there is no moment between two of them at which a state could be kept or begin "
                 "anew; take a synchronous schedule, such as OneFOneB");
+};
+
+template <bool Shards, bool Sliced, bool Carries, bool HasRows, bool Chunked, bool AnyReplicas>
+struct PostValidationIsSound {
+  static constexpr bool value = true;
+  static_assert(!Shards,
+                "PostValidated<Schedule> with ShardedState: parameters are gathered from all "
+                "replicas behind an update, which may have to be taken back; leave one of both "
+                "out");
+  static_assert(Shards || !Sliced,
+                "PostValidated<Schedule> with TensorParallel, SpatialParallel or Slices: leave one "
+                "of both out");
+  static_assert(!Carries,
+                "PostValidated<Schedule> with Stateful layers: their states would have to be taken "
+                "back with an update; leave one of both out");
+  static_assert(!HasRows,
+                "PostValidated<Schedule> with RowGradient: an update that is taken back would "
+                "need the rows again, which the next step has overwritten; leave one of both out");
+  static_assert(!Chunked,
+                "Pipeline<PostValidated<Schedule>, Count, Chunks<K>, ...>: leave one of both out");
+  static_assert(!AnyReplicas,
+                "PostValidated<Schedule> in DataParallel<>: it runs in one process, whose replicas "
+                "are known; name their number, DataParallel<N>");
 };
 
 template <class Net, int Slices, int Shared>
@@ -343,6 +378,8 @@ struct Program {
   static constexpr CheckpointRule checkpoint = S::checkpoint;
   static constexpr Averaging averaging = detail::averaging_of<S>();
   static constexpr Asynchrony asynchrony = detail::asynchrony_of<S>();
+  /// Whether devices go on into the next step before an update is known to be right.
+  static constexpr bool post_validated = detail::validates_behind<S>();
   static constexpr Mesh mesh = S::mesh;
   static constexpr int ranks = mesh.size();
   static constexpr int devices = mesh.extent(Axis::model);  ///< of one replica of the model
@@ -449,6 +486,10 @@ struct Program {
                 slices > ::value);
   static_assert(detail::RowsHaveOneOrder<(sequence_rows && (batching.reproducible ||
                                                             layer_slices > slices))>::value);
+  static_assert(detail::PostValidationIsSound < post_validated && sharded_state,
+                post_validated && (layer_slices > 1 || has_tiles), post_validated&& stateful,
+                post_validated&& has_row_gradients, post_validated && (batching.chunks > 1),
+                post_validated&& any_replicas > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
   static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),

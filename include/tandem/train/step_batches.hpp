@@ -62,7 +62,8 @@ struct StepBatches {
   /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
   /// batches of several steps, and the loss is a mean over the samples, not over targets that all
   /// must be counted before the first backward pass.
-  static constexpr bool in_parts = !Program::asynchrony.on() && !requires(Target const* targets) {
+  static constexpr bool in_parts =
+      !Program::asynchrony.on() && !Program::post_validated && !requires(Target const* targets) {
     LossType::weight({targets, 0}, 0, 0);
   };
 

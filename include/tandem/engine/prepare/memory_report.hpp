@@ -17,7 +17,8 @@ struct MemoryReport {
   std::int64_t recomputed = 0;  ///< activations that backward computes again before it reads them
   std::int64_t transient = 0;   ///< other activations and the gradients of all, sharing memory
   std::int64_t scratch = 0;
-  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late
+  std::int64_t versions = 0;  ///< further copies of trained parameters, where gradients are late;
+                              ///< of PostValidated one, and of the optimizer's states
   std::int64_t weights = 0;   ///< parameters as products read them, where that is another form
   std::int64_t states = 0;    ///< of Stateful layers, twice
   std::int64_t exchange = 0;  ///< averages of two models on their way

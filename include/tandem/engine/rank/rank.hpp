@@ -27,8 +27,10 @@
 #include <tandem/engine/rank/updates.hpp>
 #include <tandem/engine/rank/walk.hpp>
 #include <tandem/engine/step/runner.hpp>
+#include <tandem/engine/step/stream.hpp>
 #include <tandem/ops/concepts.hpp>
 #include <tandem/runtime/concepts.hpp>
+#include <tandem/schedule/time/timeline.hpp>
 
 namespace tandem {
 
@@ -102,6 +104,25 @@ class Rank final
       }
     }
     return result;
+  }
+
+  void run_stream(StepStream<Batch>& stream) override {
+    if constexpr (Whole::post_validated) {
+      stream_ = &stream;
+      runs_ahead_ = false;
+      dropped_ = false;
+      trusted_ = true;
+      for (step_ = 0; await_step(); ++step_) {
+        bool trained = false;
+        while (!dropped_ && !trained) {
+          trained = train_in_stream();
+        }
+        if (!trained) {
+          stream.release(step_);
+        }
+      }
+      stream_ = nullptr;
+    }
   }
 
   void queue_traced(StepState const& state, Batch const& batch) override {
@@ -184,6 +205,7 @@ class Rank final
     report.feed = slot_.feed.bytes();
     report.exchange = updates_.exchange_bytes();
     report.tables += updates_.table_bytes();
+    report.versions += updates_.undo_bytes();
     return report;
   }
   void gather_pieces() override {
@@ -202,7 +224,9 @@ class Rank final
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
-  [[nodiscard]] bool untouched() const override { return !slot_.touched; }
+  [[nodiscard]] bool untouched() const override {
+    return !slot_.touched && stream_ == nullptr;  // in which updates are not looked at
+  }
   [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
  private:
@@ -224,6 +248,12 @@ class Rank final
   }
 
   void training_step() {
+    prepare();
+    run(parts_.plan.training.data());
+    updates_.end(parts_);
+  }
+
+  void prepare() {
     if constexpr (Whole::has_pieces) {
       mirror_.release();
     }
@@ -238,8 +268,113 @@ class Rank final
     parts_.partials.begin_step();
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
-    run(parts_.plan.training.data());
-    updates_.end(parts_);
+  }
+
+  // Whether there is one more step, or whether one follows this one: not late, however long the
+  // program takes.
+  bool await_step() {
+    return idly([this] { return stream_->await(step_); });
+  }
+  bool follows() {
+    return idly([this] { return stream_->follows(step_); });
+  }
+  template <class F>
+  bool idly(F const& f) {
+    progress_->store(awaiting_a_step, std::memory_order_relaxed);
+    bool const yes = f();
+    progress_->store(at_no_action, std::memory_order_relaxed);
+    return yes;
+  }
+
+  // A step of the stream; the one before may not be known to be right until its first gradient is
+  // made. Whether this one is done, or else it must begin anew, or is dropped.
+  bool train_in_stream() {
+    begin(stream_->state(step_), stream_->batch(step_), true);
+    prepare();
+    parts_.sums.clear(parts_.device);
+    for (Action const* next = parts_.plan.training.data();; ++next) {
+      progress_->store(pack(*next), std::memory_order_relaxed);
+      if (next->kind == ActionKind::end) {
+        return true;
+      }
+      if (runs_ahead_ && !stands_before_gradients(*next) && !confirm()) {
+        pass_by(next);
+        if (ahead_result_.failed()) {
+          drop(ahead_result_, ahead_.first_bad);
+        }
+        report(ahead_.number, ahead_result_);
+        return false;
+      }
+      if (debug_) {
+        parts_.device.debug(to_string(*next), watch_.waiter(), [&] { act(*next, *this); });
+      } else {
+        act(*next, *this);
+      }
+    }
+  }
+
+  // Those that leave the last step's gradients, and its sums, as they are.
+  static bool stands_before_gradients(Action const& action) {
+    return action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+           action.kind == ActionKind::receive_forward;
+  }
+
+  // The step before this one is as it should be from now on, and reported if it was.
+  bool confirm() {
+    runs_ahead_ = false;
+    parts_.gradients.await_sums(parts_.device);
+    ahead_result_ = {};
+    trusted_ = updates_.confirm(parts_, ahead_, ahead_result_);
+    if (trusted_) {
+      report(ahead_.number, ahead_result_);
+    }
+    return trusted_;
+  }
+
+  // What is left of a step that must begin anew: the messages alone, so that none stays on its way.
+  TANDEM_COLD void pass_by(Action const* next) {
+    for (; next->kind != ActionKind::end; ++next) {
+      if (is_message(next->kind)) {
+        progress_->store(pack(*next), std::memory_order_relaxed);
+        run_other(*next);
+      }
+    }
+    parts_.links.await_all(parts_.device);
+  }
+
+  // All ranks know that training cannot go on behind @p result.
+  TANDEM_COLD void drop(StepResult& result, int first_bad) {
+    dropped_ = true;
+    if (result.non_finite >= 0) {
+      result.non_finite = first_of_all(first_bad);
+    }
+  }
+
+  void report(std::int64_t step, StepResult const& result) {
+    if (rank_ == 0) {
+      stream_->finish(result);
+    }
+    stream_->release(step);
+  }
+
+  // An update of a step of the stream: at once, if the next step follows and the last one went as
+  // it is taken for granted; or else with the sums.
+  void update_in_stream(Action action) {
+    if (trusted_ && follows()) {
+      ahead_ = {
+          .state = *slot_.feed.state(), .key = slot_.key, .number = step_, .first_bad = first_bad_};
+      runs_ahead_ = true;
+      updates_.run_ahead(parts_, slot_);
+      return;
+    }
+    parts_.gradients.await_sums(parts_.device);
+    updates_.run(parts_, slot_, action.stage);
+    trusted_ = updates_.plain();
+    StepResult result = *slot_.feed.result();
+    if (result.failed()) {
+      drop(result, first_bad_);
+    }
+    report(step_, result);
   }
 
   // The first microbatch whose loss is not finite, of all: each rank knows its own, of which the
@@ -352,7 +487,13 @@ class Rank final
     bool const is_first = parts_.slices.slice().number == 0;
     parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
                                                          : parts_.sums.nothing(parts_.device));
+    if constexpr (Whole::post_validated) {
+      first_bad_ = parts_.sums.first_bad();  // the next step's may be there before the sums are
+    }
   }
+
+  // Whether sums are awaited where they are begun, or behind the update.
+  [[nodiscard]] bool awaits_sums() const { return !Whole::post_validated || stream_ == nullptr; }
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
@@ -368,17 +509,27 @@ class Rank final
         begin_losses();
         break;
       case ActionKind::await_loss:
-        parts_.gradients.await_sums(parts_.device);
+        if (awaits_sums()) {
+          parts_.gradients.await_sums(parts_.device);
+        }
         break;
       case ActionKind::reduce_norm:
         parts_.join_gradients();
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
-          parts_.gradients.await_sums(parts_.device);
+          if (awaits_sums()) {
+            parts_.gradients.await_sums(parts_.device);
+          }
         }
         break;
       case ActionKind::update:
         parts_.join_gradients();
+        if constexpr (Whole::post_validated) {
+          if (stream_ != nullptr) {
+            update_in_stream(action);
+            break;
+          }
+        }
         updates_.run(parts_, slot_, action.stage);
         break;
       case ActionKind::exchange:
@@ -401,6 +552,15 @@ class Rank final
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
+  // Of a PostValidated schedule:
+  StepStream<Batch>* stream_ = nullptr;  // at work on it
+  std::int64_t step_ = 0;                // of the stream
+  bool trusted_ = true;                  // the last step whose sums are known was as assumed
+  bool dropped_ = false;                 // the stream's steps from this one on
+  bool runs_ahead_ = false;              // the last step is not known to be right
+  AheadStep ahead_{};                    // that step
+  StepResult ahead_result_{};
+  int first_bad_ = 0;  // see AheadStep
 };
 
 }  // namespace tandem

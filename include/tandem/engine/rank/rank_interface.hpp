@@ -81,7 +81,8 @@ class RankInterface {
   virtual void settle() = 0;
 };
 
-/// A rank that does step after step in lockstep with the others.
+/// A rank that does step after step in lockstep with the others, or, if its schedule is
+/// PostValidated, up to the first backward pass of the next step ahead of them.
 template <class BatchType>
 class SteppedRank : public RankInterface<BatchType> {
  public:
@@ -103,6 +104,8 @@ class SteppedRank : public RankInterface<BatchType> {
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() = 0;
+  /// Where the schedule is PostValidated: trains on the steps of @p stream until there are no more.
+  virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
 };
 
 /// A rank of an asynchronous pipeline, which may be several steps ahead of others.

@@ -7,15 +7,19 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
+#include <tandem/engine/memory/undo_copy.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/step/average.hpp>
+#include <tandem/engine/step/key.hpp>
+#include <tandem/engine/step/state.hpp>
 #include <tandem/engine/step/update.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
@@ -25,6 +29,15 @@
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
+
+/// A step whose update stands before its sums are there.
+struct AheadStep {
+  StepState state{};
+  StepKey key{};
+  std::int64_t number = 0;  ///< in its stream
+  int first_bad = 0;        ///< of the rank's microbatches the first whose loss is not finite; or
+                            ///< their number
+};
 
 namespace detail {
 
@@ -101,6 +114,8 @@ class Updates : public detail::DeviceUpdate<Parts> {
   using Base = detail::DeviceUpdate<Parts>;
   using Base::update_;
   using typename Base::Program;
+  static_assert(!Base::Whole::post_validated || !Parts::Memory::mixed,
+                "rounded parameters would have to be taken back with the others");
 
  public:
   using typename Base::Slot;
@@ -108,6 +123,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   template <class Connect>
   Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
       : Base{parts, options},
+        undo_{parts.device, Program::layout.trained, states_of(options.optimizer)},
         average_{Program::graph, Program::layout.offset, options.groups, options.average,
                  states_of(options.optimizer)} {
     if constexpr (Base::Whole::sharded_state) {
@@ -137,6 +153,30 @@ class Updates : public detail::DeviceUpdate<Parts> {
     }
     pack_stages(parts);
   }
+  /// The same where the step's sums are still on their way, as if they said that all is well.
+  void run_ahead(Parts& parts, Slot& slot) requires(Base::Whole::post_validated) {
+    parts.links.await_all(parts.device);
+    undo_.keep(parts.device, parts.memory);
+    update_.assume(slot.key);
+    update_.apply(parts.device, parts.memory, slot.feed.state());
+    pack_stages(parts);
+  }
+  /// With the sums of such a step, before its gradients are written again: its update is as it
+  /// should be from now on; whether it was.
+  bool confirm(Parts& parts, AheadStep const& ahead,
+               StepResult& result) requires(Base::Whole::post_validated) {
+    bool const right =
+        update_.confirm(parts.device, parts.memory, &ahead.state, parts.sums, ahead.key, &result);
+    if (!right) {
+      undo_.give_back(parts.device, parts.memory);
+      update_.apply(parts.device, parts.memory, &ahead.state);
+      pack_stages(parts);
+    }
+    average_.update(parts.device, parts.memory, &ahead.state, update_.stopped());
+    return right;
+  }
+  /// Whether a step like the last one could have gone ahead.
+  [[nodiscard]] bool plain() const { return update_.plain(); }
   /// An exchange of the row, which has none.
   void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
 
@@ -157,8 +197,11 @@ class Updates : public detail::DeviceUpdate<Parts> {
     }
   }
   [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
+  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
 
  private:
+  std::conditional_t<Base::Whole::post_validated, UndoCopy<typename Parts::Backend>, NoUndoCopy>
+      undo_;
   StepAverage<typename Parts::Backend> average_;
 };
 
@@ -228,6 +271,7 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
     this->refresh(parts);
   }
   [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
+  [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
 
  private:
   void finish_once(Parts& parts, Slot& slot) {

@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// StepStream: the steps on their way from the program to the ranks of an asynchronous pipeline,
-/// and their results on the way back.
+/// StepStream: the steps on their way from the program to the ranks of a pipeline that knows no
+/// barrier between them, and their results on the way back.
 ///
 /// A ring. The program's thread copies a batch into a place, each rank takes the steps in their
 /// order when it comes to them, and a place is free again when all ranks are done with it.
@@ -76,7 +76,7 @@ class StepStream {
   void open() {
     std::lock_guard const lock{mutex_};
     pushed_ = collected_ = finished_ = 0;
-    closed_ = aborted_ = false;
+    closed_ = aborted_ = wanted_ = false;
     first_bad_ = none;
   }
 
@@ -111,6 +111,7 @@ class StepStream {
     }
     lock.lock();
     place.released = 0;
+    place.followed = Followed::unknown;
     ++pushed_;
     lock.unlock();
     stage_.notify_all();
@@ -122,8 +123,11 @@ class StepStream {
   template <class Look>
   bool collect(StepResult& result, Look const& look) {
     std::unique_lock lock{mutex_};
+    wanted_ = true;
+    stage_.notify_all();
     detail::wait_looking(
         lock, program_, sizes_.limit, [&] { return aborted_ || finished_ > collected_; }, look);
+    wanted_ = false;
     if (finished_ == collected_) {
       return false;
     }
@@ -163,6 +167,26 @@ class StepStream {
     return pushed_ > step;
   }
 
+  /// Whether another step follows @p step at once; all ranks are told alike. Waits until one has
+  /// come, or none can: the program closes the stream, or waits for the result of this one.
+  /// @pre    await(step), and the rank has not released it
+  /// @throws AbortedError  another rank has failed
+  bool follows(std::int64_t step) {
+    std::unique_lock lock{mutex_};
+    Followed& followed = at(step).followed;
+    stage_.wait(lock, [&] {
+      return aborted_ || followed != Followed::unknown || pushed_ > step + 1 || closed_ ||
+             (wanted_ && collected_ == step);
+    });
+    if (aborted_) {
+      throw AbortedError{"another rank has failed"};
+    }
+    if (followed == Followed::unknown) {
+      followed = pushed_ > step + 1 ? Followed::yes : Followed::no;
+    }
+    return followed == Followed::yes;
+  }
+
   /// @pre await(step), and the rank has not released it
   [[nodiscard]] StepState const& state(std::int64_t step) const { return at(step).state; }
   [[nodiscard]] Batch const& batch(std::int64_t step) const { return at(step).batch; }
@@ -199,6 +223,8 @@ class StepStream {
  private:
   static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
 
+  enum class Followed { unknown, no, yes };
+
   struct Place {
     host::Buffer x;
     host::Buffer targets;
@@ -209,6 +235,7 @@ class StepStream {
     Batch batch{};
     StepResult result{};
     int released = 0;  // ranks that are done with it
+    Followed followed = Followed::unknown;
   };
 
   static std::int32_t const* copied_lengths(std::int32_t const* from, int size,
@@ -236,6 +263,7 @@ class StepStream {
   std::int64_t collected_ = 0;
   bool closed_ = false;
   bool aborted_ = false;
+  bool wanted_ = false;  // the program waits for the result of step collected_
   std::atomic<std::int64_t> first_bad_{none};
 };
 

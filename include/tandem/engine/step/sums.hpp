@@ -125,6 +125,14 @@ class StepSums {
     return lanes_;
   }
 
+  /// What finish() names where the sum over the ranks is not finite; of this rank's losses as they
+  /// are now.
+  [[nodiscard]] int first_bad() const {
+    StepResult own;
+    finish_sums(sums_, metrics_, own);
+    return own.non_finite >= 0 ? own.non_finite : static_cast<int>(sums_.size() / each());
+  }
+
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 
   /// Fills in *result, but for its norm; non_finite as finish_sums() does.

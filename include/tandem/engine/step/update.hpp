@@ -108,10 +108,11 @@ class Update {
     result->loss_scale = double{scaled.scale};
     result->scaling = scaled;
     stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
+    plain_ = stopped_ == update_all_parameters;
     if (!key.clips || stopped_ != update_all_parameters) {
       return;
     }
-    double const unscale = scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+    double const unscale = unscale_of(scaled);
     ClipNorms const norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
     result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
     if (scaled.on()) {
@@ -123,7 +124,32 @@ class Update {
                  : next.lost() ? update_nothing
                                : update_statistics;
     }
+    plain_ = stopped_ == update_all_parameters &&
+             std::all_of(scales_.begin(), scales_.end(), [&](double s) { return s == unscale; });
   }
+
+  /// In place of finish(), where the sums are still on their way: apply() updates as if all numbers
+  /// were finite and no gradient clipped, until confirm().
+  void assume(StepKey const& key) {
+    assumed_from_ = scaled_.now;
+    stopped_ = update_all_parameters;
+    if (key.clips) {
+      std::fill(scales_.begin(), scales_.end(), unscale_of(scaled_.now));
+    }
+    if (scaled_.now.on()) {
+      scaled_.now = scaled_.now.after(scaling_, true);
+    }
+  }
+  /// What finish() would have done; whether apply() has done the same.
+  template <class Memory>
+  bool confirm(Device& device, Memory const& memory, StepState const* state,
+               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
+    scaled_.now = assumed_from_;
+    finish(device, memory, state, sums, key, result);
+    return plain_;
+  }
+  /// Whether no gradient of the step that was finished last was clipped, and all was finite.
+  [[nodiscard]] bool plain() const { return plain_; }
 
   /// Updates the trained parameters of one stage, or of all; no allocation.
   /// Cost: one pass over parameters, gradients and states.
@@ -171,6 +197,11 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  // What gradients of a loss so scaled are multiplied by.
+  static double unscale_of(LossScale const& scaled) {
+    return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+  }
+
   [[nodiscard]] bool counts(UpdateRun const& r) const {
     return counted_ && r.counted && r.role == Role::weight && !r.frozen;
   }
@@ -227,6 +258,8 @@ class Update {
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
   bool counted_;
   int stopped_ = update_all_parameters;
+  bool plain_ = true;         // see plain()
+  LossScale assumed_from_{};  // before assume()
   ClipSets clips_;
   std::vector<double> squares_;
   std::vector<double> scales_;  // of each set; all 1 where nothing is clipped

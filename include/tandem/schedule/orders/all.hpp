@@ -22,6 +22,7 @@
 #include <tandem/schedule/orders/pipedream_2bw.hpp>
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
 #include <tandem/schedule/orders/pipelined_model.hpp>
+#include <tandem/schedule/orders/post_validated.hpp>
 #include <tandem/schedule/orders/sequential.hpp>
 #include <tandem/schedule/orders/v_half.hpp>
 #include <tandem/schedule/orders/v_min.hpp>

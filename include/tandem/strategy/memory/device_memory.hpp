@@ -32,7 +32,8 @@ namespace tandem {
 /// Bytes; upper bounds.
 struct DeviceMemory {
   std::int64_t parameters = 0;
-  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late
+  std::int64_t versions = 0;   ///< further copies of the trained ones, where gradients are late;
+                               ///< of PostValidated one, and of the optimizer's states
   std::int64_t weights = 0;    ///< copies in the type of products, where that is another
   std::int64_t gradients = 0;  ///< 1 + log2(leaves of a copy of the model) buffers, and rows
   std::int64_t optimizer_state = 0;
@@ -74,6 +75,7 @@ struct MemoryTask {
   int state_shares = 1;       ///< equal parts of each, of which a device has one
   int gradients = 1;          ///< buffers
   int places = 1;             ///< of weights, as WeightPlaces::count()
+  bool undoes = false;        ///< it keeps what an update changes, to take it back
   int branches = 1;           ///< streams on which those of joins run at the same time
   bool reproducible = false;  ///< the strategy is
   Averaging averaging{};
@@ -138,7 +140,8 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
   bool const rounds = task.scalar_bytes != task.master_bytes;
   DeviceMemory memory{
       .parameters = task.elements * task.master_bytes,
-      .versions = others * task.master_bytes,
+      .versions =
+          (others + (task.undoes ? task.trained * (1 + task.states) : 0)) * task.master_bytes,
       .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
       .gradients = task.dense * task.master_bytes * task.gradients,
       .optimizer_state = task.trained / task.state_shares * task.master_bytes * task.states};
@@ -217,6 +220,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .state_shares = Device::state_shares,
        .gradients = buffers,
        .places = Device::places.count(),
+       .undoes = Whole::post_validated,
        .branches = branches,
        .reproducible = batching.reproducible,
        .averaging = Whole::averaging,

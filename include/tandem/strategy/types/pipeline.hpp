@@ -19,6 +19,7 @@ template <PipelineSchedule Schedule, int Microbatches, class How, int Chunks = 1
 struct PipelineModel {
   static constexpr int devices = How::parts / Schedule::chunks;
   static constexpr int copies = Schedule::copies;
+  static constexpr bool post_validated = is_post_validated<Schedule>;
 
   template <class Net>
   struct Cut {
@@ -46,7 +47,8 @@ struct PipelineModel<Schedule, Microbatches, How, Chunks> : OneDeviceModel<Micro
 
 /// The model is cut as in ModelParallel, and the devices work on Count microbatches in the order of
 /// the schedule: GPipe, OneFOneB, Interleaved<v> (v parts a device), ZeroBubbleH1, ZeroBubbleH2,
-/// ZeroBubbleV, VHalf, VMin, DualPipeV (two parts a device: 2 p in all), Chimera, DualPipe.
+/// ZeroBubbleV, VHalf, VMin, DualPipeV (two parts a device: 2 p in all), Chimera, DualPipe; all of
+/// one copy of the model also as PostValidated<Schedule>, without a barrier between steps.
 ///
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3

@@ -77,6 +77,9 @@ TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
       "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
       "has weights of several steps at once; leave average out, or take a synchronous schedule");
   check_asynchrony(Program::asynchrony, options);
+  expects(!Program::post_validated || options.world.processes == 1,
+          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
+          "follows another at once: start the program as one, or leave PostValidated out");
   expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
           "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
           "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");

@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// RankStream: the ranks of an asynchronous pipeline at work on a StepStream, and their end.
+/// RankStream: the ranks of a pipeline without a barrier between steps at work on a StepStream, and
+/// their end.
 
 #include <memory>
 #include <utility>
@@ -15,11 +16,12 @@
 namespace tandem {
 
 /// The ranks run from the first push() until finish(), and know no steps' ends but their own.
-template <class BatchType>
+/// @tparam RankType  has run_stream()
+template <class RankType>
 class RankStream {
  public:
-  using Rank = StreamedRank<BatchType>;
-  using Batch = BatchType;
+  using Rank = RankType;
+  using Batch = typename Rank::Batch;
   using Ranks = std::vector<std::unique_ptr<Rank>>;
 
   /// @param ranks  outlive this, and are not moved
@@ -81,30 +83,31 @@ struct NoStream {
 
 namespace detail {
 
-template <bool Streams, class Batch>
+template <bool Streams, class Rank>
 struct SelectStream {
   using type = NoStream;
 };
-template <class Batch>
-struct SelectStream<true, Batch> {
-  using type = RankStream<Batch>;
+template <class Rank>
+struct SelectStream<true, Rank> {
+  using type = RankStream<Rank>;
 };
 
 }  // namespace detail
 
-template <bool Streams, class Batch>
-using StreamOf = typename detail::SelectStream<Streams, Batch>::type;
+template <bool Streams, class Rank>
+using StreamOf = typename detail::SelectStream<Streams, Rank>::type;
 
 /// The sizes for a program and its ranks.
 template <class Program, class LossType>
 StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const& limit) {
-  return {.steps = steps,
-          .ranks = Program::ranks,
-          .limit = limit,
-          .samples = std::int64_t{options.largest_microbatch} * Program::batching.microbatches,
-          .input = Program::network.node[0].out,
-          .second = input_shape<Program>(1),
-          .targets = targets_shape<LossType>(Program::network.output().out)};
+  return {
+      .steps = steps,
+      .ranks = Program::ranks,
+      .limit = limit,
+      .samples = std::int64_t{options.largest_microbatch} * Program::batching.all_microbatches(),
+      .input = Program::network.node[0].out,
+      .second = input_shape<Program>(1),
+      .targets = targets_shape<LossType>(Program::network.output().out)};
 }
 
 }  // namespace tandem

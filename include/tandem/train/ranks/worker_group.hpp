@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of an
-/// asynchronous pipeline one after another.
+/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of a
+/// pipeline without a barrier between steps one after another.
 
 #include <exception>
 #include <memory>
@@ -30,6 +30,18 @@
 
 namespace tandem {
 
+namespace detail {
+
+template <bool PostValidates, bool OnHost>
+struct PostValidatesOn {
+  static constexpr bool value = true;
+  static_assert(!PostValidates || OnHost,
+                "PostValidated<Schedule>: only Host's devices go on into the next step before an "
+                "update is known to be right; take Host, or leave PostValidated out");
+};
+
+}  // namespace detail
+
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
 /// further work, but for reading parameters that were not being changed (work_kind.hpp).
 template <class Program, class Backend, class LossType, class MetricType,
@@ -45,20 +57,25 @@ class WorkerGroup {
   /// Whether steps hand states on, sample by sample.
   static constexpr bool stateful = Program::stateful;
   /// Whether the ranks run without a barrier between steps.
-  static constexpr bool streams = Program::asynchrony.on();
-  using RankType = std::conditional_t<streams, StreamedRank<Batch>, SteppedRank<Batch>>;
+  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
+  using RankType =
+      std::conditional_t<Program::asynchrony.on(), StreamedRank<Batch>, SteppedRank<Batch>>;
   /// The rank that is device @p D of its replica.
   template <int D>
   using RankOf = std::conditional_t<
-      streams,
+      Program::asynchrony.on(),
       AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
                        Communicator>,
       Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
 
   /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
   /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight =
-      streams ? Program::asynchrony.late_steps(0) + 2 : RankOf<0>::FeedType::steps_in_flight;
+  static constexpr int steps_in_flight = Program::asynchrony.on()
+                                             ? Program::asynchrony.late_steps(0) + 2
+                                         : streams ? 2
+                                                   : RankOf<0>::FeedType::steps_in_flight;
+  static_assert(detail::PostValidatesOn<Program::post_validated,
+                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
 
   /// @param options    of every rank but for the field `rank`, and of its device the ordinal
   /// @param transport  but for describe_progress; its time-out 0 is for no limit
@@ -111,13 +128,18 @@ class WorkerGroup {
     if constexpr (requires { transport_.at_step(state.step); }) {
       transport_.at_step(state.step + 1);
     }
+    in_lockstep_ = !streams || (traced && !Program::asynchrony.on());
     if constexpr (streams) {
-      check_can(WorkKind::steps);
-      AtWork const at_work{transport_};
-      if (!stream_.push(threads_, state, batch)) {
-        drain();
+      if (!in_lockstep_) {
+        check_can(WorkKind::steps);
+        AtWork const at_work{transport_};
+        if (!stream_.push(threads_, state, batch)) {
+          drain();
+        }
+        return;
       }
-    } else {
+    }
+    if constexpr (!Program::asynchrony.on()) {
       auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
       run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
     }
@@ -126,19 +148,23 @@ class WorkerGroup {
   /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
   /// are dropped: they have changed nothing.
   StepResult collect() {
+    StepResult result;
     if constexpr (streams) {
-      StepResult result;
-      AtWork const at_work{transport_};
-      if (!stream_.collect(threads_, result)) {
-        drain();
-        check_can(WorkKind::steps);
-      } else if (result.non_finite >= 0) {
-        drain();
+      if (!in_lockstep_) {
+        AtWork const at_work{transport_};
+        if (!stream_.collect(threads_, result)) {
+          drain();
+          check_can(WorkKind::steps);
+        } else if (result.failed()) {
+          drain();
+        }
+        return result;
       }
-      return result;
-    } else {
-      return run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
     }
+    if constexpr (!Program::asynchrony.on()) {
+      result = run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
+    }
+    return result;
   }
 
   /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
@@ -168,7 +194,7 @@ class WorkerGroup {
   /// When each action of the traced step that was collected last began and ended, on all ranks.
   [[nodiscard]] Trace traced() const {
     Trace trace;
-    if constexpr (!streams) {
+    if constexpr (!Program::asynchrony.on()) {
       for (auto const& rank : ranks_) {
         std::vector<TraceEvent> const own = rank->traced();
         trace.events.insert(trace.events.end(), own.begin(), own.end());
@@ -367,7 +393,8 @@ class WorkerGroup {
   ParametersElsewhere<Program, P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
-  StreamOf<streams, Batch> stream_;
+  bool in_lockstep_ = !streams;  // the step that was queued last: the ranks end it together
+  StreamOf<streams, RankType> stream_;
   RankThreads threads_;  // last: joined before anything that it uses goes
 };
 
