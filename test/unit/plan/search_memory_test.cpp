@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -360,6 +362,66 @@ TEST_CASE("chunks of time: a pipeline of one microbatch, its memory and its wave
   CHECK(seconds(4) < 0.8 * seconds(1));
 }
 
+TEST_CASE("chunks of time through stages whose layers devices share") {
+  WorkerStrategy worker{
+      .schedule = "one_f_one_b", .devices = 4, .microbatches = 2, .slices = 2, .time_chunks = 4};
+  WorkerStep const step{.sizes = {3, 4}};
+  using Pipe = Pipeline<OneFOneB, 2, Chunks<4>, Split<3>, Split<4>>;
+  check<Small, Hybrid<Pipe, TensorParallel<2>>>(worker, step, 16);
+  check<Small, Hybrid<DataParallel<2, ShardedState>, Pipe, TensorParallel<2>>>(worker, step, 16);
+  CHECK(strategy_type({.worker = worker, .workers = 2, .step = step}) ==
+        "Hybrid<DataParallel<2>, Pipeline<OneFOneB, 2, Chunks<4>, Split<3>, Split<4>>, "
+        "TensorParallel<2>>");
+  auto const waiting_for = [&](int chunks) {  // for the sums of a pass of the first stage
+    worker.time_chunks = chunks;
+    auto const pass_on = [&](double bandwidth) {
+      Machine machine = hosts();
+      machine.inside = {.bandwidth = bandwidth, .latency = 0};
+      return rewritten_worker_step(worker, graph<Small>, machine, MathPrecision::fp32, 16)
+          .stages.at(0)
+          .forward;
+    };
+    return pass_on(1e6) - pass_on(1e18);
+  };
+  CHECK(waiting_for(4) == doctest::Approx(waiting_for(1) / 4));  // of a quarter of the rows
+}
+
+// All that a search tries of a network on up to so many devices a worker.
+std::vector<WorkerSteps::One> tried_on(GraphView network, Machine const& machine, int devices) {
+  SearchTask const task{.machine = machine,
+                        .batch_per_worker = 8,
+                        .most_devices_a_worker = devices,
+                        .network = network,
+                        .computed = true};
+  return WorkerSteps{
+      task,
+      [&](int samples) { return static_costs(network, machine, MathPrecision::fp32, samples); }}
+      .all();
+}
+
+TEST_CASE("a search tries both, chunks of time and devices that share layers, where both can be") {
+  auto const both_on = [](Machine const& machine) {
+    std::set<std::array<int, 3>> both;
+    for (WorkerSteps::One const& one : tried_on(graph<Small>, machine, 8)) {
+      if (one.strategy.slices > 1 && one.strategy.time_chunks > 1) {
+        CHECK(one.step.problem.empty());
+        both.insert({one.strategy.cut_devices(), one.strategy.slices, one.strategy.time_chunks});
+      }
+    }
+    return both;
+  };
+  CHECK(both_on(hosts()) == std::set<std::array<int, 3>>{{2, 2, 2},
+                                                         {2, 2, 4},
+                                                         {2, 2, 8},
+                                                         {2, 4, 2},
+                                                         {2, 4, 4},
+                                                         {2, 4, 8},
+                                                         {4, 2, 2},
+                                                         {4, 2, 4},
+                                                         {4, 2, 8}});
+  CHECK(both_on(dgx_a100()).empty());  // said of chunks alone
+}
+
 struct TwoWays
     : Network<Tokens<8, 40>,
               Sequential<Embedding<40, 16>, Lstm<16, Bidirectional>, Linear<16>, Vocabulary<40>>> {
@@ -367,16 +429,8 @@ struct TwoWays
 
 // The refusals of @p network's chunks of time.
 std::vector<std::string> chunks_refused(GraphView network, Machine const& machine) {
-  SearchTask const task{.machine = machine,
-                        .batch_per_worker = 8,
-                        .most_devices_a_worker = 4,
-                        .network = network,
-                        .computed = true};
-  WorkerSteps const steps{task, [&](int samples) {
-                            return static_costs(network, machine, MathPrecision::fp32, samples);
-                          }};
   std::vector<std::string> refused;
-  for (WorkerSteps::One const& one : steps.all()) {
+  for (WorkerSteps::One const& one : tried_on(network, machine, 4)) {
     if (one.strategy.time_chunks > 1 && !one.step.problem.empty()) {
       refused.push_back(one.step.problem);
     }

@@ -49,18 +49,12 @@ int rows_of_time(GraphView network) {
   return rows;
 }
 
-/// What the library does on the host alone so far; of GPUs a few words of refusal.
+/// @param gpus  the library does chunks on the host alone so far
 template <class = void>
-std::string refused_on_gpus(WorkerStrategy const& worker) {
-  // A line each, to be left out as soon as Cuda has it.
-  return worker.time_chunks > 1 ? "Chunks is not for GPUs yet" : "";
-}
-
-template <class = void>
-std::string refusal_of_chunks(GraphView network, int chunks) {
+std::string refusal_of_chunks(GraphView network, int chunks, bool gpus) {
   switch (check_chunks(RuntimeGraph{network}, chunks).fault) {
     case ChunkFault::none:
-      return {};
+      return chunks > 1 && gpus ? "Chunks is not for GPUs yet" : "";
     case ChunkFault::rows:
       return "chunks of time must divide a sequence";
     case ChunkFault::two_inputs:
@@ -79,11 +73,10 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker, bool gpu
            : carries_states(network)  ? "Stateful is not for devices that share layers"
            : worker.sequence_rows && time_to_deal(graph, worker.slices) % worker.slices != 0
                ? "devices that have rows of a sequence each must divide it"
-               : (gpus ? refused_on_gpus(worker) : "");
+               : refusal_of_chunks(network, worker.time_chunks, gpus);
   }
   if (worker.time_chunks > 1) {
-    std::string const refusal = refusal_of_chunks(network, worker.time_chunks);
-    return refusal.empty() && gpus ? refused_on_gpus(worker) : refusal;
+    return refusal_of_chunks(network, worker.time_chunks, gpus);
   }
   bool const late = worker.asynchrony().on();
   if (late || worker.keeps_two_copies()) {

@@ -99,12 +99,15 @@ std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool se
       }
     }
   }
-  for (int const microbatches : {1, devices}) {
-    for (int chunks = 2; chunks <= 8 && sequences && batch % microbatches == 0; chunks *= 2) {
-      all.push_back({.schedule = OneFOneB::name,
-                     .devices = devices,
-                     .microbatches = microbatches,
-                     .time_chunks = chunks});
+  for (int slices = 1; slices < devices; slices *= 2) {  // in stages, of which chunks are a wave
+    for (int const microbatches : {1, devices / slices}) {
+      for (int chunks = 2; chunks <= 8 && sequences && batch % microbatches == 0; chunks *= 2) {
+        all.push_back({.schedule = OneFOneB::name,
+                       .devices = devices,
+                       .microbatches = microbatches,
+                       .slices = slices,
+                       .time_chunks = chunks});
+      }
     }
   }
   return all;

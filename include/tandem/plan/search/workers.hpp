@@ -159,8 +159,18 @@ class WorkerKinds {
   };
 
   Known find(WorkerStrategy const& worker, SearchTask const& task) {
-    auto const [kind, is_first] =
+    auto const [kind, is_new] =
         refusal_.try_emplace({worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks});
+    bool is_first = is_new;
+    if (is_new && worker.slices > 1 && worker.time_chunks > 1) {  // each has its own words
+      WorkerStrategy slices = worker;
+      slices.time_chunks = 1;
+      WorkerStrategy chunks = worker;
+      chunks.slices = 1;
+      kind->second = find(slices, task).refusal;
+      kind->second = kind->second.empty() ? find(chunks, task).refusal : kind->second;
+      is_first = kind->second.empty();
+    }
     if (is_first && worker.rewrites()) {
       kind->second = refusal_of_kind(worker, task);
     }
