@@ -1415,6 +1415,10 @@ struct Node {
     return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
            kind == NodeKind::collect;
   }
+  /// Whether a rank has its tile of its output, and so a part of its weights' gradients.
+  [[nodiscard]] constexpr bool is_tile() const {
+    return dealt == Dealt::tiled || dealt == Dealt::windowed;
+  }
   /// Whether its statistics are those of all tiles.
   [[nodiscard]] constexpr bool joins_tiles() const {
     return dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;
@@ -23112,9 +23116,7 @@ struct RankParts {
     auto const& graph = Program::graph;
     ElementRange const range = bucket_range(Program::layout, bucket);
     auto const is_part = [&](GraphParameter const& p) {
-      Dealt const dealt = graph.node[p.node].dealt;
-      return p.parameter.role == Role::weight &&
-             (dealt == Dealt::tiled || dealt == Dealt::windowed);
+      return p.parameter.role == Role::weight && graph.node[p.node].is_tile();
     };
     bool any = false;
     for (int p = 0; p < graph.parameters; ++p) {
@@ -36794,7 +36796,7 @@ namespace tandem::detail {
 /// has come in place of the padding.
 template <class Geometry>
 Geometry own_geometry(Geometry whole, Node const& node) {
-  if (node.dealt == Dealt::windowed || node.dealt == Dealt::tiled) {
+  if (node.is_tile()) {
     whole.window.padding = {0, 0};
     whole.out = {node.out[1], node.out[2]};
   }

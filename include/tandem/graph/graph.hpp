@@ -138,6 +138,10 @@ struct Node {
     return kind == NodeKind::enter || kind == NodeKind::leave || kind == NodeKind::deal ||
            kind == NodeKind::collect;
   }
+  /// Whether a rank has its tile of its output, and so a part of its weights' gradients.
+  [[nodiscard]] constexpr bool is_tile() const {
+    return dealt == Dealt::tiled || dealt == Dealt::windowed;
+  }
   /// Whether its statistics are those of all tiles.
   [[nodiscard]] constexpr bool joins_tiles() const {
     return dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;

@@ -13,7 +13,7 @@ namespace tandem::detail {
 /// has come in place of the padding.
 template <class Geometry>
 Geometry own_geometry(Geometry whole, Node const& node) {
-  if (node.dealt == Dealt::windowed || node.dealt == Dealt::tiled) {
+  if (node.is_tile()) {
     whole.window.padding = {0, 0};
     whole.out = {node.out[1], node.out[2]};
   }

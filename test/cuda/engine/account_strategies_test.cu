@@ -22,6 +22,7 @@
 #include <shared_channels.hpp>
 #include <support/watchdog.hpp>
 #include <tandem/comm/nccl/transport.hpp>
+#include <tiled_images.hpp>
 #include <tiny_network.hpp>
 
 #include "account_support.hpp"
@@ -55,11 +56,10 @@ void check_devices(AccountOptions options, std::vector<std::string> const& exact
   for (int rank = 0; rank < S::ranks; ++rank) {
     CAPTURE(rank);
     options.device = S::mesh.coordinate(rank, Axis::model);
+    options.slice = S::mesh.coordinate(rank, Axis::tensor);
     StepAccount const account = step_account<Net, S, Precision>(options);
     bool const first = S::mesh.coordinate(rank, Axis::data) == 0;  // others have other samples
-    if (S::mesh.coordinate(rank, Axis::tensor) == 0) {             // others give away no loss
-      check_account(account, first ? exact : std::vector<std::string>{}, rank);
-    }
+    check_account(account, first ? exact : std::vector<std::string>{}, rank);
     for (AccountRow const& row : account.row) {
       std::string_view const kernel = row.launch.kernel;
       if (kernel == "ncclGroup") {
@@ -179,6 +179,15 @@ TEST_CASE("the account of layers that GPUs share, and of what they add") {
         std::vector<std::int32_t> const tokens(8 * 16, 3);
         trainer.step(tokens, tokens);
       });
+}
+
+TEST_CASE("the account of tiles, whose halos GPUs exchange") {
+  using Parts = Pipeline<OneFOneB, 2, Split<3>, Split<5>>;
+  check_images<TiledBlocks, SpatialParallel<2, 2, Microbatches<2>>, Bf16>(
+      {.batch = 8, .clips = true});
+  check_images<Tiles, SpatialParallel<3, 1, Checkpoint<Every<2>>>, Fp32>({.batch = 4});
+  check_images<TiledBlocks, Hybrid<DataParallel<2>, SpatialParallel<1, 2>>, Tf32>({.batch = 8});
+  check_images<TiledBlocks, Hybrid<Parts, SpatialParallel<2, 1>>, Bf16>({.batch = 8});
 }
 
 TEST_CASE("the account of channels that GPUs share") {

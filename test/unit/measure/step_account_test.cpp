@@ -130,4 +130,28 @@ TEST_CASE("the account of stages by hand: messages with their bytes, and what is
   CHECK(second.device == 1);
 }
 
+struct Wide : Network<Image<3, 9, 8>,
+                      Sequential<Conv2d<8, Kernel<3>, Padding<1>>, BatchNorm2d<>,
+                                 Conv2d<4, Kernel<3>, Padding<1>>, GlobalAvgPool, Linear<10>>> {};
+
+TEST_CASE("the account of tiles by hand: the first has one neighbour, the middle one two") {
+  using Three = SpatialParallel<3, 1>;
+  constexpr double row = 4.0 * 8 * 8 * 4;  // of four samples and 8 channels in fp32
+  constexpr double tile = 3 * row;
+  StepAccount const first = step_account<Wide, Three, Tf32>({.batch = 4});
+  StepAccount const middle = step_account<Wide, Three, Tf32>({.batch = 4, .slice = 1});
+  cuda::Launch const one = sum_of(first, "2 Halo", "forward");
+  CHECK(one.times == 3);                      // packed, sent, placed
+  CHECK(one.read == row + row + tile + row);  // a row of its own each, then its tile and theirs
+  CHECK(one.written == row + row + 4.0 * 5 * 10 * 8 * 4);  // with padding on three sides
+  CHECK(sum_of(middle, "2 Halo", "forward").read == 2 * row + 2 * row + tile + 2 * row);
+  CHECK(sum_of(middle, "2 Halo", "input gradient").written == 2 * row + 2 * row + tile);
+  CHECK(sum_of(first, "0 Cut", "forward").times == 1);  // all have the whole image
+  CHECK(sum_of(first, "1 BatchNorm2d", "forward").times == 5);
+  CHECK(sum_of(first, "gradients of tiles", "").times == 1);
+  CHECK(first.unknown.empty());
+  CHECK_THROWS_WITH_AS(static_cast<void>(step_account<Wide, Three, Tf32>({.slice = 3})),
+                       doctest::Contains("one of the GPUs that share layers"), ContractError);
+}
+
 }  // namespace step_account_test

@@ -337,9 +337,7 @@ struct RankParts {
     auto const& graph = Program::graph;
     ElementRange const range = bucket_range(Program::layout, bucket);
     auto const is_part = [&](GraphParameter const& p) {
-      Dealt const dealt = graph.node[p.node].dealt;
-      return p.parameter.role == Role::weight &&
-             (dealt == Dealt::tiled || dealt == Dealt::windowed);
+      return p.parameter.role == Role::weight && graph.node[p.node].is_tile();
     };
     bool any = false;
     for (int p = 0; p < graph.parameters; ++p) {

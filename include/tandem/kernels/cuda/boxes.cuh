@@ -11,6 +11,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/tile_box.hpp>
+#include <tandem/kernels/cuda/box_launches.hpp>
 #include <tandem/kernels/cuda/image_launch.cuh>
 #include <tandem/kernels/cuda/pack.hpp>
 
@@ -24,10 +25,6 @@ struct BoxImages {
 };
 
 namespace detail {
-
-/// As one launch takes them: its parameters are 4 KB at most.
-inline constexpr int most_packed_boxes = 8;
-inline constexpr int most_joined_boxes = 16;
 
 template <class T>
 struct PackedBoxes {
@@ -174,14 +171,6 @@ void join_boxes(Stream const& stream, int batch, int channels, BoxImages<T> to,
 }
 
 }  // namespace detail
-
-/// Launches of pack_boxes() for so many boxes, and of the two that follow.
-constexpr int pack_boxes_launches(int boxes) {
-  return (boxes + detail::most_packed_boxes - 1) / detail::most_packed_boxes;
-}
-constexpr int join_boxes_launches(int boxes) {
-  return std::max(1, (boxes + detail::most_joined_boxes - 1) / detail::most_joined_boxes);
-}
 
 /// Each of @p to becomes what @p from has there.
 ///

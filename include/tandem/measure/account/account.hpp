@@ -71,6 +71,7 @@ struct AccountOptions {
   Optimizer optimizer = Sgd{};
   bool clips = false;  ///< by a norm
   int device = 0;      ///< of a replica
+  int slice = 0;       ///< of the GPUs that share its layers; with tiles each has other neighbours
 };
 
 }  // namespace tandem

@@ -37,7 +37,9 @@ struct AccountBucket {
   int stage;
   int twin;     ///< the bucket of the other copy of the same part on this device, or -1
   bool shared;  ///< layers share a parameter of it
-  std::vector<std::int64_t> gaps{};  ///< elements of each that no parameter has
+  std::vector<std::int64_t> gaps{};   ///< elements of each that no parameter has
+  bool tiled = false;                 ///< some of its gradients are sums over tiles
+  std::vector<std::int64_t> whole{};  ///< elements of each of the others, if so
 };
 
 /// A parameter that layers share.
@@ -71,6 +73,7 @@ struct AccountDevice {
   int shares;            ///< equal parts of each bucket, of which it has one's states; 1: all
   bool deals_gradients;  ///< it has their gradients alone, too
   int largest = 1;       ///< samples of a microbatch at most
+  int slice = 0;         ///< of the ranks that share its layers
 
   /// Where one device has two copies of a part, their gradients are added here first.
   [[nodiscard]] bool has_twins() const {
@@ -112,9 +115,21 @@ AccountDevice account_device() {
       .shares = Device::state_shares,
       .deals_gradients = Device::sharded_gradients};
   for (int b = 0; b < layout.buckets; ++b) {
-    own.buckets.push_back(
-        {layout.bucket_begin[b], bucket_range(layout, b).count(), layout.bucket_stage[b],
-         Device::has_twins ? Device::twin_buckets.of[b] : -1, Device::shares_bucket(b)});
+    ElementRange const range = bucket_range(layout, b);
+    own.buckets.push_back({layout.bucket_begin[b], range.count(), layout.bucket_stage[b],
+                           Device::has_twins ? Device::twin_buckets.of[b] : -1,
+                           Device::shares_bucket(b)});
+    AccountBucket& bucket = own.buckets.back();
+    for (int p = 0; p < graph.parameters; ++p) {
+      GraphParameter const& each = graph.parameter[p];
+      if (range.has(layout.offset[p])) {
+        bool const part = each.parameter.role == Role::weight && graph.node[each.node].is_tile();
+        bucket.tiled = bucket.tiled || part;
+        if (!part) {
+          bucket.whole.push_back(each.parameter.shape.elements());
+        }
+      }
+    }
   }
   for (ElementRange const& gap : bucket_gaps(graph, layout)) {
     auto const b = static_cast<std::size_t>(bucket_of(layout, gap.begin));

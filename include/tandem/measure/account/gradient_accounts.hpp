@@ -4,6 +4,7 @@
 /// @file
 /// GradientAccounts: how gradients are added up over leaves, copies of the model and replicas.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -54,6 +55,12 @@ class GradientAccounts {
         open_bucket(bucket + 1);
       }
       return;
+    }
+    if (at(bucket).tiled) {
+      for (std::size_t i = 0; i < at(bucket).whole.size() && device_.slice > 0; ++i) {
+        to_.add("gradients of tiles", "", "memset", 0, bytes(at(bucket).whole[i]));
+      }
+      to_.add("gradients of tiles", "", "ncclAllReduce", bytes(count), bytes(count));
     }
     for (int carry = leaf; leaves_ > 1 && (carry & 1) != 0; carry >>= 1) {
       add("gradients", count);

@@ -15,6 +15,7 @@
 #include <tandem/measure/account/account.hpp>
 #include <tandem/measure/account/account_device.hpp>
 #include <tandem/ops/cuda/launch_table.hpp>
+#include <tandem/ops/tile_routes.hpp>
 #include <tandem/runtime/cuda/cast_queue.hpp>
 
 namespace tandem::detail {
@@ -250,6 +251,40 @@ class NodeAccounts {
                         kernel == "ncclAllGather" ? bytes : own, 0}});
   }
 
+  // What ranks that have tiles send each other, and what is made of it: see TileRoutes.
+  void exchange_pixels(int n, int batch, bool backward, std::string_view name) {
+    Node const& node = graph_.node[n];
+    TileRoutes const routes{node, device_.slice, backward};
+    auto const bytes = [&](std::int64_t pixels) {
+      return static_cast<double>(pixels * batch * node.in[0] * precision_.scalar);
+    };
+    auto const push = [&](cuda::Launch const& launch) {
+      to_.row.push_back({node.origin, place(node), name, launch});
+    };
+    int packs = 0;
+    int sources = 1;
+    double packed = 0;
+    double sent = 0;
+    double received = 0;
+    for (TileRoute const& route : routes.routes()) {
+      packs += route.packs ? 1 : 0;
+      packed += route.packs ? bytes(route.out.pixels()) : 0;
+      sources += route.in.empty() ? 0 : 1;
+      sent += bytes(route.out.pixels());
+      received += bytes(route.in.pixels());
+    }
+    if (packs > 0) {
+      int const launches = cuda::pack_boxes_launches(packs);
+      push({"pack_boxes_kernel", static_cast<double>(launches), packed, packed, 0});
+    }
+    if (!routes.routes().empty()) {
+      push({"ncclGroup", 1, sent, received, 0});
+    }
+    double const own = bytes(common_box(routes.here(), routes.there()).pixels());
+    push({"join_boxes_kernel", static_cast<double>(cuda::join_boxes_launches(sources)),
+          own + received, bytes(routes.there().pixels()), 0});
+  }
+
   // The ranks that have its slices add what a collective node has; each a share, where the order is
   // fixed by rank.
   void add_slices(int n, int batch, std::string_view name) {
@@ -270,6 +305,10 @@ class NodeAccounts {
   void add(int n, cuda::LaunchSizes const& s, cuda::KernelPass pass, std::string_view name) {
     Node const& node = graph_.node[n];
     if (!node.computes() || node.exchanges_rows()) {
+      return;
+    }
+    if (node.kind == NodeKind::exchange) {
+      exchange_pixels(n, s.batch, pass == cuda::KernelPass::input_gradient, name);
       return;
     }
     if (!cuda::has_launches(node.name)) {
@@ -299,6 +338,7 @@ class NodeAccounts {
                         .gives_input_gradient = device_.gives_input_gradient[n],
                         .apart = apart,
                         .joins = node.synchronizes && device_.plan.batching.replicas > 1,
+                        .joins_tiles = node.joins_tiles(),
                         .batch = batch,
                         .microbatches = device_.plan.batching.microbatches,
                         .largest = device_.largest,

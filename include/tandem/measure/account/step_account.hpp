@@ -102,7 +102,11 @@ class RowAccount {
         }
         break;
       case ActionKind::begin_loss:
-        to_.add("loss", "", "each_kernel:SpreadSums", own_sums_, sums);
+        if (device_.slice == 0) {
+          to_.add("loss", "", "each_kernel:SpreadSums", own_sums_, sums);
+        } else {  // the first gives away the loss of all
+          to_.add("loss", "", "memset", 0, sums);
+        }
         to_.add("loss", "", "ncclAllReduce", sums, sums);
         break;
       case ActionKind::reduce_norm:
@@ -287,7 +291,7 @@ struct AccountsWholeParameters {
                 "GPU, and ShardedParameters runs on Host; take ShardedGradients");
 };
 
-/// Of the first replica, and the first of the ranks that share its layers.
+/// Of the first replica.
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
@@ -296,10 +300,13 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
           "step_account({.device = ...}): give a device of the replica, counted from 0");
+  expects(options.slice >= 0 && options.slice < Whole::slices,
+          "step_account({.slice = ...}): give one of the GPUs that share layers, counted from 0");
   StepAccount account{.device = options.device, .devices = Whole::devices, .slices = Whole::slices};
   [&]<int... D>(std::integer_sequence<int, D...>) {
     auto const follow = [&](AccountDevice device) {
       device.largest = largest_microbatch(options.batch, Whole::batching);
+      device.slice = options.slice;
       RowAccount<>{account, device, precision, options}.follow();
     };
     static_cast<void>(((D == options.device &&
@@ -315,8 +322,9 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
 /// The kernels of one training step of @p Net on a GPU of @p S, with its usual loss and accuracy,
 /// in BasicCuda<CuDnn, Precision> through NCCL: of device .device of the first replica, each pass
 /// and message in the order of its row, and what Checkpoint computes again; with TensorParallel of
-/// the first rank that shares the device's part, whose sums are passes of "Reduce" and "Copy", and
-/// of what SequenceRows has in place of these.
+/// rank .slice of those that share the device's part, whose sums are passes of "Reduce" and "Copy",
+/// and of what SequenceRows has in place of these; with SpatialParallel of tile .slice, whose
+/// messages are passes of "Cut", "Halo" and "Gather".
 ///
 /// As launch_table.hpp says. What NCCL's calls read and write is counted, not how it carries it;
 /// what runs once and not in each step is not. StepAccount::unknown names what else is left out.
@@ -324,7 +332,7 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
 /// Cost: linear in the actions of the row times the nodes of their stages.
 /// @tparam S  any strategy but an asynchronous pipeline
 /// @tparam R  rewrites of the graph, for comparisons
-/// @throws ContractError  .batch < 1, or there is no such device
+/// @throws ContractError  .batch < 1, or there is no such device or slice
 template <class Net, class S = SingleDevice<>, class Precision = Tf32,
           Rewrites R = BasicCuda<CuDnn, Precision>::rewrites>
 [[nodiscard]] StepAccount step_account(AccountOptions const& options = {}) {

@@ -11,6 +11,7 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/kernels/cuda/box_launches.hpp>
 #include <tandem/kernels/cuda/column_tiles.hpp>
 #include <tandem/kernels/functors/recurrent.hpp>
 #include <tandem/kernels/functors/window_cells.hpp>
@@ -81,8 +82,9 @@ struct LaunchSizes {
   bool fp32 = false;         ///< products do not round their factors: no GELU goes into them
   bool accumulates = false;  ///< an earlier microbatch has left gradients
   bool gives_input_gradient = true;
-  bool apart = false;  ///< both gradients are computed by passes of their own
-  bool joins = false;  ///< statistics are added over the replicas
+  bool apart = false;        ///< both gradients are computed by passes of their own
+  bool joins = false;        ///< statistics are added over the replicas
+  bool joins_tiles = false;  ///< and over the ranks that have the other tiles of its images
   int siblings = 1;  ///< convolutions that one computes side by side; then y and the like are all's
   int batch = 1;
   int microbatches = 1;  ///< of a step, and the samples of the largest

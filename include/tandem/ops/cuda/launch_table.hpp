@@ -47,6 +47,12 @@ constexpr double x_partial(S const& s) {
   return s.partial(2, s.rows(s.node.in), S::columns(s.node.in));
 }
 
+// Of an image with few channels or few pixels: see transpose().
+constexpr bool is_narrow(S const& s) {
+  return std::min(s.node.in[0], s.node.in[1] * s.node.in[2]) <= 8;
+}
+constexpr bool is_wide(S const& s) { return !is_narrow(s); }
+
 constexpr bool has_bias(S const& s) { return s.biases > 0; }
 constexpr bool own_bias(S const& s) { return s.biases > 0 && !s.node.absorbed; }
 constexpr bool adds(S const& s) { return s.accumulates; }
@@ -54,6 +60,8 @@ constexpr double batch_norm_sums_read(S const& s) {
   return s.x + s.y + x_partial(s) + s.kept(4 * s.weights);
 }
 constexpr double joint_sums(S const& s) { return 8 * (2 * s.weights + 1); }
+constexpr double joins(S const& s) { return (s.joins_tiles ? 1 : 0) + (s.joins ? 1 : 0); }
+constexpr double joined_sums(S const& s) { return joins(s) * joint_sums(s); }
 constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
 constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
 constexpr bool has_slice(S const& s) {
@@ -182,12 +190,12 @@ inline constexpr LaunchRow launch_rows[] = {
 
     {"SyncBatchNorm2d", forward, always, "column_moments_kernel", [](S const& s) { return s.x + x_partial(s); }, [](S const& s) { return x_partial(s) + s.kept(3 * s.weights); }},
     {"SyncBatchNorm2d", forward, always, "each_kernel:PutLocalSums", [](S const& s) { return s.kept(3 * s.weights); }, joint_sums},
-    {"SyncBatchNorm2d", forward, always, "ncclAllReduce", joint_sums, joint_sums},
+    {"SyncBatchNorm2d", forward, always, "ncclAllReduce", joined_sums, joined_sums, none, joins},
     {"SyncBatchNorm2d", forward, always, "each_kernel:PutJointStatistics", [](S const& s) { return joint_sums(s) + s.kept(s.weights); }, [](S const& s) { return s.kept(3 * s.weights); }},
     {"SyncBatchNorm2d", forward, always, "column_map_kernel:BatchNormMap", [](S const& s) { return s.x + s.kept(4 * s.weights); }, y},
     {"SyncBatchNorm2d", input_gradient, always, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept(2 * s.weights); }},
     {"SyncBatchNorm2d", input_gradient, always, "each_kernel:PutLocalGradientSums", [](S const& s) { return s.kept(2 * s.weights); }, joint_sums},
-    {"SyncBatchNorm2d", input_gradient, always, "ncclAllReduce", joint_sums, joint_sums},
+    {"SyncBatchNorm2d", input_gradient, always, "ncclAllReduce", joined_sums, joined_sums, none, joins},
     {"SyncBatchNorm2d", input_gradient, always, "each_kernel:PutGradientMeans", joint_sums, [](S const& s) { return s.kept(2 * s.weights); }},
     {"SyncBatchNorm2d", input_gradient, always, "column_map_kernel:BatchNormGradientMap", [](S const& s) { return s.x + s.y + s.kept(6 * s.weights); }, x},
     {"SyncBatchNorm2d", weight_gradient, [](S const& s) { return !s.gives_input_gradient; }, "column_sums_kernel:BatchNormSumsTerm", batch_norm_sums_read, [](S const& s) { return x_partial(s) + s.kept(2 * s.weights); }},
@@ -218,8 +226,10 @@ inline constexpr LaunchRow launch_rows[] = {
     {"GlobalAvgPool", input_gradient, always, "global_avg_pool_gradient_kernel", y, x},
     {"Subsample2d", forward, always, "subsample_kernel", y, y},
     {"Subsample2d", input_gradient, always, "subsample_gradient_kernel", y, x},
-    {"Flatten", forward, always, "transpose_kernel", x, y},
-    {"Flatten", input_gradient, always, "transpose_kernel", y, x},
+    {"Flatten", forward, is_wide, "transpose_kernel", x, y},
+    {"Flatten", input_gradient, is_wide, "transpose_kernel", y, x},
+    {"Flatten", forward, is_narrow, "transpose_narrow_kernel", x, y},
+    {"Flatten", input_gradient, is_narrow, "transpose_narrow_kernel", y, x},
     {"Concat", forward, always, "concat_kernel", [](S const& s) { return s.inputs; }, y},
     {"Concat", input_gradient, always, "concat_kernel", y, [](S const& s) { return s.inputs; }},
     {"Add", forward, not_summed, "map_kernel:SumBody", [](S const& s) { return s.inputs; }, y},
@@ -337,7 +347,10 @@ std::string_view transform_kernel(std::string_view kernel, double written, Launc
 template <class F>
 void each_launch(LaunchSizes const& sizes, KernelPass pass, F const& f) {
   bool const alone = sizes.node.synchronizes && !sizes.joins;  // then it has nothing to add
-  each_launch_row(alone ? "BatchNorm2d" : sizes.node.name, [&](LaunchRow const& row) {
+  std::string_view const layer = sizes.joins_tiles ? "SyncBatchNorm2d"
+                                 : alone           ? "BatchNorm2d"
+                                                   : sizes.node.name;
+  each_launch_row(layer, [&](LaunchRow const& row) {
     if (row.pass == pass && row.when(sizes)) {
       double const written = row.written(sizes);
       f(Launch{transform_kernel(row.kernel, written, sizes), row.times(sizes), row.read(sizes),
