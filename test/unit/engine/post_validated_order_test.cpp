@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
@@ -193,6 +194,24 @@ TEST_CASE("steps one by one, traced ones and evaluations between them are as eve
     CHECK(one.evaluate(rows()).loss == two.evaluate(rows()).loss);
   }
   CHECK(first_difference(two.parameters(), one.parameters()) == "");
+}
+
+TEST_CASE("so are the steps of tables of one's own") {
+  for (char const* const schedule : {"gpipe", "one_f_one_b", "zero_bubble_h1", "zero_bubble_h2"}) {
+    for (int const count : {1, 2, 8}) {
+      INFO(schedule << ", " << count);
+      Watchdog const watchdog{schedule};
+      TrainerOptions single = options(0.7);
+      single.rows = make_schedule("sequential", 1, count);
+      TrainerOptions several = options(0.7);
+      several.rows = make_schedule(schedule, 2, count);
+      Trainer<Net, One, Host> one{single};
+      Trainer<Net, Two, Host> two{several};
+      one.train(rows(), 0);
+      two.train(rows(), 0);
+      CHECK(first_difference(two.parameters(), one.parameters()) == "");
+    }
+  }
 }
 
 /// The message of the error that training on these rows ends with; "" if it does not.

@@ -89,7 +89,8 @@ class WorkerGroup {
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
         elsewhere_{options, mesh_, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
-        stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
+        stream_{ranks_,
+                stream_sizes<Program, LossType>(options, batching_, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
     AtWork const at_work{transport_};
