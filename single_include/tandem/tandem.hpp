@@ -12870,22 +12870,319 @@ TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/microbatch_passes.hpp
+// ---- tandem/engine/rank/ahead_run.hpp
 
 /// @file
-/// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
+/// AheadRun: a rank of a PostValidated schedule at work on a stream of steps, up to the first
+/// backward pass of the next one ahead of others.
 
-// ---- tandem/engine/links/parameter_slots.hpp
-
-/// @file
-/// ParameterSlots: the parameters of a rank that keeps its part of each bucket alone. What a pass
-/// reads is gathered in two slots in turns, a bucket ahead of its use.
-
-// ---- tandem/engine/links/bucket_sums.hpp
+// ---- tandem/engine/rank/updates.hpp
 
 /// @file
-/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
-/// order or in a fixed one. Each of these is a type; where nothing is summed nothing is compiled.
+/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
+/// at once and kept together.
+
+// ---- tandem/engine/links/model_exchange.hpp
+
+/// @file
+/// ModelExchange: how the ranks that have the same parts of two models average them.
+
+// ---- tandem/engine/links/model_sums.hpp
+
+/// @file
+/// Sums of the weights of two models, stage by stage: over the pair of ranks that have a stage's
+/// two copies, or on the device in the middle, which has both.
+
+// ---- tandem/engine/links/rank_groups.hpp
+
+/// @file
+/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
+/// ranks that have it, or its slice, for each link and direction its two ends, where two models are
+/// averaged the two ranks that have the same parts of them, and the ranks that have its slices.
+
+// ---- tandem/strategy/cut/ties.hpp
+
+/// @file
+/// Ties: the parameters that several layers of a network share, and which devices hold them.
+///
+/// Each layer has a copy of its own, in values and in gradients, so that passes and buckets know
+/// nothing of it. Before the update the copies' gradients are added, in the network's order: those
+/// of one device by itself, then those of the devices, a group for each of the model's copies.
+
+namespace tandem {
+
+/// The devices, in the order of the model's parts, that hold the parameter of a tie.
+struct TieDevices {
+  static constexpr int most = 16;
+  int count = 0;
+  int device[most] = {};
+
+  [[nodiscard]] constexpr bool crosses() const { return count > 1; }
+};
+
+/// @tparam Count  ties: parameters with an owner, each once
+template <int Count>
+struct Ties {
+  static constexpr int count = Count;
+  int copies = 1;  ///< of the model
+  int owner[static_cast<std::size_t>(Count > 0 ? Count : 1)] =
+      {};  ///< of each, its index in the network's graph
+  TieDevices of[2][static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};  ///< of each copy and tie
+
+  /// Whether a parameter is on more than one device.
+  [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }
+  /// How many of them are, counted in every copy of the model.
+  [[nodiscard]] constexpr int groups() const {
+    int number = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        number += of[copy][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+  /// Devices that hold one of them, at most.
+  [[nodiscard]] constexpr int widest() const {
+    int most = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        most = of[copy][t].count > most ? of[copy][t].count : most;
+      }
+    }
+    return most;
+  }
+  /// Which of groups() this one is.
+  [[nodiscard]] constexpr int group(int copy, int tie) const {
+    int number = 0;
+    for (int c = 0; c <= copy; ++c) {
+      for (int t = 0; t < (c == copy ? tie : Count); ++t) {
+        number += of[c][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+};
+
+/// Ties of a network.
+template <GraphSize Size>
+constexpr int count_ties(Graph<Size> const& graph) {
+  int count = 0;
+  for (int p = 0; p < Size.parameters; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    count += holders > 1 ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size, class Partition, class Map>
+constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
+                                Map const& map) {
+  Ties<Count> ties{.copies = map.copies};
+  StageMapView const view = map;
+  int count = 0;
+  for (int p = 0; p < Size.parameters && count < Count; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    if (holders < 2) {
+      continue;
+    }
+    ties.owner[count] = p;
+    for (int copy = 0; copy < map.copies; ++copy) {
+      TieDevices& own = ties.of[copy][count];
+      for (int q = p; q < Size.parameters; ++q) {
+        if (graph.parameter[q].owner() != p) {
+          continue;
+        }
+        int const part = partition.part[graph.parameter[q].node];
+        int const device = view.device[copy * view.parts() + part];
+        bool known = false;
+        for (int d = 0; d < own.count; ++d) {
+          known = known || own.device[d] == device;
+        }
+        if (!known) {
+          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
+          own.device[own.count++] = device;
+        }
+      }
+    }
+    ++count;
+  }
+  return ties;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
+/// model: the devices that send each other activations.
+template <class Program>
+class RankGroups {
+ public:
+  static constexpr int all = -1;
+
+  /// @param replicas  of the world, where the strategy takes any number
+  explicit RankGroups(int replicas = 1) : mesh_{Program::mesh_of(replicas)} {}
+
+  template <class = void>  // compiled where it is called, not by every include
+  TANDEM_COLD std::vector<RankSet> list() const {
+    std::vector<RankSet> groups;
+    for (int stage = 0; stage < reduced(); ++stage) {
+      for (int slice = 0; slice < slices(); ++slice) {
+        RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage) + of_slice(slice)};
+        for (int line = 0; line < lines(); ++line) {
+          for (int s = stage; s < map().stages; s += reduced()) {
+            int const rank = rank_of(line, s);
+            bool const again = !set.ranks.empty() && set.ranks.back() == rank;  // has both copies
+            if (!again && mesh_.coordinate(rank, Axis::tensor) == slice) {
+              set.ranks.push_back(rank);
+            }
+          }
+        }
+        groups.push_back(set);
+      }
+    }
+    for (int line = 0; line < lines(); ++line) {
+      for (int link = 0; link < map().links; ++link) {
+        StageEdge const& edge = first_edge(link);
+        int const from = rank_of(line, edge.from);
+        int const to = rank_of(line, edge.to);
+        std::string const name =
+            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
+        groups.push_back({.ranks = {from, to}, .name = name + ", forward", .sends = true});
+        groups.push_back({.ranks = {to, from}, .name = name + ", backward", .sends = true});
+      }
+    }
+    for (int line = 0; line < lines(); ++line) {
+      MeshGroup const devices = mesh_.group(line, Axis::model);
+      for (int pair = 0; pair < pairs(); ++pair) {
+        groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
+                          .name = "models " + std::to_string(pair)});
+      }
+    }
+    for (int line = 0; line < lines(); ++line) {
+      MeshGroup const devices = mesh_.group(line, Axis::model);
+      for (int copy = 0; copy < map().copies; ++copy) {
+        for (int tie = 0; tie < Program::ties.count; ++tie) {
+          TieDevices const& of = Program::ties.of[copy][tie];
+          RankSet set{.ranks = {}, .name = "shared parameter " + std::to_string(tie)};
+          for (int d = 0; of.crosses() && d < of.count; ++d) {
+            set.ranks.push_back(devices[of.device[d]]);
+          }
+          if (of.crosses()) {
+            groups.push_back(set);
+          }
+        }
+      }
+    }
+    for (int g = 0; has_slice_groups() && g < mesh_.groups(Axis::tensor); ++g) {
+      MeshGroup const ranks = mesh_.group(g, Axis::tensor);
+      RankSet set{.ranks = {}, .name = "slices of rank " + std::to_string(ranks.first)};
+      for (int slice = 0; slice < ranks.count; ++slice) {
+        set.ranks.push_back(ranks[slice]);
+      }
+      groups.push_back(set);
+    }
+    return groups;
+  }
+
+  /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
+  /// for none.
+  TANDEM_COLD int of_tie(int rank, int copy, int tie) const {
+    return !Program::ties.of[copy][tie].crosses()
+               ? all
+               : before_ties() + line_of(rank) * Program::ties.groups() +
+                     Program::ties.group(copy, tie);
+  }
+
+  /// Of the ranks that have the slices of a rank's layers; `all` also stands for none.
+  [[nodiscard]] int of_slices(int rank) const {
+    return has_slice_groups() ? before_ties() + lines() * Program::ties.groups() +
+                                    mesh_.group_of(rank, Axis::tensor)
+                              : all;
+  }
+
+  /// Of the ranks over which the gradients of this stage of a rank are summed.
+  [[nodiscard]] int of_stage(int rank, int stage) const {
+    int const groups = reduced();
+    return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
+  }
+  /// The ends of these groups for a rank's stages, by connect(group).
+  template <int Count, class Connect>
+  TANDEM_COLD auto connect_stages(int rank, LocalStages<Count> const& stages,
+                                  Connect const& connect) const {
+    std::vector<decltype(connect(all))> ends;
+    for (LocalStage const& stage : stages.stage) {
+      ends.push_back(connect(of_stage(rank, stage.id)));
+    }
+    return ends;
+  }
+
+  /// Of the ends of a link; the sender is its first rank.
+  [[nodiscard]] int of_link(int line, int link, bool forward) const {
+    return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
+  }
+  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
+  template <class Connect>
+  auto connect_links(int rank, Connect const& connect) const {
+    return [groups = *this, line = line_of(rank), &connect](int link, bool forward) {
+      return connect(groups.of_link(line, link, forward));
+    };
+  }
+
+  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
+  /// of the one in the middle, which has both.
+  [[nodiscard]] int of_pair(int rank) const {
+    int const device = mesh_.coordinate(rank, Axis::model);
+    int const pair = device < pairs() ? device : opposite(device);
+    return pair < pairs() ? before_pairs() + line_of(rank) * pairs() + pair : all;
+  }
+
+ private:
+  static constexpr StageMapView map() { return Program::map; }
+  [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
+  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
+  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
+  static constexpr int slices() { return Program::slices; }
+  static std::string of_slice(int slice) {
+    return slices() > 1 ? ", slice " + std::to_string(slice) : "";
+  }
+  // Where there is nothing else than slices their group is that of all.
+  [[nodiscard]] bool has_slice_groups() const { return slices() > 1 && slices() < mesh_.size(); }
+  [[nodiscard]] int before_links() const { return reduced() * slices(); }
+  [[nodiscard]] int before_pairs() const { return before_links() + 2 * lines() * map().links; }
+  [[nodiscard]] int before_ties() const { return before_pairs() + lines() * pairs(); }
+  // Stages whose gradients have a group each, of each slice. Where each rank has the whole model,
+  // its group is that of all.
+  [[nodiscard]] int reduced() const {
+    bool const reduces = mesh_.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
+    return Program::devices * slices() == 1 || !reduces ? 0
+           : keeps_two()                                ? map().stages
+                                                        : map().parts();
+  }
+  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
+  // The device that has the same parts of the other model.
+  static constexpr int opposite(int device) { return Program::devices - 1 - device; }
+  [[nodiscard]] int rank_of(int line, int stage) const {
+    return mesh_.group(line, Axis::model)[map().device[stage]];
+  }
+  static StageEdge const& first_edge(int link) {
+    int e = 0;
+    while (Program::map.edge[e].link != link || !map().crosses(e)) {
+      ++e;
+    }
+    return Program::map.edge[e];
+  }
+
+  Mesh mesh_;
+};
+
+}  // namespace tandem
 
 // ---- tandem/engine/step/tracer.hpp
 
@@ -15181,6 +15478,351 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
 
 namespace tandem {
 
+/// A flat array of a model, in the order of the device's layout, and where its sum with the other
+/// model's goes: the same, or memory of its own.
+template <class P>
+struct ModelArray {
+  P* own = nullptr;
+  P* sum = nullptr;
+};
+
+namespace detail {
+
+/// Where the trained parameters of a local stage are.
+template <class Program>
+ElementRange stage_range(int stage) {
+  return trained_range(Program::layout, Program::stages.stage[stage].id);
+}
+
+}  // namespace detail
+
+/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
+///       the communication stream.
+template <class Program, class Backend, class Communicator>
+class PairSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Arrays = std::vector<ModelArray<P>>;
+
+  using Groups = RankGroups<typename Program::Program>;
+
+  /// @param connect  connect(group): the rank's end of one of @p groups
+  /// @param tracer   outlives this
+  template <class Connect>
+  PairSums(Device& device, Groups const& groups, int rank, Connect const& connect,
+           Tracer<Device>& tracer)
+      : pair_{connect(groups.of_pair(rank))}, tracer_{&tracer} {
+    for (int stage = 0; stage < Program::stages.count; ++stage) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  void begin(Device& device, Arrays const& arrays, int stage) {
+    ElementRange const own = detail::stage_range<Program>(stage);
+    device.begin_on(device.communication);
+    for (ModelArray<P> const& array : arrays) {
+      add(device, array.own + own.begin, array.sum + own.begin, own.count());
+    }
+    device.mark_on(device.communication, mark(stage));
+  }
+
+  /// What is computed from now on reads the sum.
+  void await(Device& device, int stage) { device.await_on(device.communication, mark(stage)); }
+
+  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
+  /// @param counts  whether this one does
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
+    ElementRange const own = detail::stage_range<Program>(stage);
+    P* const weights = array.own + own.begin;
+    if (!counts) {
+      Verbs<Backend>::zero(device, weights, own.count());
+    }
+    device.begin_on(device.communication);
+    add(device, weights, weights, own.count());
+    device.mark_on(device.communication, mark(stage));
+    await(device, stage);
+  }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int stage) { return marks_[static_cast<std::size_t>(stage)]; }
+
+  void add(Device& device, P const* in, P* out, std::int64_t count) {
+    auto const size = static_cast<std::size_t>(count);
+    tracer_->collective(device, {"average"}, [&] {
+      pair_.all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
+                       device.communication, {"average"});
+    });
+  }
+
+  Communicator pair_;  // with the device that has the other copies
+  Tracer<Device>* tracer_;
+  std::vector<Mark> marks_;  // of each local stage
+};
+
+/// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
+template <class Program, class Backend>
+class TwinSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Arrays = std::vector<ModelArray<P>>;
+
+  template <class Groups, class Connect>
+  TwinSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
+           Tracer<Device>& /*tracer*/) {}
+
+  /// Sums once both stages have begun, in the place of each.
+  void begin(Device& device, Arrays const& arrays, int /*stage*/) {
+    begun_ = (begun_ + 1) % 2;
+    if (begun_ != 0) {
+      return;
+    }
+    ElementRange const first = detail::stage_range<Program>(0);
+    ElementRange const second = detail::stage_range<Program>(1);
+    for (ModelArray<P> const& array : arrays) {
+      P* const sum = array.sum + first.begin;
+      if (array.sum != array.own) {
+        Verbs<Backend>::copy(device, array.own + first.begin, sum, first.count());
+      }
+      Verbs<Backend>::add(device, static_cast<P const*>(array.own + second.begin), sum,
+                          first.count());
+      Verbs<Backend>::copy(device, sum, array.sum + second.begin, second.count());
+    }
+  }
+  void await(Device& /*device*/, int /*stage*/) {}
+
+  /// @param both  whether the other copy counts, too
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
+    ElementRange const own = detail::stage_range<Program>(stage);
+    ElementRange const other = detail::stage_range<Program>(1 - stage);
+    P* const weights = array.own + own.begin;
+    if (!counts || both) {
+      Verbs<Backend>::copy(device, array.sum + other.begin, weights, own.count());
+    }
+    if (both) {
+      Verbs<Backend>::add(device, static_cast<P const*>(array.sum + own.begin), weights,
+                          own.count());
+    }
+  }
+
+ private:
+  int begun_ = 0;  // stages, of two
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// mean[i] = half of sum[i], unless *stopped.
+template <class P>
+struct TakeMean {
+  P const* sum;
+  P* mean;
+  int const* stopped;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (stopped == nullptr || *stopped == 0) {
+      mean[i] = sum[i] * P{0.5};
+    }
+  }
+};
+
+/// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
+/// stage. Where the two may differ between steps the sums have memory of their own.
+template <class Program, class Backend, class Communicator>
+class ModelExchange {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr Averaging rule = Program::Program::averaging;
+  static constexpr bool has_buffer = rule.has_buffer();
+  using Sums = std::conditional_t<Program::has_twins, TwinSums<Program, Backend>,
+                                  PairSums<Program, Backend, Communicator>>;
+
+  /// @param memory   the rank's, which stays where it is
+  /// @param connect  connect(group): the rank's end of one of @p groups
+  /// @param states   of the optimizer
+  /// @param tracer   outlives this
+  template <class Memory, class Connect>
+  ModelExchange(Device& device, Memory const& memory,
+                RankGroups<typename Program::Program> const& groups, int rank,
+                Connect const& connect, int states, Tracer<Device>& tracer)
+      : sums_{device, groups, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
+    for (int a = 0; a < arrays(states); ++a) {
+      P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
+      arrays_.push_back({own, has_buffer ? buffer_.template as<P>() + a * layout.trained : own});
+    }
+  }
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  void begin(Device& device, int stage) { sums_.begin(device, arrays_, stage); }
+
+  /// The same of all stages.
+  void begin_all(Device& device) {
+    each_stage([&](int stage) { begin(device, stage); });
+  }
+
+  /// What is computed from now on has the average, unless *stopped.
+  void await(Device& device, int stage, int const* stopped) {
+    sums_.await(device, stage);
+    ElementRange const own = detail::stage_range<Program>(stage);
+    for (ModelArray<P> const& array : arrays_) {
+      take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
+    }
+  }
+
+  /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
+  /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
+  /// both ranks. Nothing where the two do not differ between steps.
+  void stand_in(Device& device, WhichModel which) {
+    if (has_buffer) {
+      copy(device, weights().own, weights().sum);
+      kept_ = true;
+      each_stage([&](int stage) { stand_in(device, which, stage); });
+    }
+  }
+  void restore(Device& device) {
+    if (has_buffer && std::exchange(kept_, false)) {
+      copy(device, weights().sum, weights().own);
+    }
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.bytes()); }
+
+ private:
+  // The weights, then the optimizer's states.
+  static int arrays(int states) {
+    return 1 + (rule.what == Averaged::weights_and_state ? states : 0);
+  }
+  static std::size_t buffer_bytes(int states) {
+    return has_buffer ? static_cast<std::size_t>(layout.trained * arrays(states)) * sizeof(P) : 0;
+  }
+  [[nodiscard]] ModelArray<P> const& weights() const { return arrays_.front(); }
+
+  // From the last part of the model to the first, as backward ends them: so on both ranks.
+  template <class F>
+  static void each_stage(F const& f) {
+    for (int part = Program::Program::map.parts() - 1; part >= 0; --part) {
+      for (int stage = 0; stage < Program::stages.count; ++stage) {
+        if (Program::stages.stage[stage].part == part) {
+          f(stage);
+        }
+      }
+    }
+  }
+
+  static void copy(Device& device, P const* from, P* to) {
+    Verbs<Backend>::copy(device, from, to, layout.trained);
+  }
+  static void take_mean(Device& device, P const* sum, P* mean, std::int64_t count,
+                        int const* stopped) {
+    Verbs<Backend>::each(device, count, TakeMean<P>{sum, mean, stopped});
+  }
+
+  void stand_in(Device& device, WhichModel which, int stage) {
+    WhichModel const own_model =
+        Program::stages.stage[stage].copy == 0 ? WhichModel::first : WhichModel::second;
+    bool const both = which == WhichModel::average;
+    bool const counts = both || which == own_model;
+    sums_.replace(device, weights(), stage, counts, both);
+    if (both) {
+      ElementRange const own = detail::stage_range<Program>(stage);
+      P* const mean = weights().own + own.begin;
+      take_mean(device, mean, mean, own.count(), nullptr);
+    }
+  }
+
+  Sums sums_;
+  typename Backend::Buffer buffer_;
+  std::vector<ModelArray<P>> arrays_;
+  bool kept_ = false;  // the sums have a stand-in's own weights
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/undo_copy.hpp
+
+/// @file
+/// UndoCopy: what an update changes, as it was before.
+
+namespace tandem {
+
+/// Of a rank that has whole trained parameters and the states of all of them. Not the parameters as
+/// products read them, where that is another form: make these anew behind give_back().
+template <class Backend>
+class UndoCopy {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  /// @param trained  elements
+  /// @param states   arrays of as many
+  TANDEM_COLD UndoCopy(Device& device, std::int64_t trained, int states)
+      : trained_{trained},
+        states_{states},
+        copy_{device, static_cast<std::size_t>(trained * (1 + states)) * sizeof(P)} {}
+
+  /// Cost: a copy of all, 2 (1 + states) trained elements read and written.
+  template <class Memory>
+  void keep(Device& device, Memory const& memory) {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, place(memory, i), copy(i), trained_);
+    }
+  }
+  /// All is as it was at keep().
+  template <class Memory>
+  void give_back(Device& device, Memory const& memory) const {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, copy(i), place(memory, i), trained_);
+    }
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(copy_.bytes()); }
+
+ private:
+  template <class Memory>
+  static P* place(Memory const& memory, int i) {
+    return i == 0 ? memory.parameters() : memory.state(i - 1);
+  }
+  [[nodiscard]] P* copy(int i) const { return copy_.template as<P>() + i * trained_; }
+
+  std::int64_t trained_;
+  int states_;
+  typename Backend::Buffer copy_;
+};
+
+/// Where no update is taken back.
+struct NoUndoCopy {
+  template <class Device>
+  NoUndoCopy(Device const& /*device*/, std::int64_t /*trained*/, int /*states*/) {}
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/microbatch_passes.hpp
+
+/// @file
+/// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
+
+// ---- tandem/engine/links/parameter_slots.hpp
+
+/// @file
+/// ParameterSlots: the parameters of a rank that keeps its part of each bucket alone. What a pass
+/// reads is gathered in two slots in turns, a bucket ahead of its use.
+
+// ---- tandem/engine/links/bucket_sums.hpp
+
+/// @file
+/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
+/// order or in a fixed one. Each of these is a type; where nothing is summed nothing is compiled.
+
+namespace tandem {
+
 namespace detail {
 
 /// Whether gradients can be added in a fixed order where an all-reduce alone has none.
@@ -16973,297 +17615,6 @@ class PartialSums {
   std::vector<ElementRange> ranges_;
   typename Backend::Buffer sums_;
   bool added_ = false;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/rank_groups.hpp
-
-/// @file
-/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, or its slice, for each link and direction its two ends, where two models are
-/// averaged the two ranks that have the same parts of them, and the ranks that have its slices.
-
-// ---- tandem/strategy/cut/ties.hpp
-
-/// @file
-/// Ties: the parameters that several layers of a network share, and which devices hold them.
-///
-/// Each layer has a copy of its own, in values and in gradients, so that passes and buckets know
-/// nothing of it. Before the update the copies' gradients are added, in the network's order: those
-/// of one device by itself, then those of the devices, a group for each of the model's copies.
-
-namespace tandem {
-
-/// The devices, in the order of the model's parts, that hold the parameter of a tie.
-struct TieDevices {
-  static constexpr int most = 16;
-  int count = 0;
-  int device[most] = {};
-
-  [[nodiscard]] constexpr bool crosses() const { return count > 1; }
-};
-
-/// @tparam Count  ties: parameters with an owner, each once
-template <int Count>
-struct Ties {
-  static constexpr int count = Count;
-  int copies = 1;  ///< of the model
-  int owner[static_cast<std::size_t>(Count > 0 ? Count : 1)] =
-      {};  ///< of each, its index in the network's graph
-  TieDevices of[2][static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};  ///< of each copy and tie
-
-  /// Whether a parameter is on more than one device.
-  [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }
-  /// How many of them are, counted in every copy of the model.
-  [[nodiscard]] constexpr int groups() const {
-    int number = 0;
-    for (int copy = 0; copy < copies; ++copy) {
-      for (int t = 0; t < Count; ++t) {
-        number += of[copy][t].crosses() ? 1 : 0;
-      }
-    }
-    return number;
-  }
-  /// Devices that hold one of them, at most.
-  [[nodiscard]] constexpr int widest() const {
-    int most = 0;
-    for (int copy = 0; copy < copies; ++copy) {
-      for (int t = 0; t < Count; ++t) {
-        most = of[copy][t].count > most ? of[copy][t].count : most;
-      }
-    }
-    return most;
-  }
-  /// Which of groups() this one is.
-  [[nodiscard]] constexpr int group(int copy, int tie) const {
-    int number = 0;
-    for (int c = 0; c <= copy; ++c) {
-      for (int t = 0; t < (c == copy ? tie : Count); ++t) {
-        number += of[c][t].crosses() ? 1 : 0;
-      }
-    }
-    return number;
-  }
-};
-
-/// Ties of a network.
-template <GraphSize Size>
-constexpr int count_ties(Graph<Size> const& graph) {
-  int count = 0;
-  for (int p = 0; p < Size.parameters; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    count += holders > 1 ? 1 : 0;
-  }
-  return count;
-}
-
-template <int Count, GraphSize Size, class Partition, class Map>
-constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
-                                Map const& map) {
-  Ties<Count> ties{.copies = map.copies};
-  StageMapView const view = map;
-  int count = 0;
-  for (int p = 0; p < Size.parameters && count < Count; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    if (holders < 2) {
-      continue;
-    }
-    ties.owner[count] = p;
-    for (int copy = 0; copy < map.copies; ++copy) {
-      TieDevices& own = ties.of[copy][count];
-      for (int q = p; q < Size.parameters; ++q) {
-        if (graph.parameter[q].owner() != p) {
-          continue;
-        }
-        int const part = partition.part[graph.parameter[q].node];
-        int const device = view.device[copy * view.parts() + part];
-        bool known = false;
-        for (int d = 0; d < own.count; ++d) {
-          known = known || own.device[d] == device;
-        }
-        if (!known) {
-          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
-          own.device[own.count++] = device;
-        }
-      }
-    }
-    ++count;
-  }
-  return ties;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
-/// model: the devices that send each other activations.
-template <class Program>
-class RankGroups {
- public:
-  static constexpr int all = -1;
-
-  /// @param replicas  of the world, where the strategy takes any number
-  explicit RankGroups(int replicas = 1) : mesh_{Program::mesh_of(replicas)} {}
-
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD std::vector<RankSet> list() const {
-    std::vector<RankSet> groups;
-    for (int stage = 0; stage < reduced(); ++stage) {
-      for (int slice = 0; slice < slices(); ++slice) {
-        RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage) + of_slice(slice)};
-        for (int line = 0; line < lines(); ++line) {
-          for (int s = stage; s < map().stages; s += reduced()) {
-            int const rank = rank_of(line, s);
-            bool const again = !set.ranks.empty() && set.ranks.back() == rank;  // has both copies
-            if (!again && mesh_.coordinate(rank, Axis::tensor) == slice) {
-              set.ranks.push_back(rank);
-            }
-          }
-        }
-        groups.push_back(set);
-      }
-    }
-    for (int line = 0; line < lines(); ++line) {
-      for (int link = 0; link < map().links; ++link) {
-        StageEdge const& edge = first_edge(link);
-        int const from = rank_of(line, edge.from);
-        int const to = rank_of(line, edge.to);
-        std::string const name =
-            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
-        groups.push_back({.ranks = {from, to}, .name = name + ", forward", .sends = true});
-        groups.push_back({.ranks = {to, from}, .name = name + ", backward", .sends = true});
-      }
-    }
-    for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = mesh_.group(line, Axis::model);
-      for (int pair = 0; pair < pairs(); ++pair) {
-        groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
-                          .name = "models " + std::to_string(pair)});
-      }
-    }
-    for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = mesh_.group(line, Axis::model);
-      for (int copy = 0; copy < map().copies; ++copy) {
-        for (int tie = 0; tie < Program::ties.count; ++tie) {
-          TieDevices const& of = Program::ties.of[copy][tie];
-          RankSet set{.ranks = {}, .name = "shared parameter " + std::to_string(tie)};
-          for (int d = 0; of.crosses() && d < of.count; ++d) {
-            set.ranks.push_back(devices[of.device[d]]);
-          }
-          if (of.crosses()) {
-            groups.push_back(set);
-          }
-        }
-      }
-    }
-    for (int g = 0; has_slice_groups() && g < mesh_.groups(Axis::tensor); ++g) {
-      MeshGroup const ranks = mesh_.group(g, Axis::tensor);
-      RankSet set{.ranks = {}, .name = "slices of rank " + std::to_string(ranks.first)};
-      for (int slice = 0; slice < ranks.count; ++slice) {
-        set.ranks.push_back(ranks[slice]);
-      }
-      groups.push_back(set);
-    }
-    return groups;
-  }
-
-  /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
-  /// for none.
-  TANDEM_COLD int of_tie(int rank, int copy, int tie) const {
-    return !Program::ties.of[copy][tie].crosses()
-               ? all
-               : before_ties() + line_of(rank) * Program::ties.groups() +
-                     Program::ties.group(copy, tie);
-  }
-
-  /// Of the ranks that have the slices of a rank's layers; `all` also stands for none.
-  [[nodiscard]] int of_slices(int rank) const {
-    return has_slice_groups() ? before_ties() + lines() * Program::ties.groups() +
-                                    mesh_.group_of(rank, Axis::tensor)
-                              : all;
-  }
-
-  /// Of the ranks over which the gradients of this stage of a rank are summed.
-  [[nodiscard]] int of_stage(int rank, int stage) const {
-    int const groups = reduced();
-    return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
-  }
-  /// The ends of these groups for a rank's stages, by connect(group).
-  template <int Count, class Connect>
-  TANDEM_COLD auto connect_stages(int rank, LocalStages<Count> const& stages,
-                                  Connect const& connect) const {
-    std::vector<decltype(connect(all))> ends;
-    for (LocalStage const& stage : stages.stage) {
-      ends.push_back(connect(of_stage(rank, stage.id)));
-    }
-    return ends;
-  }
-
-  /// Of the ends of a link; the sender is its first rank.
-  [[nodiscard]] int of_link(int line, int link, bool forward) const {
-    return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
-  }
-  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
-  template <class Connect>
-  auto connect_links(int rank, Connect const& connect) const {
-    return [groups = *this, line = line_of(rank), &connect](int link, bool forward) {
-      return connect(groups.of_link(line, link, forward));
-    };
-  }
-
-  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
-  /// of the one in the middle, which has both.
-  [[nodiscard]] int of_pair(int rank) const {
-    int const device = mesh_.coordinate(rank, Axis::model);
-    int const pair = device < pairs() ? device : opposite(device);
-    return pair < pairs() ? before_pairs() + line_of(rank) * pairs() + pair : all;
-  }
-
- private:
-  static constexpr StageMapView map() { return Program::map; }
-  [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
-  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
-  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
-  static constexpr int slices() { return Program::slices; }
-  static std::string of_slice(int slice) {
-    return slices() > 1 ? ", slice " + std::to_string(slice) : "";
-  }
-  // Where there is nothing else than slices their group is that of all.
-  [[nodiscard]] bool has_slice_groups() const { return slices() > 1 && slices() < mesh_.size(); }
-  [[nodiscard]] int before_links() const { return reduced() * slices(); }
-  [[nodiscard]] int before_pairs() const { return before_links() + 2 * lines() * map().links; }
-  [[nodiscard]] int before_ties() const { return before_pairs() + lines() * pairs(); }
-  // Stages whose gradients have a group each, of each slice. Where each rank has the whole model,
-  // its group is that of all.
-  [[nodiscard]] int reduced() const {
-    bool const reduces = mesh_.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
-    return Program::devices * slices() == 1 || !reduces ? 0
-           : keeps_two()                                ? map().stages
-                                                        : map().parts();
-  }
-  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
-  // The device that has the same parts of the other model.
-  static constexpr int opposite(int device) { return Program::devices - 1 - device; }
-  [[nodiscard]] int rank_of(int line, int stage) const {
-    return mesh_.group(line, Axis::model)[map().device[stage]];
-  }
-  static StageEdge const& first_edge(int link) {
-    int e = 0;
-    while (Program::map.edge[e].link != link || !map().crosses(e)) {
-      ++e;
-    }
-    return Program::map.edge[e];
-  }
-
-  Mesh mesh_;
 };
 
 }  // namespace tandem
@@ -24533,6 +24884,1286 @@ void pack_stages(Parts& parts) {
 
 }  // namespace tandem
 
+// ---- tandem/engine/step/average.hpp
+
+/// @file
+/// StepAverage: the averages of a device's weights, which stand behind the optimizer's states.
+
+namespace tandem {
+
+/// One weight's average after a step, one that was skipped too; it stays where nothing is updated.
+template <class P>
+struct AverageWeight {
+  P const* weight;
+  P* average;
+  P decay;
+  P rest;  ///< 1 - decay, rounded once
+  StepState const* state;
+  int const* stopped;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (*stopped != update_nothing) {
+      average[i] = state->step == 0 ? weight[i] : decay * average[i] + rest * weight[i];
+    }
+  }
+};
+
+/// x and y change places.
+template <class P>
+struct SwapElement {
+  P* x;
+  P* y;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    P const kept = x[i];
+    x[i] = y[i];
+    y[i] = kept;
+  }
+};
+
+namespace detail {
+
+/// The averaged parameters as runs of neighbours, in the order of @p offset.
+template <class = void>  // compiled where it is called, not by every include
+std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                      std::vector<bool> const& averaged) {
+  std::vector<int> trained;
+  for (int p = 0; p < graph.parameters; ++p) {
+    if (!graph.parameter[p].frozen) {
+      trained.push_back(p);
+    }
+  }
+  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
+  std::vector<OwnedRange> runs;
+  bool joins = false;
+  for (int const p : trained) {
+    bool const own = averaged[static_cast<std::size_t>(p)];
+    std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
+    if (own && joins) {
+      runs.back().range.end = end;
+    } else if (own) {
+      runs.push_back({{offset[p], end}});
+    }
+    joins = own;
+  }
+  return runs;
+}
+
+}  // namespace detail
+
+/// Every replica averages the same weights, so that averages need no messages.
+template <class Backend>
+class StepAverage {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  /// @param offset  of each parameter of @p graph, in elements
+  /// @param states  of the optimizer: the averages are the array behind them
+  TANDEM_COLD StepAverage(GraphView graph, std::int64_t const* offset,
+                          std::vector<ParameterGroup> const& groups, WeightAverage const& average,
+                          int states)
+      : runs_{detail::averaged_runs(graph, offset, averaged_parameters(graph, groups, average))},
+        any_{!runs_.empty()},
+        decay_{average.decay},
+        state_{states} {}
+
+  /// From now on these alone are averaged here.
+  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
+    std::vector<OwnedRange> parts;
+    for (OwnedRange const& run : runs_) {
+      for (OwnedRange const& own : owned) {
+        OwnedRange const part = within(own, run.range);
+        if (part.range.count() > 0) {
+          parts.push_back(part);
+        }
+      }
+    }
+    any_ = !runs_.empty();
+    runs_ = std::move(parts);
+  }
+
+  /// Whether there are any.
+  [[nodiscard]] bool any() const { return any_; }
+
+  /// After an update. Cost: one pass over weights and averages.
+  /// @param state, stopped  in the device's memory
+  template <class Memory>
+  void update(Device& device, Memory const& memory, StepState const* state,
+              int const* stopped) const {
+    each(memory, [&](P* weight, P* average, std::int64_t count) {
+      Verbs<Backend>::each(device, count,
+                           AverageWeight<P>{weight, average, static_cast<P>(decay_),
+                                            static_cast<P>(1.0 - decay_), state, stopped});
+    });
+  }
+
+  /// The averages take the place of the weights; restore() gives them back. Both say whether they
+  /// have changed the weights.
+  template <class Memory>
+  bool stand_in(Device& device, Memory const& memory) {
+    swap(device, memory);
+    stands_in_ = any_;
+    return stands_in_;
+  }
+  template <class Memory>
+  bool restore(Device& device, Memory const& memory) {
+    if (!std::exchange(stands_in_, false)) {
+      return false;
+    }
+    swap(device, memory);
+    return true;
+  }
+
+ private:
+  template <class Memory, class F>
+  void each(Memory const& memory, F const& f) const {
+    for (OwnedRange const& run : runs_) {
+      f(memory.kept_parameters(run.range.begin, run.lag), memory.state(state_) + run.state_begin(),
+        run.range.count());
+    }
+  }
+  template <class Memory>
+  void swap(Device& device, Memory const& memory) const {
+    each(memory, [&](P* weight, P* average, std::int64_t count) {
+      Verbs<Backend>::each(device, count, SwapElement<P>{weight, average});
+    });
+  }
+
+  std::vector<OwnedRange> runs_;
+  bool any_;  // on some replica
+  double decay_;
+  int state_;
+  bool stands_in_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/update.hpp
+
+/// @file
+/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
+
+// ---- tandem/ops/bound_optimizer.hpp
+
+/// @file
+/// own_optimizer<Backend>(): an OwnOptimizer with the kernels of its update, for one backend.
+///
+/// Only here do an optimizer's type and a backend meet, so a program compiles the updates of the
+/// optimizers that it names, and pays a virtual call for each run of parameters.
+
+namespace tandem {
+
+/// What Update calls of an optimizer whose type it does not know. The primary template is for
+/// devices that share the host's memory.
+template <class Backend>
+struct BoundOptimizer : AnyOptimizer {
+  using Device = typename Backend::Device;
+  using T = typename Backend::Master;
+
+  /// One step of @p n weights; of a whole parameter where the optimizer is by tensor.
+  /// @param run  its states in the order of AnyOptimizer::states
+  virtual void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
+                      UpdateSettings const& settings) const = 0;
+
+  /// The same of some rows of a parameter, at whose row 0 @p run begins.
+  /// @pre keeps_untouched, and no weight decay
+  virtual void update_rows(Device& device, ParameterRun<T, most_states> const& run,
+                           GradientRows<T> const& rows, UpdateSettings const& settings) const = 0;
+};
+
+namespace detail {
+
+/// The states of @p all, which are those kept, each in its place among the type's.
+template <int Places, class T>
+ParameterRun<T, Places> run_of_type(AnyOptimizer const& any,
+                                    ParameterRun<T, most_states> const& all) {
+  ParameterRun<T, Places> run{.parameter = all.parameter, .gradient = all.gradient};
+  for (std::size_t s = 0; s < any.states.size(); ++s) {
+    run.state[any.states[s].place] = all.state[s];
+  }
+  return run;
+}
+
+/// One of `parts` parts of a parameter: its states are moved, its square sums written.
+template <class Update>
+struct MovePart {
+  static constexpr std::int64_t parts = 256;
+
+  Update update;
+  std::int64_t n;
+  double* of_parameter;  // (parts)
+  double* of_direction;
+
+  void operator()(std::int64_t part) const {
+    std::int64_t const length = (n + parts - 1) / parts;  // no bit depends on threads
+    double p = 0.0;
+    double u = 0.0;
+    for (std::int64_t i = part * length; i < n && i < (part + 1) * length; ++i) {
+      update.move(i, p, u);
+    }
+    of_parameter[part] = p;
+    of_direction[part] = u;
+  }
+};
+
+template <class Backend, class O>
+struct BoundTo final : BoundOptimizer<Backend> {
+  using typename BoundOptimizer<Backend>::Device;
+  using typename BoundOptimizer<Backend>::T;
+
+  explicit BoundTo(O const& o) : optimizer{o} { describe_optimizer(o, *this); }
+
+  void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
+              UpdateSettings const& settings) const override {
+    auto update = make_update<T>(optimizer, settings, run_of_type<places_of<O>>(*this, run));
+    if constexpr (TensorOptimizer<O>) {
+      using Part = MovePart<decltype(update)>;
+      double p[Part::parts];
+      double u[Part::parts];
+      Verbs<Backend>::each(device, Part::parts, Part{update, n, p, u});
+      for (std::int64_t i = 1; i < Part::parts; ++i) {
+        p[0] += p[i];
+        u[0] += u[i];
+      }
+      update.take_norms(p[0], u[0]);
+    }
+    Verbs<Backend>::each(device, n, update);
+  }
+
+  void update_rows(Device& device, ParameterRun<T, most_states> const& run,
+                   GradientRows<T> const& rows, UpdateSettings const& settings) const override {
+    if constexpr (keeps_untouched<O> && ElementOptimizer<O>) {
+      Verbs<Backend>::each_row(
+          device, rows, make_update<T>(optimizer, settings, run_of_type<places_of<O>>(*this, run)));
+    }
+  }
+
+  O optimizer;
+};
+
+/// Each ability comes as a bool, which compilers explain in one line, as they do not a concept.
+template <bool HasName, bool HasRate, bool CopiesAsBytes, bool NamesStates, bool Updates>
+struct OptimizerParts {
+  static constexpr bool value = true;
+  static_assert(HasName,
+                "an optimizer's type has `static constexpr std::string_view name`, by which "
+                "checkpoints know it; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+  static_assert(!HasName || HasRate,
+                "an optimizer's type has a member `float learning_rate`, which schedules and "
+                "groups scale; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+  static_assert(!HasName || !HasRate || CopiesAsBytes,
+                "an optimizer is copied to devices as bytes: let its members be numbers, no "
+                "strings or vectors, and leave out constructors of copies and destructors");
+  static_assert(!HasName || !HasRate || !CopiesAsBytes || NamesStates,
+                "an optimizer's `static constexpr std::string_view state_names[]` are at most 8, "
+                "none empty or with a dot, no two alike: checkpoints have states by these names");
+  static_assert(!HasName || !HasRate || !CopiesAsBytes || !NamesStates || Updates,
+                "an optimizer's type has `template <class V> V next(V p, V g, V (&state)[N], auto "
+                "const& settings) const` for float and double, N being the number of its "
+                "state_names; without states next(p, g, settings); see ElementOptimizer of "
+                "tandem/optim/element_optimizer.hpp");
+};
+template <class O>
+using OptimizerFits = OptimizerParts<HasOptimizerName<O>, HasLearningRate<O>, CopiesAsBytes<O>,
+                                     NamesStates<O>, ElementOptimizer<O> || TensorOptimizer<O>>;
+
+}  // namespace detail
+
+/// @p optimizer for .optimizer of TrainerOptions, with its update on @p Backend. A trainer that is
+/// given it behind the options does so by itself.
+/// @throws ContractError  one of its settings is out of range
+template <class Backend, class O>
+OwnOptimizer own_optimizer(O const& optimizer) {
+  static_assert(detail::OptimizerFits<O>::value);
+  OwnOptimizer own;
+  if constexpr (ElementOptimizer<O> || TensorOptimizer<O>) {
+    own.learning_rate = static_cast<float>(optimizer.learning_rate);
+    if constexpr (requires { optimizer.weight_decay; }) {
+      own.weight_decay = static_cast<float>(optimizer.weight_decay);
+    }
+    own.type = std::make_shared<detail::BoundTo<Backend, O>>(optimizer);
+  }
+  return own;
+}
+
+namespace detail {
+
+/// Any optimizer for trainers on Backend.
+template <class Backend, class O>
+Optimizer optimizer_for(O const& optimizer) {
+  if constexpr (std::is_same_v<O, Optimizer> || is_alternative<O>) {
+    return optimizer;
+  } else {
+    return own_optimizer<Backend>(optimizer);
+  }
+}
+
+}  // namespace detail
+
+/// The update of @p own on Backend.
+/// @throws ContractError  it was made for another
+template <class Backend>
+BoundOptimizer<Backend> const& bound_to(OwnOptimizer const& own) {
+  auto const* const bound = dynamic_cast<BoundOptimizer<Backend> const*>(own.type.get());
+  expects(bound != nullptr,
+          "TrainerOptions: .optimizer was made for another backend than the trainer's; write "
+          "own_optimizer<B>(...) with the trainer's B, or give it behind the options: "
+          "Trainer<...> trainer{{.batch = 128}, Lion{...}}");
+  return *bound;
+}
+
+/// One step of some rows of a parameter by an optimizer that leaves the others alone.
+/// @param parameter  its row 0
+/// @param states     array s of its states begins at states(s)
+template <class Backend, class O, class P, class States>
+void update_weight_rows(typename Backend::Device& device, O const& optimizer, P* parameter,
+                        GradientRows<P> const& rows, States const& states,
+                        UpdateSettings const& settings) {
+  if constexpr (std::is_same_v<O, OwnOptimizer>) {
+    ParameterRun<P, most_states> run{.parameter = parameter, .gradient = nullptr};
+    for (int s = 0; s < optimizer.states(); ++s) {
+      run.state[s] = states(s);
+    }
+    bound_to<Backend>(optimizer).update_rows(device, run, rows, settings);
+  } else if constexpr (std::is_same_v<O, Sgd>) {
+    ParameterRun<P> const run{.parameter = parameter, .gradient = nullptr};
+    Verbs<Backend>::each_row(device, rows, make_update<P>(optimizer, settings, run));
+  }
+}
+
+/// One step of @p n weights by any optimizer.
+/// @param run     where they begin
+/// @param states  array s of its states begins at states(s)
+template <class Backend, class O, class P, class States>
+void update_weights(typename Backend::Device& device, O const& optimizer, P* parameter,
+                    P const* gradient, States const& states, std::int64_t n,
+                    UpdateSettings const& settings) {
+  constexpr bool own = std::is_same_v<O, OwnOptimizer>;
+  ParameterRun<P, own ? most_states : 2> run{.parameter = parameter, .gradient = gradient};
+  for (int s = 0; s < optimizer.states(); ++s) {
+    run.state[s] = states(s);
+  }
+  if constexpr (own) {
+    bound_to<Backend>(optimizer).update(device, run, n, settings);
+  } else {
+    Verbs<Backend>::each(device, n, make_update<P>(optimizer, settings, run));
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Stands for every stage of a device.
+inline constexpr int all_stages = -1;
+
+/// A row scale of the step, multiplied by the scale of its loss.
+struct ScaleRow {
+  StepState const* state;
+  ScaledLoss* scaled;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t copy) const {
+    scaled->row_scale[copy] = state->row_scale[copy] * static_cast<double>(scaled->now.scale);
+  }
+};
+
+/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
+/// and gets the same parameters. The primary template is for devices that share the host's memory.
+template <class Backend>
+class Update {
+ public:
+  using Device = typename Backend::Device;
+  using T = typename Backend::Master;
+
+  /// @param parameters  of the device, a run each
+  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
+  ///                    parameters only one's does
+  /// @param clips       of the whole network
+  /// @param scaling     of the loss; where it is on, every step has sum_squares()
+  /// @param owned       what apply() updates; none: all
+  /// @pre where some are owned the optimizer is not by tensor
+  template <class Memory>
+  TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
+                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
+                     LossScaling const& scaling = LossScaling::off(),
+                     std::vector<OwnedRange> const& owned = {})
+      : optimizer_{std::move(optimizer)},
+        parameters_{std::move(parameters)},
+        runs_{is_by_tensor(optimizer_) ? parameters_
+              : owned.empty()          ? merged(parameters_)
+                                       : merged(runs_within(parameters_, owned))},
+        counted_{counted},
+        clips_{std::move(clips)},
+        squares_(clips_.set.size()),
+        scales_(clips_.largest.size(), 1.0),
+        scaling_{scaling} {
+    scaled_.now.scale = static_cast<float>(scaling.initial);
+  }
+
+  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
+  /// be summed over the ranks before run(), if there are several with different parameters.
+  template <class Memory>
+  std::span<double> sum_squares(Device& device, Memory const& memory) {
+    clear_squares();
+    for (UpdateRun const& r : parameters_) {
+      if (counts(r)) {
+        squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
+      }
+    }
+    return squares_;
+  }
+
+  /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
+  /// in @p range, whose gradients begin at @p gradients.
+  void clear_squares() { std::fill(squares_.begin(), squares_.end(), 0.0); }
+  void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
+    for (UpdateRun const& r : parameters_) {
+      if (counts(r) && range.has(r.begin)) {
+        squares_[static_cast<std::size_t>(r.origin)] = Verbs<Backend>::sum_of_squares(
+            device, gradients + (r.begin - range.begin), r.end - r.begin);
+      }
+    }
+  }
+  std::span<double> join_squares(Device& /*device*/) { return squares_; }
+
+  /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
+  /// until the next call, and if a gradient was not, it moves the statistics alone.
+  /// @pre where clipping or loss scaling is on, sum_squares() was called
+  template <class Memory>
+  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
+    sums.finish(device, state, key.samples, result);
+    LossScale const scaled = scaled_.now;
+    result->loss_scale = double{scaled.scale};
+    result->scaling = scaled;
+    stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
+    plain_ = stopped_ == update_all_parameters;
+    if (!key.clips || stopped_ != update_all_parameters) {
+      return;
+    }
+    double const unscale = unscale_of(scaled);
+    ClipNorms const norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
+    result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
+    if (scaled.on()) {
+      LossScale const next = scaled.after(scaling_, norms.finite);
+      result->scaling = scaled_.now = next;
+      result->skipped = !norms.finite;
+      result->gradient_norm = norms.finite ? norms.first : std::numeric_limits<double>::infinity();
+      stopped_ = norms.finite  ? update_all_parameters
+                 : next.lost() ? update_nothing
+                               : update_statistics;
+    }
+    plain_ = stopped_ == update_all_parameters &&
+             std::all_of(scales_.begin(), scales_.end(), [&](double s) { return s == unscale; });
+  }
+
+  /// In place of finish(), where the sums are still on their way: apply() updates as if all numbers
+  /// were finite and no gradient clipped, until confirm().
+  void assume(StepKey const& key) {
+    assumed_from_ = scaled_.now;
+    stopped_ = update_all_parameters;
+    if (key.clips) {
+      std::fill(scales_.begin(), scales_.end(), unscale_of(scaled_.now));
+    }
+    if (scaled_.now.on()) {
+      scaled_.now = scaled_.now.after(scaling_, true);
+    }
+  }
+  /// What finish() would have done; whether apply() has done the same.
+  template <class Memory>
+  bool confirm(Device& device, Memory const& memory, StepState const* state,
+               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
+    scaled_.now = assumed_from_;
+    finish(device, memory, state, sums, key, result);
+    return plain_;
+  }
+  /// Whether no gradient of the step that was finished last was clipped, and all was finite.
+  [[nodiscard]] bool plain() const { return plain_; }
+
+  /// Updates the trained parameters of one stage, or of all; no allocation.
+  /// Cost: one pass over parameters, gradients and states.
+  template <class Memory>
+  void apply(Device& device, Memory const& memory, StepState const* state,
+             int stage = all_stages) const {
+    if (stopped_ == update_nothing) {
+      return;
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            if (stage == all_stages || stage == r.stage) {
+              update_run(device, memory, *state, optimizer, r);
+            }
+          }
+        },
+        optimizer_);
+  }
+
+  /// Where the device says what may change, an UpdateFlag.
+  [[nodiscard]] int const* stopped() const { return &stopped_; }
+
+  /// In the device's memory; null where gradients are not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const { return scaling_.on() ? &scaled_ : nullptr; }
+  /// Multiplies the step's row scales, for criteria.
+  void scale_rows(Device& /*device*/, StepState const* state) {
+    for (int copy = 0; copy < 2; ++copy) {
+      ScaleRow{state, &scaled_}(copy);
+    }
+  }
+  void set_loss_scale(Device& /*device*/, LossScale const& scale) {
+    if (scaling_.on()) {
+      scaled_.now = scale;
+    }
+  }
+
+  /// After parameters were written by the host.
+  void refresh(Device& /*device*/) {}
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+
+  /// Lets steps update again after one whose loss was not finite.
+  void forgive(Device& /*device*/) {}
+
+ private:
+  // What gradients of a loss so scaled are multiplied by.
+  static double unscale_of(LossScale const& scaled) {
+    return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+  }
+
+  [[nodiscard]] bool counts(UpdateRun const& r) const {
+    return counted_ && r.counted && r.role == Role::weight && !r.frozen;
+  }
+
+  template <class Memory>
+  static constexpr bool has_rows = Memory::layout.row_gradients > 0;
+
+  template <class Memory>
+  double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
+    if constexpr (has_rows<Memory>) {
+      if (r.rows >= 0) {
+        return Verbs<Backend>::sum_of_squares(device, memory.rows().sum(r.rows), r.end - r.begin);
+      }
+    }
+    return Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+  }
+
+  template <class Memory, class O>
+  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
+                  UpdateRun const& r) const {
+    if (r.frozen) {
+      return;
+    }
+    T* const parameters = memory.kept_parameters(r.begin, r.lag);
+    T const* const gradients = r.rows < 0 ? memory.summed_gradients(r.begin, r.lag) : nullptr;
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(device, r.end - r.begin,
+                           AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
+      return;
+    }
+    if (stopped_ != update_all_parameters) {
+      return;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
+        .step = state.step + 1 - scaled_.now.skipped,
+        .clip_value = r.clip_value};
+    auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
+    if constexpr (has_rows<Memory>) {
+      if (r.rows >= 0) {
+        update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
+                                    states, settings);
+        return;
+      }
+    }
+    update_weights<Backend>(device, optimizer, parameters, gradients, states, r.end - r.begin,
+                            settings);
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> parameters_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+  bool counted_;
+  int stopped_ = update_all_parameters;
+  bool plain_ = true;         // see plain()
+  LossScale assumed_from_{};  // before assume()
+  ClipSets clips_;
+  std::vector<double> squares_;
+  std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
+  LossScaling scaling_;
+  ScaledLoss scaled_{};
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// A step whose update stands before its sums are there.
+struct AheadStep {
+  StepState state{};
+  StepKey key{};
+  std::int64_t number = 0;  ///< in its stream
+  int first_bad = 0;        ///< of the rank's microbatches the first whose loss is not finite; or
+                            ///< their number
+};
+
+namespace detail {
+
+/// What both have: the optimizer over the device's flat arrays.
+template <class Parts>
+class DeviceUpdate {
+ public:
+  using Program = typename Parts::Program;
+  using Whole = typename Parts::Whole;
+  using Slot = StepSlot<Parts>;
+
+  TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
+      : update_{parts.device,
+                parts.memory,
+                options.optimizer,
+                parameter_runs(Program::graph, Program::layout.offset, options.groups,
+                               Whole::map.parts(), options.clip_value, parts.slices.slice(),
+                               Whole::layer_slices),
+                alone || parts.mesh().leads(options.rank, Axis::data),
+                clip_sets(Whole::network, options.groups, Whole::layer_slices),
+                options.scaling,
+                parts.shares.owned()} {}
+
+  /// The square sums of this rank's gradients, as Update has them.
+  std::span<double> sum_squares(Parts& parts) {
+    if constexpr (Whole::sharded_gradients) {
+      update_.clear_squares();
+      parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
+        update_.sum_squares_of(parts.device, range, sums);
+      });
+      return update_.join_squares(parts.device);
+    } else {
+      return update_.sum_squares(parts.device, parts.memory);
+    }
+  }
+  /// Of the loss, in the device's memory; null where that is not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const { return update_.scaled(); }
+  void set_loss_scale(Parts& parts, LossScale const& scale) {
+    update_.set_loss_scale(parts.device, scale);
+  }
+  /// Where the device says what may change, an UpdateFlag.
+  [[nodiscard]] int const* stopped() const { return update_.stopped(); }
+  /// After a loss that was not finite: later steps update again.
+  void forgive(Parts& parts) { update_.forgive(parts.device); }
+  /// After parameters were written: they are as products read them.
+  void refresh(Parts& parts) {
+    parts.shares.forget();
+    update_.refresh(parts.device);
+    pack_stages(parts);
+  }
+  [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
+
+ protected:
+  /// Whether no other rank adds to its square sums: they are not made before.
+  static constexpr bool alone = Whole::devices * Whole::slices == 1;
+
+  void finish(Parts& parts, Slot& slot) {
+    if (alone && slot.key.clips) {
+      sum_squares(parts);
+    }
+    update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,
+                   slot.feed.result());
+  }
+
+  Update<typename Parts::Backend> update_;
+};
+
+}  // namespace detail
+
+/// One model: all stages of a device are updated at once, behind the step's last gradient.
+/// @tparam Parts  RankParts
+template <class Parts>
+class Updates : public detail::DeviceUpdate<Parts> {
+  using Base = detail::DeviceUpdate<Parts>;
+  using Base::update_;
+  using typename Base::Program;
+  static_assert(!Base::Whole::post_validated || !Parts::Memory::mixed,
+                "rounded parameters would have to be taken back with the others");
+
+ public:
+  using typename Base::Slot;
+
+  template <class Connect>
+  Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
+      : Base{parts, options},
+        undo_{parts.device, Program::layout.trained, states_of(options.optimizer)},
+        average_{Program::graph, Program::layout.offset, options.groups, options.average,
+                 states_of(options.optimizer)} {
+    if constexpr (Base::Whole::sharded_state) {
+      average_.keep_to(parts.shares.owned());
+    }
+  }
+
+  /// Before the row of a training step, and behind it.
+  void begin(Parts& parts, Slot const& slot) {
+    if (Slot::weighs_targets && slot.scaled != nullptr) {
+      update_.scale_rows(parts.device, slot.feed.state());
+    }
+  }
+  void end(Parts& /*parts*/) {}
+
+  /// An update of the row.
+  void run(Parts& parts, Slot& slot, int /*stage*/) {
+    parts.links.await_all(parts.device);
+    parts.shares.arrive(parts.device);  // before a pass without samples has read them
+    this->finish(parts, slot);
+    slot.touched = true;
+    update_.apply(parts.device, parts.memory, slot.feed.state());
+    average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
+    parts.shares.gather(parts.device, parts.memory);
+    if constexpr (Base::Whole::sharded_state) {
+      update_.refresh(parts.device);  // of the parameters that other ranks have updated
+    }
+    pack_stages(parts);
+  }
+  /// The same where the step's sums are still on their way, as if they said that all is well.
+  void run_ahead(Parts& parts, Slot& slot) requires(Base::Whole::post_validated) {
+    parts.links.await_all(parts.device);
+    undo_.keep(parts.device, parts.memory);
+    update_.assume(slot.key);
+    update_.apply(parts.device, parts.memory, slot.feed.state());
+    pack_stages(parts);
+  }
+  /// With the sums of such a step, before its gradients are written again: its update is as it
+  /// should be from now on; whether it was.
+  bool confirm(Parts& parts, AheadStep const& ahead,
+               StepResult& result) requires(Base::Whole::post_validated) {
+    bool const right =
+        update_.confirm(parts.device, parts.memory, &ahead.state, parts.sums, ahead.key, &result);
+    if (!right) {
+      undo_.give_back(parts.device, parts.memory);
+      update_.apply(parts.device, parts.memory, &ahead.state);
+      pack_stages(parts);
+    }
+    average_.update(parts.device, parts.memory, &ahead.state, update_.stopped());
+    return right;
+  }
+  /// Whether a step like the last one could have gone ahead.
+  [[nodiscard]] bool plain() const { return update_.plain(); }
+  /// An exchange of the row, which has none.
+  void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
+
+  /// For an evaluation, the weights are their averages, where there are any; and themselves again.
+  void stand_in(Parts& parts, WhichModel which) {
+    if (which != WhichModel::average || !average_.any()) {
+      return;
+    }
+    parts.shares.keep(parts.device, parts.memory);
+    average_.stand_in(parts.device, parts.memory);
+    parts.shares.gather(parts.device, parts.memory);
+    this->refresh(parts);
+  }
+  void restore(Parts& parts) {
+    if (average_.restore(parts.device, parts.memory)) {
+      parts.shares.give_back(parts.device, parts.memory);
+      this->refresh(parts);
+    }
+  }
+  [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
+  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
+
+ private:
+  std::conditional_t<Base::Whole::post_validated, UndoCopy<typename Parts::Backend>, NoUndoCopy>
+      undo_;
+  StepAverage<typename Parts::Backend> average_;
+};
+
+/// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
+template <class Parts>
+  requires(Parts::Whole::averaging.keeps_two())
+class Updates<Parts> : public detail::DeviceUpdate<Parts> {
+  using Base = detail::DeviceUpdate<Parts>;
+  using Base::update_;
+  using typename Base::Program;
+  using typename Base::Whole;
+  static constexpr Averaging rule = Whole::averaging;
+
+ public:
+  using typename Base::Slot;
+
+  template <class Connect>
+  Updates(Parts& parts, RankOptions const& options, Connect const& connect)
+      : Base{parts, options}, exchange_{parts.device, parts.memory, parts.groups(),
+                                        options.rank, connect,      states_of(options.optimizer),
+                                        parts.tracer} {}
+
+  void begin(Parts& parts, Slot& slot) {
+    finished_ = false;
+    if (slot.key.exchanges && rule.overlapped) {
+      slot.touched = true;
+      exchange_.begin_all(parts.device);
+    }
+  }
+  void end(Parts& parts) { parts.links.await_all(parts.device); }
+
+  /// Of one stage; where its model has no samples it stays.
+  void run(Parts& parts, Slot& slot, int stage) {
+    finish_once(parts, slot);
+    int const first =
+        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.passes());
+    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
+      update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
+    }
+    if (slot.key.exchanges && !rule.overlapped) {
+      exchange_.begin(parts.device, local_stage(Program::stages, stage));
+    } else {
+      pack_stage(parts, stage);
+    }
+  }
+
+  /// Takes the average of one stage.
+  void exchange(Parts& parts, Slot& slot, int stage) {
+    finish_once(parts, slot);
+    if (slot.key.exchanges) {
+      exchange_.await(parts.device, local_stage(Program::stages, stage), update_.stopped());
+      if (!rule.overlapped) {
+        update_.refresh(parts.device);
+        pack_stage(parts, stage);
+      }
+    }
+  }
+
+  /// For an evaluation, all stages get the weights of one model or their average; and their own
+  /// back.
+  void stand_in(Parts& parts, WhichModel which) {
+    exchange_.stand_in(parts.device, which);
+    this->refresh(parts);
+  }
+  void restore(Parts& parts) {
+    exchange_.restore(parts.device);
+    this->refresh(parts);
+  }
+  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
+  [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
+
+ private:
+  void finish_once(Parts& parts, Slot& slot) {
+    slot.touched = true;
+    if (!std::exchange(finished_, true)) {
+      this->finish(parts, slot);
+    }
+  }
+
+  ModelExchange<Program, typename Parts::Backend, typename Parts::Communicator> exchange_;
+  bool finished_ = false;  // the step's result
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/stream.hpp
+
+/// @file
+/// StepStream: the steps on their way from the program to the ranks of a pipeline that knows no
+/// barrier between them, and their results on the way back.
+///
+/// A ring. The program's thread copies a batch into a place, each rank takes the steps in their
+/// order when it comes to them, and a place is free again when all ranks are done with it.
+
+namespace tandem {
+
+/// What a StepStream must have room for.
+struct StreamSizes {
+  int steps = 1;  ///< places
+  int ranks = 1;
+  StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
+  std::int64_t samples = 0;         ///< of the largest batch
+  Shape input{};                    ///< of a sample
+  Shape second{};                   ///< the second one; of no shape where there is none
+  Shape targets{};                  ///< likewise
+};
+
+/// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
+template <class BatchType>
+class StepStream {
+ public:
+  using Batch = BatchType;
+  using Input = typename Batch::Input;
+  using Target = typename Batch::TargetType;
+
+  explicit StepStream(StreamSizes const& sizes)
+      : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
+    auto const samples = static_cast<std::size_t>(sizes.samples);
+    for (Place& place : places_) {
+      auto const bytes = [&](Shape const& shape, std::size_t element) {
+        return samples * static_cast<std::size_t>(shape.elements()) * element;
+      };
+      place.x = host::Buffer{bytes(sizes.input, sizeof(Input))};
+      place.targets = host::Buffer{bytes(sizes.targets, sizeof(Target))};
+      place.second = host::Buffer{bytes(sizes.second, sizeof(Input))};
+      place.second_lengths = host::Buffer{sizes.second.timed ? samples * sizeof(std::int32_t) : 0};
+      place.lengths = host::Buffer{sizes.input.timed ? samples * sizeof(std::int32_t) : 0};
+    }
+  }
+
+  /// Bytes of the batches.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::size_t sum = 0;
+    for (Place const& place : places_) {
+      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes() +
+             place.second.bytes() + place.second_lengths.bytes();
+    }
+    return static_cast<std::int64_t>(sum);
+  }
+
+  // Of the program's thread.
+
+  /// @pre no rank is at work
+  void open() {
+    std::lock_guard const lock{mutex_};
+    pushed_ = collected_ = finished_ = 0;
+    closed_ = aborted_ = wanted_ = false;
+    first_bad_ = none;
+  }
+
+  /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
+  /// aborted. @pre collect() leaves fewer results waiting than there are places
+  /// @param look  look() is called now and then while it waits
+  template <class Look>
+  bool push(StepState const& state, Batch const& batch, Look const& look) {
+    std::unique_lock lock{mutex_};
+    Place& place = at(pushed_);
+    auto const count = static_cast<std::int64_t>(places_.size());
+    detail::wait_looking(
+        lock, program_, sizes_.limit,
+        [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; }, look);
+    if (aborted_) {
+      return false;
+    }
+    lock.unlock();  // nobody else knows of it yet
+    auto* const x = place.x.template as<Input>();
+    auto* const y = place.targets.template as<Target>();
+    std::copy_n(batch.x, batch.size * sizes_.input.elements(batch.time), x);
+    Times const time{{batch.time, batch.second.time}};
+    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(time[sizes_.targets]), y);
+    place.state = state;
+    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
+    place.batch.lengths = copied_lengths(batch.lengths, batch.size, place.lengths);
+    if (batch.second.x != nullptr) {
+      auto* const second = place.second.template as<Input>();
+      std::copy_n(batch.second.x, batch.size * sizes_.second.elements(batch.second.time), second);
+      place.batch.second = {second, batch.second.time,
+                            copied_lengths(batch.second.lengths, batch.size, place.second_lengths)};
+    }
+    lock.lock();
+    place.released = 0;
+    place.followed = Followed::unknown;
+    ++pushed_;
+    lock.unlock();
+    stage_.notify_all();
+    return true;
+  }
+
+  /// Waits for the result of the oldest step that has not been collected; false if the stream was
+  /// aborted before there was one. @param look  as push()'s
+  template <class Look>
+  bool collect(StepResult& result, Look const& look) {
+    std::unique_lock lock{mutex_};
+    wanted_ = true;
+    stage_.notify_all();
+    detail::wait_looking(
+        lock, program_, sizes_.limit, [&] { return aborted_ || finished_ > collected_; }, look);
+    wanted_ = false;
+    if (finished_ == collected_) {
+      return false;
+    }
+    result = at(collected_++).result;
+    return true;
+  }
+
+  /// No step comes any more.
+  void close() {
+    {
+      std::lock_guard const lock{mutex_};
+      closed_ = true;
+    }
+    stage_.notify_all();
+  }
+
+  /// Wakes everybody who waits here, since a rank has failed; on any thread.
+  void abort() noexcept {
+    {
+      std::lock_guard const lock{mutex_};
+      aborted_ = true;
+    }
+    stage_.notify_all();
+    program_.notify_all();
+  }
+
+  // Of the ranks.
+
+  /// Waits for a step as long as it takes; false where none comes any more.
+  /// @throws AbortedError  another rank has failed
+  bool await(std::int64_t step) {
+    std::unique_lock lock{mutex_};
+    stage_.wait(lock, [&] { return aborted_ || closed_ || pushed_ > step; });
+    if (aborted_) {
+      throw AbortedError{"another rank has failed"};
+    }
+    return pushed_ > step;
+  }
+
+  /// Whether another step follows @p step at once; all ranks are told alike. Waits until one has
+  /// come, or none can: the program closes the stream, or waits for the result of this one.
+  /// @pre    await(step), and the rank has not released it
+  /// @throws AbortedError  another rank has failed
+  bool follows(std::int64_t step) {
+    std::unique_lock lock{mutex_};
+    Followed& followed = at(step).followed;
+    stage_.wait(lock, [&] {
+      return aborted_ || followed != Followed::unknown || pushed_ > step + 1 || closed_ ||
+             (wanted_ && collected_ == step);
+    });
+    if (aborted_) {
+      throw AbortedError{"another rank has failed"};
+    }
+    if (followed == Followed::unknown) {
+      followed = pushed_ > step + 1 ? Followed::yes : Followed::no;
+    }
+    return followed == Followed::yes;
+  }
+
+  /// @pre await(step), and the rank has not released it
+  [[nodiscard]] StepState const& state(std::int64_t step) const { return at(step).state; }
+  [[nodiscard]] Batch const& batch(std::int64_t step) const { return at(step).batch; }
+
+  /// The rank's last word on a step.
+  void release(std::int64_t step) {
+    bool free = false;
+    {
+      std::lock_guard const lock{mutex_};
+      free = ++at(step).released == sizes_.ranks;
+    }
+    if (free) {
+      program_.notify_one();
+    }
+  }
+
+  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
+  /// so every stage knows before its update whether there is one.
+  void finish(StepResult const& result) {
+    {
+      std::lock_guard const lock{mutex_};
+      if (result.non_finite >= 0 && first_bad_.load() == none) {
+        first_bad_.store(finished_);
+      }
+      at(finished_++).result = result;
+    }
+    program_.notify_one();
+  }
+
+  /// Whether the losses of this step and of all before it were finite.
+  /// @pre the caller has the gradient of its last microbatch
+  [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
+
+ private:
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+
+  enum class Followed { unknown, no, yes };
+
+  struct Place {
+    host::Buffer x;
+    host::Buffer targets;
+    host::Buffer lengths;
+    host::Buffer second;
+    host::Buffer second_lengths;
+    StepState state{};
+    Batch batch{};
+    StepResult result{};
+    int released = 0;  // ranks that are done with it
+    Followed followed = Followed::unknown;
+  };
+
+  static std::int32_t const* copied_lengths(std::int32_t const* from, int size,
+                                            host::Buffer const& to) {
+    if (from == nullptr) {
+      return nullptr;
+    }
+    auto* const lengths = to.template as<std::int32_t>();
+    std::copy_n(from, size, lengths);
+    return lengths;
+  }
+
+  Place& at(std::int64_t step) { return places_[static_cast<std::size_t>(step) % places_.size()]; }
+  [[nodiscard]] Place const& at(std::int64_t step) const {
+    return places_[static_cast<std::size_t>(step) % places_.size()];
+  }
+
+  StreamSizes sizes_;
+  std::vector<Place> places_;
+  std::mutex mutex_;  // guards all below; a place that was pushed does not change until it is free
+  std::condition_variable stage_;    // ranks wait here
+  std::condition_variable program_;  // and the program's thread here
+  std::int64_t pushed_ = 0;          // steps since open()
+  std::int64_t finished_ = 0;
+  std::int64_t collected_ = 0;
+  bool closed_ = false;
+  bool aborted_ = false;
+  bool wanted_ = false;  // the program waits for the result of step collected_
+  std::atomic<std::int64_t> first_bad_{none};
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// All ranks decide alike, from sums that are the same on each: whether an update was as it should
+/// be, whether the next one goes ahead, and where training ends. So they send each other the same
+/// messages and meet in the same sums, however far apart they are.
+///
+/// Of the Rank that has it, it calls what a step consists of.
+template <class Batch>
+class AheadRun {
+ public:
+  using Stream = StepStream<Batch>;
+
+  /// Whether it is at work.
+  [[nodiscard]] bool on() const { return stream_ != nullptr; }
+
+  /// Trains on the steps of @p stream until there are no more.
+  template <class Rank>
+  void run(Stream& stream, Rank& rank) {
+    stream_ = &stream;
+    is_ahead_ = dropped_ = false;
+    trusted_ = true;
+    for (step_ = 0; idly(rank, [this] { return stream_->await(step_); }); ++step_) {
+      bool trained = false;
+      while (!dropped_ && !trained) {
+        trained = train(rank);
+      }
+      if (!trained) {
+        stream_->release(step_);
+      }
+    }
+    stream_ = nullptr;
+  }
+
+  /// When the sums of a step's losses begin: the next step's may be there before they are known.
+  template <class Sums>
+  void note(Sums const& sums) {
+    first_bad_ = sums.first_bad();
+  }
+
+  /// The step's update: at once, if the next step follows and the last one went as it is taken for
+  /// granted; or else with the sums.
+  template <class Rank>
+  void update(Action action, Rank& rank) {
+    if (trusted_ && idly(rank, [this] { return stream_->follows(step_); })) {
+      last_ = {.state = *rank.slot_.feed.state(),
+               .key = rank.slot_.key,
+               .number = step_,
+               .first_bad = first_bad_};
+      is_ahead_ = true;
+      rank.updates_.run_ahead(rank.parts_, rank.slot_);
+      return;
+    }
+    rank.parts_.gradients.await_sums(rank.parts_.device);
+    rank.updates_.run(rank.parts_, rank.slot_, action.stage);
+    trusted_ = rank.updates_.plain();
+    report(rank, step_, *rank.slot_.feed.result(), first_bad_);
+  }
+
+ private:
+  // Waits for the program, which may take its time: the rank is not late.
+  template <class Rank, class F>
+  static bool idly(Rank& rank, F const& f) {
+    rank.progress_->store(awaiting_a_step, std::memory_order_relaxed);
+    bool const yes = f();
+    rank.progress_->store(at_no_action, std::memory_order_relaxed);
+    return yes;
+  }
+
+  // One step; the one before may not be known to be right until its gradients are to be written
+  // again. Whether it is done, or else must begin anew, or is dropped.
+  template <class Rank>
+  bool train(Rank& rank) {
+    rank.begin(stream_->state(step_), stream_->batch(step_), true);
+    rank.prepare();
+    rank.parts_.sums.clear(rank.parts_.device);
+    for (Action const* next = rank.parts_.plan.training.data();; ++next) {
+      if (next->kind == ActionKind::end) {
+        return true;
+      }
+      if (is_ahead_ && !leaves_gradients(*next) && !confirm(rank)) {
+        pass_by(rank, next);
+        report(rank, last_.number, result_, last_.first_bad);
+        return false;
+      }
+      rank.progress_->store(pack(*next), std::memory_order_relaxed);
+      rank.act_watched(*next);
+    }
+  }
+
+  // Whether the last step's gradients, and its sums, are as they were behind the action.
+  static bool leaves_gradients(Action const& action) {
+    return action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+           action.kind == ActionKind::receive_forward;
+  }
+
+  // The last step is as it should be from now on, and reported if it was.
+  template <class Rank>
+  bool confirm(Rank& rank) {
+    is_ahead_ = false;
+    rank.parts_.gradients.await_sums(rank.parts_.device);
+    result_ = {};
+    trusted_ = rank.updates_.confirm(rank.parts_, last_, result_);
+    if (trusted_) {
+      report(rank, last_.number, result_, last_.first_bad);
+    }
+    return trusted_;
+  }
+
+  // What is left of a step that must begin anew: its messages alone, so that none stays on its way.
+  template <class Rank>
+  TANDEM_COLD static void pass_by(Rank& rank, Action const* next) {
+    for (; next->kind != ActionKind::end; ++next) {
+      if (is_message(next->kind)) {
+        rank.progress_->store(pack(*next), std::memory_order_relaxed);
+        rank.run_other(*next);
+      }
+    }
+    rank.parts_.links.await_all(rank.parts_.device);
+  }
+
+  // The rank's last word on a step.
+  template <class Rank>
+  void report(Rank& rank, std::int64_t step, StepResult result, int first_bad) {
+    if (result.failed()) {
+      dropped_ = true;  // with all behind it
+      if (result.non_finite >= 0) {
+        result.non_finite = rank.first_of_all(first_bad);
+      }
+    }
+    if (rank.rank_ == 0) {
+      stream_->finish(result);
+    }
+    stream_->release(step);
+  }
+
+  Stream* stream_ = nullptr;
+  std::int64_t step_ = 0;  // of the stream
+  bool trusted_ = true;    // the last step whose sums are known was as it is taken for granted
+  bool dropped_ = false;   // the stream's steps from this one on
+  bool is_ahead_ = false;  // of the last step's sums
+  AheadStep last_{};       // that step
+  StepResult result_{};
+  int first_bad_ = 0;  // see AheadStep
+};
+
+/// What other ranks have in its place.
+struct NoAheadRun {
+  [[nodiscard]] static constexpr bool on() { return false; }
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/rank/rank_body.hpp
 
 /// @file
@@ -27819,1225 +29450,6 @@ class StreamedRank : public RankInterface<BatchType> {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/updates.hpp
-
-/// @file
-/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
-/// at once and kept together.
-
-// ---- tandem/engine/links/model_exchange.hpp
-
-/// @file
-/// ModelExchange: how the ranks that have the same parts of two models average them.
-
-// ---- tandem/engine/links/model_sums.hpp
-
-/// @file
-/// Sums of the weights of two models, stage by stage: over the pair of ranks that have a stage's
-/// two copies, or on the device in the middle, which has both.
-
-namespace tandem {
-
-/// A flat array of a model, in the order of the device's layout, and where its sum with the other
-/// model's goes: the same, or memory of its own.
-template <class P>
-struct ModelArray {
-  P* own = nullptr;
-  P* sum = nullptr;
-};
-
-namespace detail {
-
-/// Where the trained parameters of a local stage are.
-template <class Program>
-ElementRange stage_range(int stage) {
-  return trained_range(Program::layout, Program::stages.stage[stage].id);
-}
-
-}  // namespace detail
-
-/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
-///       the communication stream.
-template <class Program, class Backend, class Communicator>
-class PairSums {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Arrays = std::vector<ModelArray<P>>;
-
-  using Groups = RankGroups<typename Program::Program>;
-
-  /// @param connect  connect(group): the rank's end of one of @p groups
-  /// @param tracer   outlives this
-  template <class Connect>
-  PairSums(Device& device, Groups const& groups, int rank, Connect const& connect,
-           Tracer<Device>& tracer)
-      : pair_{connect(groups.of_pair(rank))}, tracer_{&tracer} {
-    for (int stage = 0; stage < Program::stages.count; ++stage) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, Arrays const& arrays, int stage) {
-    ElementRange const own = detail::stage_range<Program>(stage);
-    device.begin_on(device.communication);
-    for (ModelArray<P> const& array : arrays) {
-      add(device, array.own + own.begin, array.sum + own.begin, own.count());
-    }
-    device.mark_on(device.communication, mark(stage));
-  }
-
-  /// What is computed from now on reads the sum.
-  void await(Device& device, int stage) { device.await_on(device.communication, mark(stage)); }
-
-  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
-  /// @param counts  whether this one does
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
-    ElementRange const own = detail::stage_range<Program>(stage);
-    P* const weights = array.own + own.begin;
-    if (!counts) {
-      Verbs<Backend>::zero(device, weights, own.count());
-    }
-    device.begin_on(device.communication);
-    add(device, weights, weights, own.count());
-    device.mark_on(device.communication, mark(stage));
-    await(device, stage);
-  }
-
- private:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int stage) { return marks_[static_cast<std::size_t>(stage)]; }
-
-  void add(Device& device, P const* in, P* out, std::int64_t count) {
-    auto const size = static_cast<std::size_t>(count);
-    tracer_->collective(device, {"average"}, [&] {
-      pair_.all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
-                       device.communication, {"average"});
-    });
-  }
-
-  Communicator pair_;  // with the device that has the other copies
-  Tracer<Device>* tracer_;
-  std::vector<Mark> marks_;  // of each local stage
-};
-
-/// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
-template <class Program, class Backend>
-class TwinSums {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Arrays = std::vector<ModelArray<P>>;
-
-  template <class Groups, class Connect>
-  TwinSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
-           Tracer<Device>& /*tracer*/) {}
-
-  /// Sums once both stages have begun, in the place of each.
-  void begin(Device& device, Arrays const& arrays, int /*stage*/) {
-    begun_ = (begun_ + 1) % 2;
-    if (begun_ != 0) {
-      return;
-    }
-    ElementRange const first = detail::stage_range<Program>(0);
-    ElementRange const second = detail::stage_range<Program>(1);
-    for (ModelArray<P> const& array : arrays) {
-      P* const sum = array.sum + first.begin;
-      if (array.sum != array.own) {
-        Verbs<Backend>::copy(device, array.own + first.begin, sum, first.count());
-      }
-      Verbs<Backend>::add(device, static_cast<P const*>(array.own + second.begin), sum,
-                          first.count());
-      Verbs<Backend>::copy(device, sum, array.sum + second.begin, second.count());
-    }
-  }
-  void await(Device& /*device*/, int /*stage*/) {}
-
-  /// @param both  whether the other copy counts, too
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
-    ElementRange const own = detail::stage_range<Program>(stage);
-    ElementRange const other = detail::stage_range<Program>(1 - stage);
-    P* const weights = array.own + own.begin;
-    if (!counts || both) {
-      Verbs<Backend>::copy(device, array.sum + other.begin, weights, own.count());
-    }
-    if (both) {
-      Verbs<Backend>::add(device, static_cast<P const*>(array.sum + own.begin), weights,
-                          own.count());
-    }
-  }
-
- private:
-  int begun_ = 0;  // stages, of two
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// mean[i] = half of sum[i], unless *stopped.
-template <class P>
-struct TakeMean {
-  P const* sum;
-  P* mean;
-  int const* stopped;
-
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (stopped == nullptr || *stopped == 0) {
-      mean[i] = sum[i] * P{0.5};
-    }
-  }
-};
-
-/// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
-/// stage. Where the two may differ between steps the sums have memory of their own.
-template <class Program, class Backend, class Communicator>
-class ModelExchange {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr Averaging rule = Program::Program::averaging;
-  static constexpr bool has_buffer = rule.has_buffer();
-  using Sums = std::conditional_t<Program::has_twins, TwinSums<Program, Backend>,
-                                  PairSums<Program, Backend, Communicator>>;
-
-  /// @param memory   the rank's, which stays where it is
-  /// @param connect  connect(group): the rank's end of one of @p groups
-  /// @param states   of the optimizer
-  /// @param tracer   outlives this
-  template <class Memory, class Connect>
-  ModelExchange(Device& device, Memory const& memory,
-                RankGroups<typename Program::Program> const& groups, int rank,
-                Connect const& connect, int states, Tracer<Device>& tracer)
-      : sums_{device, groups, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
-    for (int a = 0; a < arrays(states); ++a) {
-      P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
-      arrays_.push_back({own, has_buffer ? buffer_.template as<P>() + a * layout.trained : own});
-    }
-  }
-
-  /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, int stage) { sums_.begin(device, arrays_, stage); }
-
-  /// The same of all stages.
-  void begin_all(Device& device) {
-    each_stage([&](int stage) { begin(device, stage); });
-  }
-
-  /// What is computed from now on has the average, unless *stopped.
-  void await(Device& device, int stage, int const* stopped) {
-    sums_.await(device, stage);
-    ElementRange const own = detail::stage_range<Program>(stage);
-    for (ModelArray<P> const& array : arrays_) {
-      take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
-    }
-  }
-
-  /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
-  /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
-  /// both ranks. Nothing where the two do not differ between steps.
-  void stand_in(Device& device, WhichModel which) {
-    if (has_buffer) {
-      copy(device, weights().own, weights().sum);
-      kept_ = true;
-      each_stage([&](int stage) { stand_in(device, which, stage); });
-    }
-  }
-  void restore(Device& device) {
-    if (has_buffer && std::exchange(kept_, false)) {
-      copy(device, weights().sum, weights().own);
-    }
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.bytes()); }
-
- private:
-  // The weights, then the optimizer's states.
-  static int arrays(int states) {
-    return 1 + (rule.what == Averaged::weights_and_state ? states : 0);
-  }
-  static std::size_t buffer_bytes(int states) {
-    return has_buffer ? static_cast<std::size_t>(layout.trained * arrays(states)) * sizeof(P) : 0;
-  }
-  [[nodiscard]] ModelArray<P> const& weights() const { return arrays_.front(); }
-
-  // From the last part of the model to the first, as backward ends them: so on both ranks.
-  template <class F>
-  static void each_stage(F const& f) {
-    for (int part = Program::Program::map.parts() - 1; part >= 0; --part) {
-      for (int stage = 0; stage < Program::stages.count; ++stage) {
-        if (Program::stages.stage[stage].part == part) {
-          f(stage);
-        }
-      }
-    }
-  }
-
-  static void copy(Device& device, P const* from, P* to) {
-    Verbs<Backend>::copy(device, from, to, layout.trained);
-  }
-  static void take_mean(Device& device, P const* sum, P* mean, std::int64_t count,
-                        int const* stopped) {
-    Verbs<Backend>::each(device, count, TakeMean<P>{sum, mean, stopped});
-  }
-
-  void stand_in(Device& device, WhichModel which, int stage) {
-    WhichModel const own_model =
-        Program::stages.stage[stage].copy == 0 ? WhichModel::first : WhichModel::second;
-    bool const both = which == WhichModel::average;
-    bool const counts = both || which == own_model;
-    sums_.replace(device, weights(), stage, counts, both);
-    if (both) {
-      ElementRange const own = detail::stage_range<Program>(stage);
-      P* const mean = weights().own + own.begin;
-      take_mean(device, mean, mean, own.count(), nullptr);
-    }
-  }
-
-  Sums sums_;
-  typename Backend::Buffer buffer_;
-  std::vector<ModelArray<P>> arrays_;
-  bool kept_ = false;  // the sums have a stand-in's own weights
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/memory/undo_copy.hpp
-
-/// @file
-/// UndoCopy: what an update changes, as it was before.
-
-namespace tandem {
-
-/// Of a rank that has whole trained parameters and the states of all of them. Not the parameters as
-/// products read them, where that is another form: make these anew behind give_back().
-template <class Backend>
-class UndoCopy {
- public:
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  /// @param trained  elements
-  /// @param states   arrays of as many
-  TANDEM_COLD UndoCopy(Device& device, std::int64_t trained, int states)
-      : trained_{trained},
-        states_{states},
-        copy_{device, static_cast<std::size_t>(trained * (1 + states)) * sizeof(P)} {}
-
-  /// Cost: a copy of all, 2 (1 + states) trained elements read and written.
-  template <class Memory>
-  void keep(Device& device, Memory const& memory) {
-    for (int i = 0; i <= states_; ++i) {
-      Verbs<Backend>::copy(device, place(memory, i), copy(i), trained_);
-    }
-  }
-  /// All is as it was at keep().
-  template <class Memory>
-  void give_back(Device& device, Memory const& memory) const {
-    for (int i = 0; i <= states_; ++i) {
-      Verbs<Backend>::copy(device, copy(i), place(memory, i), trained_);
-    }
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(copy_.bytes()); }
-
- private:
-  template <class Memory>
-  static P* place(Memory const& memory, int i) {
-    return i == 0 ? memory.parameters() : memory.state(i - 1);
-  }
-  [[nodiscard]] P* copy(int i) const { return copy_.template as<P>() + i * trained_; }
-
-  std::int64_t trained_;
-  int states_;
-  typename Backend::Buffer copy_;
-};
-
-/// Where no update is taken back.
-struct NoUndoCopy {
-  template <class Device>
-  NoUndoCopy(Device const& /*device*/, std::int64_t /*trained*/, int /*states*/) {}
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/average.hpp
-
-/// @file
-/// StepAverage: the averages of a device's weights, which stand behind the optimizer's states.
-
-namespace tandem {
-
-/// One weight's average after a step, one that was skipped too; it stays where nothing is updated.
-template <class P>
-struct AverageWeight {
-  P const* weight;
-  P* average;
-  P decay;
-  P rest;  ///< 1 - decay, rounded once
-  StepState const* state;
-  int const* stopped;
-
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (*stopped != update_nothing) {
-      average[i] = state->step == 0 ? weight[i] : decay * average[i] + rest * weight[i];
-    }
-  }
-};
-
-/// x and y change places.
-template <class P>
-struct SwapElement {
-  P* x;
-  P* y;
-
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    P const kept = x[i];
-    x[i] = y[i];
-    y[i] = kept;
-  }
-};
-
-namespace detail {
-
-/// The averaged parameters as runs of neighbours, in the order of @p offset.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
-                                      std::vector<bool> const& averaged) {
-  std::vector<int> trained;
-  for (int p = 0; p < graph.parameters; ++p) {
-    if (!graph.parameter[p].frozen) {
-      trained.push_back(p);
-    }
-  }
-  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
-  std::vector<OwnedRange> runs;
-  bool joins = false;
-  for (int const p : trained) {
-    bool const own = averaged[static_cast<std::size_t>(p)];
-    std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
-    if (own && joins) {
-      runs.back().range.end = end;
-    } else if (own) {
-      runs.push_back({{offset[p], end}});
-    }
-    joins = own;
-  }
-  return runs;
-}
-
-}  // namespace detail
-
-/// Every replica averages the same weights, so that averages need no messages.
-template <class Backend>
-class StepAverage {
- public:
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  /// @param offset  of each parameter of @p graph, in elements
-  /// @param states  of the optimizer: the averages are the array behind them
-  TANDEM_COLD StepAverage(GraphView graph, std::int64_t const* offset,
-                          std::vector<ParameterGroup> const& groups, WeightAverage const& average,
-                          int states)
-      : runs_{detail::averaged_runs(graph, offset, averaged_parameters(graph, groups, average))},
-        any_{!runs_.empty()},
-        decay_{average.decay},
-        state_{states} {}
-
-  /// From now on these alone are averaged here.
-  TANDEM_COLD void keep_to(std::vector<OwnedRange> const& owned) {
-    std::vector<OwnedRange> parts;
-    for (OwnedRange const& run : runs_) {
-      for (OwnedRange const& own : owned) {
-        OwnedRange const part = within(own, run.range);
-        if (part.range.count() > 0) {
-          parts.push_back(part);
-        }
-      }
-    }
-    any_ = !runs_.empty();
-    runs_ = std::move(parts);
-  }
-
-  /// Whether there are any.
-  [[nodiscard]] bool any() const { return any_; }
-
-  /// After an update. Cost: one pass over weights and averages.
-  /// @param state, stopped  in the device's memory
-  template <class Memory>
-  void update(Device& device, Memory const& memory, StepState const* state,
-              int const* stopped) const {
-    each(memory, [&](P* weight, P* average, std::int64_t count) {
-      Verbs<Backend>::each(device, count,
-                           AverageWeight<P>{weight, average, static_cast<P>(decay_),
-                                            static_cast<P>(1.0 - decay_), state, stopped});
-    });
-  }
-
-  /// The averages take the place of the weights; restore() gives them back. Both say whether they
-  /// have changed the weights.
-  template <class Memory>
-  bool stand_in(Device& device, Memory const& memory) {
-    swap(device, memory);
-    stands_in_ = any_;
-    return stands_in_;
-  }
-  template <class Memory>
-  bool restore(Device& device, Memory const& memory) {
-    if (!std::exchange(stands_in_, false)) {
-      return false;
-    }
-    swap(device, memory);
-    return true;
-  }
-
- private:
-  template <class Memory, class F>
-  void each(Memory const& memory, F const& f) const {
-    for (OwnedRange const& run : runs_) {
-      f(memory.kept_parameters(run.range.begin, run.lag), memory.state(state_) + run.state_begin(),
-        run.range.count());
-    }
-  }
-  template <class Memory>
-  void swap(Device& device, Memory const& memory) const {
-    each(memory, [&](P* weight, P* average, std::int64_t count) {
-      Verbs<Backend>::each(device, count, SwapElement<P>{weight, average});
-    });
-  }
-
-  std::vector<OwnedRange> runs_;
-  bool any_;  // on some replica
-  double decay_;
-  int state_;
-  bool stands_in_ = false;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/update.hpp
-
-/// @file
-/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
-
-// ---- tandem/ops/bound_optimizer.hpp
-
-/// @file
-/// own_optimizer<Backend>(): an OwnOptimizer with the kernels of its update, for one backend.
-///
-/// Only here do an optimizer's type and a backend meet, so a program compiles the updates of the
-/// optimizers that it names, and pays a virtual call for each run of parameters.
-
-namespace tandem {
-
-/// What Update calls of an optimizer whose type it does not know. The primary template is for
-/// devices that share the host's memory.
-template <class Backend>
-struct BoundOptimizer : AnyOptimizer {
-  using Device = typename Backend::Device;
-  using T = typename Backend::Master;
-
-  /// One step of @p n weights; of a whole parameter where the optimizer is by tensor.
-  /// @param run  its states in the order of AnyOptimizer::states
-  virtual void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
-                      UpdateSettings const& settings) const = 0;
-
-  /// The same of some rows of a parameter, at whose row 0 @p run begins.
-  /// @pre keeps_untouched, and no weight decay
-  virtual void update_rows(Device& device, ParameterRun<T, most_states> const& run,
-                           GradientRows<T> const& rows, UpdateSettings const& settings) const = 0;
-};
-
-namespace detail {
-
-/// The states of @p all, which are those kept, each in its place among the type's.
-template <int Places, class T>
-ParameterRun<T, Places> run_of_type(AnyOptimizer const& any,
-                                    ParameterRun<T, most_states> const& all) {
-  ParameterRun<T, Places> run{.parameter = all.parameter, .gradient = all.gradient};
-  for (std::size_t s = 0; s < any.states.size(); ++s) {
-    run.state[any.states[s].place] = all.state[s];
-  }
-  return run;
-}
-
-/// One of `parts` parts of a parameter: its states are moved, its square sums written.
-template <class Update>
-struct MovePart {
-  static constexpr std::int64_t parts = 256;
-
-  Update update;
-  std::int64_t n;
-  double* of_parameter;  // (parts)
-  double* of_direction;
-
-  void operator()(std::int64_t part) const {
-    std::int64_t const length = (n + parts - 1) / parts;  // no bit depends on threads
-    double p = 0.0;
-    double u = 0.0;
-    for (std::int64_t i = part * length; i < n && i < (part + 1) * length; ++i) {
-      update.move(i, p, u);
-    }
-    of_parameter[part] = p;
-    of_direction[part] = u;
-  }
-};
-
-template <class Backend, class O>
-struct BoundTo final : BoundOptimizer<Backend> {
-  using typename BoundOptimizer<Backend>::Device;
-  using typename BoundOptimizer<Backend>::T;
-
-  explicit BoundTo(O const& o) : optimizer{o} { describe_optimizer(o, *this); }
-
-  void update(Device& device, ParameterRun<T, most_states> const& run, std::int64_t n,
-              UpdateSettings const& settings) const override {
-    auto update = make_update<T>(optimizer, settings, run_of_type<places_of<O>>(*this, run));
-    if constexpr (TensorOptimizer<O>) {
-      using Part = MovePart<decltype(update)>;
-      double p[Part::parts];
-      double u[Part::parts];
-      Verbs<Backend>::each(device, Part::parts, Part{update, n, p, u});
-      for (std::int64_t i = 1; i < Part::parts; ++i) {
-        p[0] += p[i];
-        u[0] += u[i];
-      }
-      update.take_norms(p[0], u[0]);
-    }
-    Verbs<Backend>::each(device, n, update);
-  }
-
-  void update_rows(Device& device, ParameterRun<T, most_states> const& run,
-                   GradientRows<T> const& rows, UpdateSettings const& settings) const override {
-    if constexpr (keeps_untouched<O> && ElementOptimizer<O>) {
-      Verbs<Backend>::each_row(
-          device, rows, make_update<T>(optimizer, settings, run_of_type<places_of<O>>(*this, run)));
-    }
-  }
-
-  O optimizer;
-};
-
-/// Each ability comes as a bool, which compilers explain in one line, as they do not a concept.
-template <bool HasName, bool HasRate, bool CopiesAsBytes, bool NamesStates, bool Updates>
-struct OptimizerParts {
-  static constexpr bool value = true;
-  static_assert(HasName,
-                "an optimizer's type has `static constexpr std::string_view name`, by which "
-                "checkpoints know it; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
-  static_assert(!HasName || HasRate,
-                "an optimizer's type has a member `float learning_rate`, which schedules and "
-                "groups scale; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
-  static_assert(!HasName || !HasRate || CopiesAsBytes,
-                "an optimizer is copied to devices as bytes: let its members be numbers, no "
-                "strings or vectors, and leave out constructors of copies and destructors");
-  static_assert(!HasName || !HasRate || !CopiesAsBytes || NamesStates,
-                "an optimizer's `static constexpr std::string_view state_names[]` are at most 8, "
-                "none empty or with a dot, no two alike: checkpoints have states by these names");
-  static_assert(!HasName || !HasRate || !CopiesAsBytes || !NamesStates || Updates,
-                "an optimizer's type has `template <class V> V next(V p, V g, V (&state)[N], auto "
-                "const& settings) const` for float and double, N being the number of its "
-                "state_names; without states next(p, g, settings); see ElementOptimizer of "
-                "tandem/optim/element_optimizer.hpp");
-};
-template <class O>
-using OptimizerFits = OptimizerParts<HasOptimizerName<O>, HasLearningRate<O>, CopiesAsBytes<O>,
-                                     NamesStates<O>, ElementOptimizer<O> || TensorOptimizer<O>>;
-
-}  // namespace detail
-
-/// @p optimizer for .optimizer of TrainerOptions, with its update on @p Backend. A trainer that is
-/// given it behind the options does so by itself.
-/// @throws ContractError  one of its settings is out of range
-template <class Backend, class O>
-OwnOptimizer own_optimizer(O const& optimizer) {
-  static_assert(detail::OptimizerFits<O>::value);
-  OwnOptimizer own;
-  if constexpr (ElementOptimizer<O> || TensorOptimizer<O>) {
-    own.learning_rate = static_cast<float>(optimizer.learning_rate);
-    if constexpr (requires { optimizer.weight_decay; }) {
-      own.weight_decay = static_cast<float>(optimizer.weight_decay);
-    }
-    own.type = std::make_shared<detail::BoundTo<Backend, O>>(optimizer);
-  }
-  return own;
-}
-
-namespace detail {
-
-/// Any optimizer for trainers on Backend.
-template <class Backend, class O>
-Optimizer optimizer_for(O const& optimizer) {
-  if constexpr (std::is_same_v<O, Optimizer> || is_alternative<O>) {
-    return optimizer;
-  } else {
-    return own_optimizer<Backend>(optimizer);
-  }
-}
-
-}  // namespace detail
-
-/// The update of @p own on Backend.
-/// @throws ContractError  it was made for another
-template <class Backend>
-BoundOptimizer<Backend> const& bound_to(OwnOptimizer const& own) {
-  auto const* const bound = dynamic_cast<BoundOptimizer<Backend> const*>(own.type.get());
-  expects(bound != nullptr,
-          "TrainerOptions: .optimizer was made for another backend than the trainer's; write "
-          "own_optimizer<B>(...) with the trainer's B, or give it behind the options: "
-          "Trainer<...> trainer{{.batch = 128}, Lion{...}}");
-  return *bound;
-}
-
-/// One step of some rows of a parameter by an optimizer that leaves the others alone.
-/// @param parameter  its row 0
-/// @param states     array s of its states begins at states(s)
-template <class Backend, class O, class P, class States>
-void update_weight_rows(typename Backend::Device& device, O const& optimizer, P* parameter,
-                        GradientRows<P> const& rows, States const& states,
-                        UpdateSettings const& settings) {
-  if constexpr (std::is_same_v<O, OwnOptimizer>) {
-    ParameterRun<P, most_states> run{.parameter = parameter, .gradient = nullptr};
-    for (int s = 0; s < optimizer.states(); ++s) {
-      run.state[s] = states(s);
-    }
-    bound_to<Backend>(optimizer).update_rows(device, run, rows, settings);
-  } else if constexpr (std::is_same_v<O, Sgd>) {
-    ParameterRun<P> const run{.parameter = parameter, .gradient = nullptr};
-    Verbs<Backend>::each_row(device, rows, make_update<P>(optimizer, settings, run));
-  }
-}
-
-/// One step of @p n weights by any optimizer.
-/// @param run     where they begin
-/// @param states  array s of its states begins at states(s)
-template <class Backend, class O, class P, class States>
-void update_weights(typename Backend::Device& device, O const& optimizer, P* parameter,
-                    P const* gradient, States const& states, std::int64_t n,
-                    UpdateSettings const& settings) {
-  constexpr bool own = std::is_same_v<O, OwnOptimizer>;
-  ParameterRun<P, own ? most_states : 2> run{.parameter = parameter, .gradient = gradient};
-  for (int s = 0; s < optimizer.states(); ++s) {
-    run.state[s] = states(s);
-  }
-  if constexpr (own) {
-    bound_to<Backend>(optimizer).update(device, run, n, settings);
-  } else {
-    Verbs<Backend>::each(device, n, make_update<P>(optimizer, settings, run));
-  }
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Stands for every stage of a device.
-inline constexpr int all_stages = -1;
-
-/// A row scale of the step, multiplied by the scale of its loss.
-struct ScaleRow {
-  StepState const* state;
-  ScaledLoss* scaled;
-
-  TANDEM_HOST_DEVICE void operator()(std::int64_t copy) const {
-    scaled->row_scale[copy] = state->row_scale[copy] * static_cast<double>(scaled->now.scale);
-  }
-};
-
-/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
-/// and gets the same parameters. The primary template is for devices that share the host's memory.
-template <class Backend>
-class Update {
- public:
-  using Device = typename Backend::Device;
-  using T = typename Backend::Master;
-
-  /// @param parameters  of the device, a run each
-  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
-  ///                    parameters only one's does
-  /// @param clips       of the whole network
-  /// @param scaling     of the loss; where it is on, every step has sum_squares()
-  /// @param owned       what apply() updates; none: all
-  /// @pre where some are owned the optimizer is not by tensor
-  template <class Memory>
-  TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
-                     LossScaling const& scaling = LossScaling::off(),
-                     std::vector<OwnedRange> const& owned = {})
-      : optimizer_{std::move(optimizer)},
-        parameters_{std::move(parameters)},
-        runs_{is_by_tensor(optimizer_) ? parameters_
-              : owned.empty()          ? merged(parameters_)
-                                       : merged(runs_within(parameters_, owned))},
-        counted_{counted},
-        clips_{std::move(clips)},
-        squares_(clips_.set.size()),
-        scales_(clips_.largest.size(), 1.0),
-        scaling_{scaling} {
-    scaled_.now.scale = static_cast<float>(scaling.initial);
-  }
-
-  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
-  /// be summed over the ranks before run(), if there are several with different parameters.
-  template <class Memory>
-  std::span<double> sum_squares(Device& device, Memory const& memory) {
-    clear_squares();
-    for (UpdateRun const& r : parameters_) {
-      if (counts(r)) {
-        squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
-      }
-    }
-    return squares_;
-  }
-
-  /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
-  /// in @p range, whose gradients begin at @p gradients.
-  void clear_squares() { std::fill(squares_.begin(), squares_.end(), 0.0); }
-  void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
-    for (UpdateRun const& r : parameters_) {
-      if (counts(r) && range.has(r.begin)) {
-        squares_[static_cast<std::size_t>(r.origin)] = Verbs<Backend>::sum_of_squares(
-            device, gradients + (r.begin - range.begin), r.end - r.begin);
-      }
-    }
-  }
-  std::span<double> join_squares(Device& /*device*/) { return squares_; }
-
-  /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
-  /// until the next call, and if a gradient was not, it moves the statistics alone.
-  /// @pre where clipping or loss scaling is on, sum_squares() was called
-  template <class Memory>
-  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
-              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
-    sums.finish(device, state, key.samples, result);
-    LossScale const scaled = scaled_.now;
-    result->loss_scale = double{scaled.scale};
-    result->scaling = scaled;
-    stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
-    plain_ = stopped_ == update_all_parameters;
-    if (!key.clips || stopped_ != update_all_parameters) {
-      return;
-    }
-    double const unscale = unscale_of(scaled);
-    ClipNorms const norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
-    result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
-    if (scaled.on()) {
-      LossScale const next = scaled.after(scaling_, norms.finite);
-      result->scaling = scaled_.now = next;
-      result->skipped = !norms.finite;
-      result->gradient_norm = norms.finite ? norms.first : std::numeric_limits<double>::infinity();
-      stopped_ = norms.finite  ? update_all_parameters
-                 : next.lost() ? update_nothing
-                               : update_statistics;
-    }
-    plain_ = stopped_ == update_all_parameters &&
-             std::all_of(scales_.begin(), scales_.end(), [&](double s) { return s == unscale; });
-  }
-
-  /// In place of finish(), where the sums are still on their way: apply() updates as if all numbers
-  /// were finite and no gradient clipped, until confirm().
-  void assume(StepKey const& key) {
-    assumed_from_ = scaled_.now;
-    stopped_ = update_all_parameters;
-    if (key.clips) {
-      std::fill(scales_.begin(), scales_.end(), unscale_of(scaled_.now));
-    }
-    if (scaled_.now.on()) {
-      scaled_.now = scaled_.now.after(scaling_, true);
-    }
-  }
-  /// What finish() would have done; whether apply() has done the same.
-  template <class Memory>
-  bool confirm(Device& device, Memory const& memory, StepState const* state,
-               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
-    scaled_.now = assumed_from_;
-    finish(device, memory, state, sums, key, result);
-    return plain_;
-  }
-  /// Whether no gradient of the step that was finished last was clipped, and all was finite.
-  [[nodiscard]] bool plain() const { return plain_; }
-
-  /// Updates the trained parameters of one stage, or of all; no allocation.
-  /// Cost: one pass over parameters, gradients and states.
-  template <class Memory>
-  void apply(Device& device, Memory const& memory, StepState const* state,
-             int stage = all_stages) const {
-    if (stopped_ == update_nothing) {
-      return;
-    }
-    std::visit(
-        [&](auto const& optimizer) {
-          for (UpdateRun const& r : runs_) {
-            if (stage == all_stages || stage == r.stage) {
-              update_run(device, memory, *state, optimizer, r);
-            }
-          }
-        },
-        optimizer_);
-  }
-
-  /// Where the device says what may change, an UpdateFlag.
-  [[nodiscard]] int const* stopped() const { return &stopped_; }
-
-  /// In the device's memory; null where gradients are not scaled.
-  [[nodiscard]] ScaledLoss const* scaled() const { return scaling_.on() ? &scaled_ : nullptr; }
-  /// Multiplies the step's row scales, for criteria.
-  void scale_rows(Device& /*device*/, StepState const* state) {
-    for (int copy = 0; copy < 2; ++copy) {
-      ScaleRow{state, &scaled_}(copy);
-    }
-  }
-  void set_loss_scale(Device& /*device*/, LossScale const& scale) {
-    if (scaling_.on()) {
-      scaled_.now = scale;
-    }
-  }
-
-  /// After parameters were written by the host.
-  void refresh(Device& /*device*/) {}
-
-  /// Bytes of the device's memory that this has.
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-
-  /// Lets steps update again after one whose loss was not finite.
-  void forgive(Device& /*device*/) {}
-
- private:
-  // What gradients of a loss so scaled are multiplied by.
-  static double unscale_of(LossScale const& scaled) {
-    return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
-  }
-
-  [[nodiscard]] bool counts(UpdateRun const& r) const {
-    return counted_ && r.counted && r.role == Role::weight && !r.frozen;
-  }
-
-  template <class Memory>
-  static constexpr bool has_rows = Memory::layout.row_gradients > 0;
-
-  template <class Memory>
-  double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
-    if constexpr (has_rows<Memory>) {
-      if (r.rows >= 0) {
-        return Verbs<Backend>::sum_of_squares(device, memory.rows().sum(r.rows), r.end - r.begin);
-      }
-    }
-    return Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
-  }
-
-  template <class Memory, class O>
-  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
-                  UpdateRun const& r) const {
-    if (r.frozen) {
-      return;
-    }
-    T* const parameters = memory.kept_parameters(r.begin, r.lag);
-    T const* const gradients = r.rows < 0 ? memory.summed_gradients(r.begin, r.lag) : nullptr;
-    if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin,
-                           AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
-      return;
-    }
-    if (stopped_ != update_all_parameters) {
-      return;
-    }
-    UpdateSettings const settings{
-        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
-        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1 - scaled_.now.skipped,
-        .clip_value = r.clip_value};
-    auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
-    if constexpr (has_rows<Memory>) {
-      if (r.rows >= 0) {
-        update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
-                                    states, settings);
-        return;
-      }
-    }
-    update_weights<Backend>(device, optimizer, parameters, gradients, states, r.end - r.begin,
-                            settings);
-  }
-
-  Optimizer optimizer_;
-  std::vector<UpdateRun> parameters_;
-  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
-  bool counted_;
-  int stopped_ = update_all_parameters;
-  bool plain_ = true;         // see plain()
-  LossScale assumed_from_{};  // before assume()
-  ClipSets clips_;
-  std::vector<double> squares_;
-  std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
-  LossScaling scaling_;
-  ScaledLoss scaled_{};
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// A step whose update stands before its sums are there.
-struct AheadStep {
-  StepState state{};
-  StepKey key{};
-  std::int64_t number = 0;  ///< in its stream
-  int first_bad = 0;        ///< of the rank's microbatches the first whose loss is not finite; or
-                            ///< their number
-};
-
-namespace detail {
-
-/// What both have: the optimizer over the device's flat arrays.
-template <class Parts>
-class DeviceUpdate {
- public:
-  using Program = typename Parts::Program;
-  using Whole = typename Parts::Whole;
-  using Slot = StepSlot<Parts>;
-
-  TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
-      : update_{parts.device,
-                parts.memory,
-                options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value, parts.slices.slice(),
-                               Whole::layer_slices),
-                alone || parts.mesh().leads(options.rank, Axis::data),
-                clip_sets(Whole::network, options.groups, Whole::layer_slices),
-                options.scaling,
-                parts.shares.owned()} {}
-
-  /// The square sums of this rank's gradients, as Update has them.
-  std::span<double> sum_squares(Parts& parts) {
-    if constexpr (Whole::sharded_gradients) {
-      update_.clear_squares();
-      parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
-        update_.sum_squares_of(parts.device, range, sums);
-      });
-      return update_.join_squares(parts.device);
-    } else {
-      return update_.sum_squares(parts.device, parts.memory);
-    }
-  }
-  /// Of the loss, in the device's memory; null where that is not scaled.
-  [[nodiscard]] ScaledLoss const* scaled() const { return update_.scaled(); }
-  void set_loss_scale(Parts& parts, LossScale const& scale) {
-    update_.set_loss_scale(parts.device, scale);
-  }
-  /// Where the device says what may change, an UpdateFlag.
-  [[nodiscard]] int const* stopped() const { return update_.stopped(); }
-  /// After a loss that was not finite: later steps update again.
-  void forgive(Parts& parts) { update_.forgive(parts.device); }
-  /// After parameters were written: they are as products read them.
-  void refresh(Parts& parts) {
-    parts.shares.forget();
-    update_.refresh(parts.device);
-    pack_stages(parts);
-  }
-  [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
-
- protected:
-  /// Whether no other rank adds to its square sums: they are not made before.
-  static constexpr bool alone = Whole::devices * Whole::slices == 1;
-
-  void finish(Parts& parts, Slot& slot) {
-    if (alone && slot.key.clips) {
-      sum_squares(parts);
-    }
-    update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,
-                   slot.feed.result());
-  }
-
-  Update<typename Parts::Backend> update_;
-};
-
-}  // namespace detail
-
-/// One model: all stages of a device are updated at once, behind the step's last gradient.
-/// @tparam Parts  RankParts
-template <class Parts>
-class Updates : public detail::DeviceUpdate<Parts> {
-  using Base = detail::DeviceUpdate<Parts>;
-  using Base::update_;
-  using typename Base::Program;
-  static_assert(!Base::Whole::post_validated || !Parts::Memory::mixed,
-                "rounded parameters would have to be taken back with the others");
-
- public:
-  using typename Base::Slot;
-
-  template <class Connect>
-  Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
-      : Base{parts, options},
-        undo_{parts.device, Program::layout.trained, states_of(options.optimizer)},
-        average_{Program::graph, Program::layout.offset, options.groups, options.average,
-                 states_of(options.optimizer)} {
-    if constexpr (Base::Whole::sharded_state) {
-      average_.keep_to(parts.shares.owned());
-    }
-  }
-
-  /// Before the row of a training step, and behind it.
-  void begin(Parts& parts, Slot const& slot) {
-    if (Slot::weighs_targets && slot.scaled != nullptr) {
-      update_.scale_rows(parts.device, slot.feed.state());
-    }
-  }
-  void end(Parts& /*parts*/) {}
-
-  /// An update of the row.
-  void run(Parts& parts, Slot& slot, int /*stage*/) {
-    parts.links.await_all(parts.device);
-    parts.shares.arrive(parts.device);  // before a pass without samples has read them
-    this->finish(parts, slot);
-    slot.touched = true;
-    update_.apply(parts.device, parts.memory, slot.feed.state());
-    average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
-    parts.shares.gather(parts.device, parts.memory);
-    if constexpr (Base::Whole::sharded_state) {
-      update_.refresh(parts.device);  // of the parameters that other ranks have updated
-    }
-    pack_stages(parts);
-  }
-  /// The same where the step's sums are still on their way, as if they said that all is well.
-  void run_ahead(Parts& parts, Slot& slot) requires(Base::Whole::post_validated) {
-    parts.links.await_all(parts.device);
-    undo_.keep(parts.device, parts.memory);
-    update_.assume(slot.key);
-    update_.apply(parts.device, parts.memory, slot.feed.state());
-    pack_stages(parts);
-  }
-  /// With the sums of such a step, before its gradients are written again: its update is as it
-  /// should be from now on; whether it was.
-  bool confirm(Parts& parts, AheadStep const& ahead,
-               StepResult& result) requires(Base::Whole::post_validated) {
-    bool const right =
-        update_.confirm(parts.device, parts.memory, &ahead.state, parts.sums, ahead.key, &result);
-    if (!right) {
-      undo_.give_back(parts.device, parts.memory);
-      update_.apply(parts.device, parts.memory, &ahead.state);
-      pack_stages(parts);
-    }
-    average_.update(parts.device, parts.memory, &ahead.state, update_.stopped());
-    return right;
-  }
-  /// Whether a step like the last one could have gone ahead.
-  [[nodiscard]] bool plain() const { return update_.plain(); }
-  /// An exchange of the row, which has none.
-  void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
-
-  /// For an evaluation, the weights are their averages, where there are any; and themselves again.
-  void stand_in(Parts& parts, WhichModel which) {
-    if (which != WhichModel::average || !average_.any()) {
-      return;
-    }
-    parts.shares.keep(parts.device, parts.memory);
-    average_.stand_in(parts.device, parts.memory);
-    parts.shares.gather(parts.device, parts.memory);
-    this->refresh(parts);
-  }
-  void restore(Parts& parts) {
-    if (average_.restore(parts.device, parts.memory)) {
-      parts.shares.give_back(parts.device, parts.memory);
-      this->refresh(parts);
-    }
-  }
-  [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
-  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
-
- private:
-  std::conditional_t<Base::Whole::post_validated, UndoCopy<typename Parts::Backend>, NoUndoCopy>
-      undo_;
-  StepAverage<typename Parts::Backend> average_;
-};
-
-/// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
-template <class Parts>
-  requires(Parts::Whole::averaging.keeps_two())
-class Updates<Parts> : public detail::DeviceUpdate<Parts> {
-  using Base = detail::DeviceUpdate<Parts>;
-  using Base::update_;
-  using typename Base::Program;
-  using typename Base::Whole;
-  static constexpr Averaging rule = Whole::averaging;
-
- public:
-  using typename Base::Slot;
-
-  template <class Connect>
-  Updates(Parts& parts, RankOptions const& options, Connect const& connect)
-      : Base{parts, options}, exchange_{parts.device, parts.memory, parts.groups(),
-                                        options.rank, connect,      states_of(options.optimizer),
-                                        parts.tracer} {}
-
-  void begin(Parts& parts, Slot& slot) {
-    finished_ = false;
-    if (slot.key.exchanges && rule.overlapped) {
-      slot.touched = true;
-      exchange_.begin_all(parts.device);
-    }
-  }
-  void end(Parts& parts) { parts.links.await_all(parts.device); }
-
-  /// Of one stage; where its model has no samples it stays.
-  void run(Parts& parts, Slot& slot, int stage) {
-    finish_once(parts, slot);
-    int const first =
-        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.passes());
-    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
-      update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
-    }
-    if (slot.key.exchanges && !rule.overlapped) {
-      exchange_.begin(parts.device, local_stage(Program::stages, stage));
-    } else {
-      pack_stage(parts, stage);
-    }
-  }
-
-  /// Takes the average of one stage.
-  void exchange(Parts& parts, Slot& slot, int stage) {
-    finish_once(parts, slot);
-    if (slot.key.exchanges) {
-      exchange_.await(parts.device, local_stage(Program::stages, stage), update_.stopped());
-      if (!rule.overlapped) {
-        update_.refresh(parts.device);
-        pack_stage(parts, stage);
-      }
-    }
-  }
-
-  /// For an evaluation, all stages get the weights of one model or their average; and their own
-  /// back.
-  void stand_in(Parts& parts, WhichModel which) {
-    exchange_.stand_in(parts.device, which);
-    this->refresh(parts);
-  }
-  void restore(Parts& parts) {
-    exchange_.restore(parts.device);
-    this->refresh(parts);
-  }
-  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
-  [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
-
- private:
-  void finish_once(Parts& parts, Slot& slot) {
-    slot.touched = true;
-    if (!std::exchange(finished_, true)) {
-      this->finish(parts, slot);
-    }
-  }
-
-  ModelExchange<Program, typename Parts::Backend, typename Parts::Communicator> exchange_;
-  bool finished_ = false;  // the step's result
-};
-
-}  // namespace tandem
-
 // ---- tandem/engine/step/runner.hpp
 
 /// @file
@@ -29056,260 +29468,6 @@ class StepRunner {
   void run(typename Backend::Device& /*device*/, StepKey const& /*key*/, Walk const& walk) {
     walk();
   }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/stream.hpp
-
-/// @file
-/// StepStream: the steps on their way from the program to the ranks of a pipeline that knows no
-/// barrier between them, and their results on the way back.
-///
-/// A ring. The program's thread copies a batch into a place, each rank takes the steps in their
-/// order when it comes to them, and a place is free again when all ranks are done with it.
-
-namespace tandem {
-
-/// What a StepStream must have room for.
-struct StreamSizes {
-  int steps = 1;  ///< places
-  int ranks = 1;
-  StallLimit limit{.timeout = {}};  ///< for the program's thread to wait for the ranks
-  std::int64_t samples = 0;         ///< of the largest batch
-  Shape input{};                    ///< of a sample
-  Shape second{};                   ///< the second one; of no shape where there is none
-  Shape targets{};                  ///< likewise
-};
-
-/// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
-template <class BatchType>
-class StepStream {
- public:
-  using Batch = BatchType;
-  using Input = typename Batch::Input;
-  using Target = typename Batch::TargetType;
-
-  explicit StepStream(StreamSizes const& sizes)
-      : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
-    auto const samples = static_cast<std::size_t>(sizes.samples);
-    for (Place& place : places_) {
-      auto const bytes = [&](Shape const& shape, std::size_t element) {
-        return samples * static_cast<std::size_t>(shape.elements()) * element;
-      };
-      place.x = host::Buffer{bytes(sizes.input, sizeof(Input))};
-      place.targets = host::Buffer{bytes(sizes.targets, sizeof(Target))};
-      place.second = host::Buffer{bytes(sizes.second, sizeof(Input))};
-      place.second_lengths = host::Buffer{sizes.second.timed ? samples * sizeof(std::int32_t) : 0};
-      place.lengths = host::Buffer{sizes.input.timed ? samples * sizeof(std::int32_t) : 0};
-    }
-  }
-
-  /// Bytes of the batches.
-  [[nodiscard]] std::int64_t bytes() const {
-    std::size_t sum = 0;
-    for (Place const& place : places_) {
-      sum += place.x.bytes() + place.targets.bytes() + place.lengths.bytes() +
-             place.second.bytes() + place.second_lengths.bytes();
-    }
-    return static_cast<std::int64_t>(sum);
-  }
-
-  // Of the program's thread.
-
-  /// @pre no rank is at work
-  void open() {
-    std::lock_guard const lock{mutex_};
-    pushed_ = collected_ = finished_ = 0;
-    closed_ = aborted_ = wanted_ = false;
-    first_bad_ = none;
-  }
-
-  /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
-  /// aborted. @pre collect() leaves fewer results waiting than there are places
-  /// @param look  look() is called now and then while it waits
-  template <class Look>
-  bool push(StepState const& state, Batch const& batch, Look const& look) {
-    std::unique_lock lock{mutex_};
-    Place& place = at(pushed_);
-    auto const count = static_cast<std::int64_t>(places_.size());
-    detail::wait_looking(
-        lock, program_, sizes_.limit,
-        [&] { return aborted_ || pushed_ < count || place.released == sizes_.ranks; }, look);
-    if (aborted_) {
-      return false;
-    }
-    lock.unlock();  // nobody else knows of it yet
-    auto* const x = place.x.template as<Input>();
-    auto* const y = place.targets.template as<Target>();
-    std::copy_n(batch.x, batch.size * sizes_.input.elements(batch.time), x);
-    Times const time{{batch.time, batch.second.time}};
-    std::copy_n(batch.targets, batch.size * sizes_.targets.elements(time[sizes_.targets]), y);
-    place.state = state;
-    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
-    place.batch.lengths = copied_lengths(batch.lengths, batch.size, place.lengths);
-    if (batch.second.x != nullptr) {
-      auto* const second = place.second.template as<Input>();
-      std::copy_n(batch.second.x, batch.size * sizes_.second.elements(batch.second.time), second);
-      place.batch.second = {second, batch.second.time,
-                            copied_lengths(batch.second.lengths, batch.size, place.second_lengths)};
-    }
-    lock.lock();
-    place.released = 0;
-    place.followed = Followed::unknown;
-    ++pushed_;
-    lock.unlock();
-    stage_.notify_all();
-    return true;
-  }
-
-  /// Waits for the result of the oldest step that has not been collected; false if the stream was
-  /// aborted before there was one. @param look  as push()'s
-  template <class Look>
-  bool collect(StepResult& result, Look const& look) {
-    std::unique_lock lock{mutex_};
-    wanted_ = true;
-    stage_.notify_all();
-    detail::wait_looking(
-        lock, program_, sizes_.limit, [&] { return aborted_ || finished_ > collected_; }, look);
-    wanted_ = false;
-    if (finished_ == collected_) {
-      return false;
-    }
-    result = at(collected_++).result;
-    return true;
-  }
-
-  /// No step comes any more.
-  void close() {
-    {
-      std::lock_guard const lock{mutex_};
-      closed_ = true;
-    }
-    stage_.notify_all();
-  }
-
-  /// Wakes everybody who waits here, since a rank has failed; on any thread.
-  void abort() noexcept {
-    {
-      std::lock_guard const lock{mutex_};
-      aborted_ = true;
-    }
-    stage_.notify_all();
-    program_.notify_all();
-  }
-
-  // Of the ranks.
-
-  /// Waits for a step as long as it takes; false where none comes any more.
-  /// @throws AbortedError  another rank has failed
-  bool await(std::int64_t step) {
-    std::unique_lock lock{mutex_};
-    stage_.wait(lock, [&] { return aborted_ || closed_ || pushed_ > step; });
-    if (aborted_) {
-      throw AbortedError{"another rank has failed"};
-    }
-    return pushed_ > step;
-  }
-
-  /// Whether another step follows @p step at once; all ranks are told alike. Waits until one has
-  /// come, or none can: the program closes the stream, or waits for the result of this one.
-  /// @pre    await(step), and the rank has not released it
-  /// @throws AbortedError  another rank has failed
-  bool follows(std::int64_t step) {
-    std::unique_lock lock{mutex_};
-    Followed& followed = at(step).followed;
-    stage_.wait(lock, [&] {
-      return aborted_ || followed != Followed::unknown || pushed_ > step + 1 || closed_ ||
-             (wanted_ && collected_ == step);
-    });
-    if (aborted_) {
-      throw AbortedError{"another rank has failed"};
-    }
-    if (followed == Followed::unknown) {
-      followed = pushed_ > step + 1 ? Followed::yes : Followed::no;
-    }
-    return followed == Followed::yes;
-  }
-
-  /// @pre await(step), and the rank has not released it
-  [[nodiscard]] StepState const& state(std::int64_t step) const { return at(step).state; }
-  [[nodiscard]] Batch const& batch(std::int64_t step) const { return at(step).batch; }
-
-  /// The rank's last word on a step.
-  void release(std::int64_t step) {
-    bool free = false;
-    {
-      std::lock_guard const lock{mutex_};
-      free = ++at(step).released == sizes_.ranks;
-    }
-    if (free) {
-      program_.notify_one();
-    }
-  }
-
-  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
-  /// so every stage knows before its update whether there is one.
-  void finish(StepResult const& result) {
-    {
-      std::lock_guard const lock{mutex_};
-      if (result.non_finite >= 0 && first_bad_.load() == none) {
-        first_bad_.store(finished_);
-      }
-      at(finished_++).result = result;
-    }
-    program_.notify_one();
-  }
-
-  /// Whether the losses of this step and of all before it were finite.
-  /// @pre the caller has the gradient of its last microbatch
-  [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
-
- private:
-  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
-
-  enum class Followed { unknown, no, yes };
-
-  struct Place {
-    host::Buffer x;
-    host::Buffer targets;
-    host::Buffer lengths;
-    host::Buffer second;
-    host::Buffer second_lengths;
-    StepState state{};
-    Batch batch{};
-    StepResult result{};
-    int released = 0;  // ranks that are done with it
-    Followed followed = Followed::unknown;
-  };
-
-  static std::int32_t const* copied_lengths(std::int32_t const* from, int size,
-                                            host::Buffer const& to) {
-    if (from == nullptr) {
-      return nullptr;
-    }
-    auto* const lengths = to.template as<std::int32_t>();
-    std::copy_n(from, size, lengths);
-    return lengths;
-  }
-
-  Place& at(std::int64_t step) { return places_[static_cast<std::size_t>(step) % places_.size()]; }
-  [[nodiscard]] Place const& at(std::int64_t step) const {
-    return places_[static_cast<std::size_t>(step) % places_.size()];
-  }
-
-  StreamSizes sizes_;
-  std::vector<Place> places_;
-  std::mutex mutex_;  // guards all below; a place that was pushed does not change until it is free
-  std::condition_variable stage_;    // ranks wait here
-  std::condition_variable program_;  // and the program's thread here
-  std::int64_t pushed_ = 0;          // steps since open()
-  std::int64_t finished_ = 0;
-  std::int64_t collected_ = 0;
-  bool closed_ = false;
-  bool aborted_ = false;
-  bool wanted_ = false;  // the program waits for the result of step collected_
-  std::atomic<std::int64_t> first_bad_{none};
 };
 
 }  // namespace tandem
@@ -29390,20 +29548,7 @@ class Rank final
 
   void run_stream(StepStream<Batch>& stream) override {
     if constexpr (Whole::post_validated) {
-      stream_ = &stream;
-      runs_ahead_ = false;
-      dropped_ = false;
-      trusted_ = true;
-      for (step_ = 0; await_step(); ++step_) {
-        bool trained = false;
-        while (!dropped_ && !trained) {
-          trained = train_in_stream();
-        }
-        if (!trained) {
-          stream.release(step_);
-        }
-      }
-      stream_ = nullptr;
+      ahead_.run(stream, *this);
     }
   }
 
@@ -29507,7 +29652,7 @@ class Rank final
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   [[nodiscard]] bool untouched() const override {
-    return !slot_.touched && stream_ == nullptr;  // in which updates are not looked at
+    return !slot_.touched && !ahead_.on();  // in which updates are not looked at
   }
   [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
@@ -29519,6 +29664,8 @@ class Rank final
 
   template <class R>
   friend bool act(Action, R&);
+  template <class B>
+  friend class AheadRun;
 
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(parts_, state, batch, training, watch_.waiter());
@@ -29550,113 +29697,6 @@ class Rank final
     parts_.partials.begin_step();
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
-  }
-
-  // Whether there is one more step, or whether one follows this one: not late, however long the
-  // program takes.
-  bool await_step() {
-    return idly([this] { return stream_->await(step_); });
-  }
-  bool follows() {
-    return idly([this] { return stream_->follows(step_); });
-  }
-  template <class F>
-  bool idly(F const& f) {
-    progress_->store(awaiting_a_step, std::memory_order_relaxed);
-    bool const yes = f();
-    progress_->store(at_no_action, std::memory_order_relaxed);
-    return yes;
-  }
-
-  // A step of the stream; the one before may not be known to be right until its first gradient is
-  // made. Whether this one is done, or else it must begin anew, or is dropped.
-  bool train_in_stream() {
-    begin(stream_->state(step_), stream_->batch(step_), true);
-    prepare();
-    parts_.sums.clear(parts_.device);
-    for (Action const* next = parts_.plan.training.data();; ++next) {
-      progress_->store(pack(*next), std::memory_order_relaxed);
-      if (next->kind == ActionKind::end) {
-        return true;
-      }
-      if (runs_ahead_ && !stands_before_gradients(*next) && !confirm()) {
-        pass_by(next);
-        if (ahead_result_.failed()) {
-          drop(ahead_result_, ahead_.first_bad);
-        }
-        report(ahead_.number, ahead_result_);
-        return false;
-      }
-      if (debug_) {
-        parts_.device.debug(to_string(*next), watch_.waiter(), [&] { act(*next, *this); });
-      } else {
-        act(*next, *this);
-      }
-    }
-  }
-
-  // Those that leave the last step's gradients, and its sums, as they are.
-  static bool stands_before_gradients(Action const& action) {
-    return action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-           action.kind == ActionKind::receive_forward;
-  }
-
-  // The step before this one is as it should be from now on, and reported if it was.
-  bool confirm() {
-    runs_ahead_ = false;
-    parts_.gradients.await_sums(parts_.device);
-    ahead_result_ = {};
-    trusted_ = updates_.confirm(parts_, ahead_, ahead_result_);
-    if (trusted_) {
-      report(ahead_.number, ahead_result_);
-    }
-    return trusted_;
-  }
-
-  // What is left of a step that must begin anew: the messages alone, so that none stays on its way.
-  TANDEM_COLD void pass_by(Action const* next) {
-    for (; next->kind != ActionKind::end; ++next) {
-      if (is_message(next->kind)) {
-        progress_->store(pack(*next), std::memory_order_relaxed);
-        run_other(*next);
-      }
-    }
-    parts_.links.await_all(parts_.device);
-  }
-
-  // All ranks know that training cannot go on behind @p result.
-  TANDEM_COLD void drop(StepResult& result, int first_bad) {
-    dropped_ = true;
-    if (result.non_finite >= 0) {
-      result.non_finite = first_of_all(first_bad);
-    }
-  }
-
-  void report(std::int64_t step, StepResult const& result) {
-    if (rank_ == 0) {
-      stream_->finish(result);
-    }
-    stream_->release(step);
-  }
-
-  // An update of a step of the stream: at once, if the next step follows and the last one went as
-  // it is taken for granted; or else with the sums.
-  void update_in_stream(Action action) {
-    if (trusted_ && follows()) {
-      ahead_ = {
-          .state = *slot_.feed.state(), .key = slot_.key, .number = step_, .first_bad = first_bad_};
-      runs_ahead_ = true;
-      updates_.run_ahead(parts_, slot_);
-      return;
-    }
-    parts_.gradients.await_sums(parts_.device);
-    updates_.run(parts_, slot_, action.stage);
-    trusted_ = updates_.plain();
-    StepResult result = *slot_.feed.result();
-    if (result.failed()) {
-      drop(result, first_bad_);
-    }
-    report(step_, result);
   }
 
   // The first microbatch whose loss is not finite, of all: each rank knows its own, of which the
@@ -29721,13 +29761,20 @@ class Rank final
     }
   }
 
+  void act_watched(Action const& action) {
+    if (debug_) {
+      parts_.device.debug(to_string(action), watch_.waiter(), [&] { act(action, *this); });
+    } else {
+      act(action, *this);
+    }
+  }
+
   TANDEM_COLD void run_watched(Action const* row) {
     walk_each(row, *progress_, [this](Action action) {
-      auto const act = [&] { tandem::act(action, *this); };
       if (parts_.tracer.on()) {
-        parts_.tracer.action(parts_.device, action, act);
+        parts_.tracer.action(parts_.device, action, [&] { act(action, *this); });
       } else {
-        parts_.device.debug(to_string(action), watch_.waiter(), act);
+        act_watched(action);
       }
     });
   }
@@ -29770,12 +29817,9 @@ class Rank final
     parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
                                                          : parts_.sums.nothing(parts_.device));
     if constexpr (Whole::post_validated) {
-      first_bad_ = parts_.sums.first_bad();  // the next step's may be there before the sums are
+      ahead_.note(parts_.sums);
     }
   }
-
-  // Whether sums are awaited where they are begun, or behind the update.
-  [[nodiscard]] bool awaits_sums() const { return !Whole::post_validated || stream_ == nullptr; }
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
@@ -29791,7 +29835,7 @@ class Rank final
         begin_losses();
         break;
       case ActionKind::await_loss:
-        if (awaits_sums()) {
+        if (!ahead_.on()) {
           parts_.gradients.await_sums(parts_.device);
         }
         break;
@@ -29799,7 +29843,7 @@ class Rank final
         parts_.join_gradients();
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
-          if (awaits_sums()) {
+          if (!ahead_.on()) {
             parts_.gradients.await_sums(parts_.device);
           }
         }
@@ -29807,8 +29851,8 @@ class Rank final
       case ActionKind::update:
         parts_.join_gradients();
         if constexpr (Whole::post_validated) {
-          if (stream_ != nullptr) {
-            update_in_stream(action);
+          if (ahead_.on()) {
+            ahead_.update(action, *this);
             break;
           }
         }
@@ -29834,15 +29878,7 @@ class Rank final
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
-  // Of a PostValidated schedule:
-  StepStream<Batch>* stream_ = nullptr;  // at work on it
-  std::int64_t step_ = 0;                // of the stream
-  bool trusted_ = true;                  // the last step whose sums are known was as assumed
-  bool dropped_ = false;                 // the stream's steps from this one on
-  bool runs_ahead_ = false;              // the last step is not known to be right
-  AheadStep ahead_{};                    // that step
-  StepResult ahead_result_{};
-  int first_bad_ = 0;  // see AheadStep
+  std::conditional_t<Whole::post_validated, AheadRun<Batch>, NoAheadRun> ahead_{};
 };
 
 }  // namespace tandem
@@ -61795,16 +61831,17 @@ template <bool Streams, class Rank>
 using StreamOf = typename detail::SelectStream<Streams, Rank>::type;
 
 /// The sizes for a program and its ranks.
+/// @param batching  of the table that they run
 template <class Program, class LossType>
-StreamSizes stream_sizes(RankOptions const& options, int steps, StallLimit const& limit) {
-  return {
-      .steps = steps,
-      .ranks = Program::ranks,
-      .limit = limit,
-      .samples = std::int64_t{options.largest_microbatch} * Program::batching.all_microbatches(),
-      .input = Program::network.node[0].out,
-      .second = input_shape<Program>(1),
-      .targets = targets_shape<LossType>(Program::network.output().out)};
+StreamSizes stream_sizes(RankOptions const& options, Batching const& batching, int steps,
+                         StallLimit const& limit) {
+  return {.steps = steps,
+          .ranks = Program::ranks,
+          .limit = limit,
+          .samples = std::int64_t{options.largest_microbatch} * batching.all_microbatches(),
+          .input = Program::network.node[0].out,
+          .second = input_shape<Program>(1),
+          .targets = targets_shape<LossType>(Program::network.output().out)};
 }
 
 }  // namespace tandem
@@ -61912,7 +61949,8 @@ class WorkerGroup {
         ranks_(static_cast<std::size_t>(transport_.local_ranks())),
         elsewhere_{options, mesh_, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
-        stream_{ranks_, stream_sizes<Program, LossType>(options, steps_in_flight, limit_)},
+        stream_{ranks_,
+                stream_sizes<Program, LossType>(options, batching_, steps_in_flight, limit_)},
         threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
                  words_.reader()} {
     AtWork const at_work{transport_};

@@ -20,6 +20,7 @@
 #include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/memory/check/plays_rows.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/ahead_run.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_body.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
@@ -30,7 +31,6 @@
 #include <tandem/engine/step/stream.hpp>
 #include <tandem/ops/concepts.hpp>
 #include <tandem/runtime/concepts.hpp>
-#include <tandem/schedule/time/timeline.hpp>
 
 namespace tandem {
 
@@ -108,20 +108,7 @@ class Rank final
 
   void run_stream(StepStream<Batch>& stream) override {
     if constexpr (Whole::post_validated) {
-      stream_ = &stream;
-      runs_ahead_ = false;
-      dropped_ = false;
-      trusted_ = true;
-      for (step_ = 0; await_step(); ++step_) {
-        bool trained = false;
-        while (!dropped_ && !trained) {
-          trained = train_in_stream();
-        }
-        if (!trained) {
-          stream.release(step_);
-        }
-      }
-      stream_ = nullptr;
+      ahead_.run(stream, *this);
     }
   }
 
@@ -225,7 +212,7 @@ class Rank final
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   [[nodiscard]] bool untouched() const override {
-    return !slot_.touched && stream_ == nullptr;  // in which updates are not looked at
+    return !slot_.touched && !ahead_.on();  // in which updates are not looked at
   }
   [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
@@ -237,6 +224,8 @@ class Rank final
 
   template <class R>
   friend bool act(Action, R&);
+  template <class B>
+  friend class AheadRun;
 
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(parts_, state, batch, training, watch_.waiter());
@@ -268,113 +257,6 @@ class Rank final
     parts_.partials.begin_step();
     parts_.ties.begin_step();
     updates_.begin(parts_, slot_);
-  }
-
-  // Whether there is one more step, or whether one follows this one: not late, however long the
-  // program takes.
-  bool await_step() {
-    return idly([this] { return stream_->await(step_); });
-  }
-  bool follows() {
-    return idly([this] { return stream_->follows(step_); });
-  }
-  template <class F>
-  bool idly(F const& f) {
-    progress_->store(awaiting_a_step, std::memory_order_relaxed);
-    bool const yes = f();
-    progress_->store(at_no_action, std::memory_order_relaxed);
-    return yes;
-  }
-
-  // A step of the stream; the one before may not be known to be right until its first gradient is
-  // made. Whether this one is done, or else it must begin anew, or is dropped.
-  bool train_in_stream() {
-    begin(stream_->state(step_), stream_->batch(step_), true);
-    prepare();
-    parts_.sums.clear(parts_.device);
-    for (Action const* next = parts_.plan.training.data();; ++next) {
-      progress_->store(pack(*next), std::memory_order_relaxed);
-      if (next->kind == ActionKind::end) {
-        return true;
-      }
-      if (runs_ahead_ && !stands_before_gradients(*next) && !confirm()) {
-        pass_by(next);
-        if (ahead_result_.failed()) {
-          drop(ahead_result_, ahead_.first_bad);
-        }
-        report(ahead_.number, ahead_result_);
-        return false;
-      }
-      if (debug_) {
-        parts_.device.debug(to_string(*next), watch_.waiter(), [&] { act(*next, *this); });
-      } else {
-        act(*next, *this);
-      }
-    }
-  }
-
-  // Those that leave the last step's gradients, and its sums, as they are.
-  static bool stands_before_gradients(Action const& action) {
-    return action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-           action.kind == ActionKind::receive_forward;
-  }
-
-  // The step before this one is as it should be from now on, and reported if it was.
-  bool confirm() {
-    runs_ahead_ = false;
-    parts_.gradients.await_sums(parts_.device);
-    ahead_result_ = {};
-    trusted_ = updates_.confirm(parts_, ahead_, ahead_result_);
-    if (trusted_) {
-      report(ahead_.number, ahead_result_);
-    }
-    return trusted_;
-  }
-
-  // What is left of a step that must begin anew: the messages alone, so that none stays on its way.
-  TANDEM_COLD void pass_by(Action const* next) {
-    for (; next->kind != ActionKind::end; ++next) {
-      if (is_message(next->kind)) {
-        progress_->store(pack(*next), std::memory_order_relaxed);
-        run_other(*next);
-      }
-    }
-    parts_.links.await_all(parts_.device);
-  }
-
-  // All ranks know that training cannot go on behind @p result.
-  TANDEM_COLD void drop(StepResult& result, int first_bad) {
-    dropped_ = true;
-    if (result.non_finite >= 0) {
-      result.non_finite = first_of_all(first_bad);
-    }
-  }
-
-  void report(std::int64_t step, StepResult const& result) {
-    if (rank_ == 0) {
-      stream_->finish(result);
-    }
-    stream_->release(step);
-  }
-
-  // An update of a step of the stream: at once, if the next step follows and the last one went as
-  // it is taken for granted; or else with the sums.
-  void update_in_stream(Action action) {
-    if (trusted_ && follows()) {
-      ahead_ = {
-          .state = *slot_.feed.state(), .key = slot_.key, .number = step_, .first_bad = first_bad_};
-      runs_ahead_ = true;
-      updates_.run_ahead(parts_, slot_);
-      return;
-    }
-    parts_.gradients.await_sums(parts_.device);
-    updates_.run(parts_, slot_, action.stage);
-    trusted_ = updates_.plain();
-    StepResult result = *slot_.feed.result();
-    if (result.failed()) {
-      drop(result, first_bad_);
-    }
-    report(step_, result);
   }
 
   // The first microbatch whose loss is not finite, of all: each rank knows its own, of which the
@@ -439,13 +321,20 @@ class Rank final
     }
   }
 
+  void act_watched(Action const& action) {
+    if (debug_) {
+      parts_.device.debug(to_string(action), watch_.waiter(), [&] { act(action, *this); });
+    } else {
+      act(action, *this);
+    }
+  }
+
   TANDEM_COLD void run_watched(Action const* row) {
     walk_each(row, *progress_, [this](Action action) {
-      auto const act = [&] { tandem::act(action, *this); };
       if (parts_.tracer.on()) {
-        parts_.tracer.action(parts_.device, action, act);
+        parts_.tracer.action(parts_.device, action, [&] { act(action, *this); });
       } else {
-        parts_.device.debug(to_string(action), watch_.waiter(), act);
+        act_watched(action);
       }
     });
   }
@@ -488,12 +377,9 @@ class Rank final
     parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
                                                          : parts_.sums.nothing(parts_.device));
     if constexpr (Whole::post_validated) {
-      first_bad_ = parts_.sums.first_bad();  // the next step's may be there before the sums are
+      ahead_.note(parts_.sums);
     }
   }
-
-  // Whether sums are awaited where they are begun, or behind the update.
-  [[nodiscard]] bool awaits_sums() const { return !Whole::post_validated || stream_ == nullptr; }
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
@@ -509,7 +395,7 @@ class Rank final
         begin_losses();
         break;
       case ActionKind::await_loss:
-        if (awaits_sums()) {
+        if (!ahead_.on()) {
           parts_.gradients.await_sums(parts_.device);
         }
         break;
@@ -517,7 +403,7 @@ class Rank final
         parts_.join_gradients();
         if (slot_.key.clips) {
           parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
-          if (awaits_sums()) {
+          if (!ahead_.on()) {
             parts_.gradients.await_sums(parts_.device);
           }
         }
@@ -525,8 +411,8 @@ class Rank final
       case ActionKind::update:
         parts_.join_gradients();
         if constexpr (Whole::post_validated) {
-          if (stream_ != nullptr) {
-            update_in_stream(action);
+          if (ahead_.on()) {
+            ahead_.update(action, *this);
             break;
           }
         }
@@ -552,15 +438,7 @@ class Rank final
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
-  // Of a PostValidated schedule:
-  StepStream<Batch>* stream_ = nullptr;  // at work on it
-  std::int64_t step_ = 0;                // of the stream
-  bool trusted_ = true;                  // the last step whose sums are known was as assumed
-  bool dropped_ = false;                 // the stream's steps from this one on
-  bool runs_ahead_ = false;              // the last step is not known to be right
-  AheadStep ahead_{};                    // that step
-  StepResult ahead_result_{};
-  int first_bad_ = 0;  // see AheadStep
+  std::conditional_t<Whole::post_validated, AheadRun<Batch>, NoAheadRun> ahead_{};
 };
 
 }  // namespace tandem
