@@ -8,10 +8,12 @@
 #include <doctest/doctest.h>
 
 #include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/complete.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/verify/hardware_queues.hpp>
 #include <tandem/schedule/verify/sentence.hpp>
+#include <tandem/schedule/verify/verify.hpp>
 
 namespace hardware_queues_test {
 
@@ -21,7 +23,9 @@ struct Step {
   Step(char const* name, int devices, int microbatches, int chunks = 1, StepRules const& r = {})
       : map{make_map(name, devices, chunks)},
         rules{r},
-        rows{complete(lower(make_schedule(name, devices, microbatches, chunks), map), map, r)} {}
+        rows{complete(
+            lower(chunked(make_schedule(name, devices, microbatches, chunks), r.chunks), map), map,
+            r)} {}
 
   [[nodiscard]] bool ends(int queues) const {
     return static_cast<bool>(verify_queues(rows, map, rules, queues));
@@ -108,6 +112,32 @@ TEST_CASE("every schedule ends with 8 and with 32 hardware queues, and with one 
     ++steps;
   });
   CHECK(steps > 300);
+}
+
+TEST_CASE("in chunks of time, too, each of which is sent from a place of its own") {
+  for (std::string const& name : synchronous()) {
+    for (int const devices : {2, 4}) {
+      for (int const chunks : {2, 3, 5}) {
+        CAPTURE(name);
+        CAPTURE(devices);
+        CAPTURE(chunks);
+        int const rounds = name == "interleaved" ? 2 : 1;
+        Step const step{name.c_str(), devices, 8, rounds, {.replicas = 2, .chunks = chunks}};
+        if (verify(lower(chunked(make_schedule(name, devices, 8, rounds), chunks), step.map),
+                   step.map, 8, 1, chunks)) {
+          CHECK(step.ends(step.streams()));
+          CHECK(step.ends(32));
+        }
+      }
+    }
+  }
+  CHECK(Step{"dual_pipe", 4, 8, 1, {.chunks = 3}}.ends(8));
+  CHECK_FALSE(Step{"interleaved", 2, 4, 2, {.chunks = 3}}.ends(8));  // of 9 streams
+  StepRules const rules{.chunks = 3};
+  Step step{"one_f_one_b", 2, 2, 1, rules};
+  CHECK(step.ends(5));
+  step.rules.chunks = 1;  // one place for all chunks of a microbatch
+  CHECK_FALSE(step.ends(5));
 }
 
 TEST_CASE("one queue for all is too few where a message is sent before another is taken") {

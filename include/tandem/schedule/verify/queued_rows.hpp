@@ -129,7 +129,10 @@ class QueuedRows {
     RowEnds const ends{row, map_};
     bool const early = begins_gradients_early(map_, rules_, reduces_early_, d);
     Scratch<int> bucket{row.size + 1, -1};  // where its sum was queued
-    Scratch<int> sent{2 * std::int64_t{map_.links}, -1};
+    // The last message from each place in memory: of a link; of chunks of time, of an edge's each.
+    bool const in_chunks = rules_.chunks > 1;
+    Scratch<int> sent{2 * std::int64_t{in_chunks ? map_.edges * rules_.chunks : map_.links}, -1};
+    Scratch<int> passed{2 * std::int64_t{map_.edges}};
     Scratch<int> turns{4 * std::int64_t{map_.links}};
     Scratch<int> averages{map_.stages, -1};
     int sums = -1;
@@ -169,8 +172,11 @@ class QueuedRows {
           each_message(action, [&](int edge, bool forward) {
             int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
             bool const sends = is_send(action.kind);
-            if (sends && sent[channel] >= 0) {
-              compute_after(i, sent[channel]);  // its memory is written again from here, at most
+            int const of_edge = 2 * edge + (forward ? 0 : 1);
+            int const memory =
+                in_chunks ? of_edge * rules_.chunks + passed[of_edge]++ % rules_.chunks : channel;
+            if (sends && sent[memory] >= 0) {
+              compute_after(i, sent[memory]);  // it is written again from here, at most
             }
             int const message = add(d, {.kind = sends ? Kind::send : Kind::receive,
                                         .stream = common_streams + channel,
@@ -179,7 +185,7 @@ class QueuedRows {
                                         .turn = turns[2 * channel + (sends ? 0 : 1)]++,
                                         .place = i});
             if (sends) {
-              sent[channel] = message;
+              sent[memory] = message;
             } else {
               compute_after(i, message);
             }

@@ -27,8 +27,10 @@ template <class Program>
 TANDEM_COLD void check_queues(std::type_identity<Program>, ActionRows const* imported, int replicas,
                               RankDevice const& /*device*/) {
   if constexpr (Program::map.links > 0) {
-    StepRules const rules{
-        .replicas = replicas, .averaging = Program::averaging, .ties = Program::ties.crosses()};
+    StepRules const rules{.replicas = replicas,
+                          .averaging = Program::averaging,
+                          .ties = Program::ties.crosses(),
+                          .chunks = Program::batching.chunks};
     ActionRows const table = imported != nullptr ? *imported : rows_of(Program::table);
     Verdict const verdict =
         verify_queues(complete(table, Program::map, rules), Program::map, rules, hardware_queues());
