@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/config.hpp>
@@ -83,7 +84,7 @@ class RankLinks {
       waits_.push_back(
           {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get(), {}});
       for (int chunk = 0; task_.chunks > 1 && chunk < task_.chunks; ++chunk) {
-        waits_.back().sent.push_back(device.make_mark());
+        waits_.back().sent.push_back({device.make_mark()});
       }
     }
   }
@@ -126,8 +127,12 @@ class RankLinks {
     for (Wait& wait : waits_) {
       if (wait.rule.stage == id && wait.rule.before == before &&
           !(training && wait.rule.answered)) {
-        wait.sent.empty() ? wait.end->await(device)
-                          : wait.end->await(device, wait.sent[static_cast<std::size_t>(chunk)]);
+        if (wait.sent.empty()) {
+          wait.end->await(device);
+        } else if (Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
+                   std::exchange(own.pending, false)) {  // as of LinkEnd
+          wait.end->await(device, own.mark);
+        }
       }
     }
   }
@@ -137,6 +142,11 @@ class RankLinks {
     for (auto const& own : ends_) {
       if (own != nullptr) {
         own->await(device);
+      }
+    }
+    for (Wait& wait : waits_) {
+      for (Sent& own : wait.sent) {
+        own.pending = false;
       }
     }
   }
@@ -154,16 +164,23 @@ class RankLinks {
     int stage;
     int link;
   };
+  // Of a chunk's message.
+  struct Sent {
+    typename Device::Mark mark;  // behind it
+    bool pending = false;        // and nobody has awaited it
+  };
   struct Wait {
     SendWait rule;
     End* end;
-    std::vector<typename Device::Mark> sent;  // of each chunk, behind its message; none: of all
+    std::vector<Sent> sent;  // of each chunk; none: of all
   };
 
   void mark_sent(Device& device, int node, int chunk) {
     for (Wait& wait : waits_) {
       if (wait.rule.node == node && !wait.sent.empty()) {
-        wait.end->mark(device, wait.sent[static_cast<std::size_t>(chunk)]);
+        Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
+        wait.end->mark(device, own.mark);
+        own.pending = true;
       }
     }
   }
