@@ -85,6 +85,7 @@ struct Softmax {
 struct SwiGlu {
   using layer = SwiGlu;
   static constexpr std::string_view name = "SwiGlu";
+  static constexpr bool in_chunks = true;
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Fault fault(Shape in) {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;

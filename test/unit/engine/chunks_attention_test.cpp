@@ -10,7 +10,7 @@
 #include <tandem/models/gpt.hpp>
 #include <tandem/tandem.hpp>
 
-#include "chunks.hpp"
+#include <support/chunk_runs.hpp>
 
 namespace chunks_test {
 

@@ -9,7 +9,7 @@
 
 #include <support/table_schedule.hpp>
 
-#include "chunks.hpp"
+#include <support/chunk_runs.hpp>
 
 namespace chunks_test {
 

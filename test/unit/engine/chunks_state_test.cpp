@@ -15,7 +15,7 @@
 
 #include <support/temporary_folder.hpp>
 
-#include "chunks.hpp"
+#include <support/chunk_runs.hpp>
 
 namespace chunks_test {
 

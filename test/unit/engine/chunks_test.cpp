@@ -8,7 +8,7 @@
 
 #include <tandem/tandem.hpp>
 
-#include "chunks.hpp"
+#include <support/chunk_runs.hpp>
 
 namespace chunks_test {
 

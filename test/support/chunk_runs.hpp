@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Small networks, and what three steps of them give.
+/// Small networks whose rows may come in chunks of time, and what three steps of them give.
 
 #include <algorithm>
 #include <cmath>
@@ -33,29 +33,32 @@ struct Layers : Network<Tokens<rows, words>,
 /// One that looks back.
 struct Llama
     : Network<Tokens<rows, words>,
-              Sequential<
-                  Embedding<words, 8>, Linear<16>,
-                  Residual<Sequential<RotaryPositions<4, KeyHeads<2>>,
-                                      Attention<4, Causal, KeyHeads<2>, Percent<20>>, Linear<16>>>,
-                  RotaryPositions<4, KeyHeads<2>>, Attention<4, Causal, KeyHeads<2>>,
-                  Vocabulary<words>>> {};
+              Sequential<Embedding<words, 8>, Linear<16>,
+                         Residual<Sequential<RotaryPositions<4, KeyHeads<2>>,
+                                             Attention<4, Causal, KeyHeads<2>, Percent<20>>,
+                                             Linear<24>, SwiGlu, Linear<16>>>,
+                         RotaryPositions<4, KeyHeads<2>>, Attention<4, Causal, KeyHeads<2>>,
+                         Vocabulary<words>>> {};
 
 using Double = BasicHost<Portable, Fp64>;
 
 /// Losses of three steps of @p time rows and of an evaluation between them, then all parameters.
-template <class S, class Net = Layers<>>
+template <class S, class Net = Layers<>, class Backend = Double,
+          template <int> class Transport = DefaultTransport<Backend>::template type>
 struct Run {
-  Trainer<Net, S, Double> trainer;
+  Trainer<Net, S, Backend, DefaultLoss<Net>, Accuracy, Transport> trainer;
   std::vector<double> numbers{};
 
-  /// @param order  passes to run in place of the schedule's, if any
+  /// @param order   passes to run in place of the schedule's, if any
+  /// @param record  on a GPU, whether steps are recorded and replayed
   explicit Run(std::vector<std::int32_t> const& lengths = {}, int time = rows,
-               ActionRows const& order = {})
+               ActionRows const& order = {}, bool record = true)
       : trainer{{.batch = batch,
                  .optimizer = Sgd{.learning_rate = 0.5F, .momentum = 0.9F},
                  .seed = 3,
                  .threads_per_device = 1,
-                 .rows = order}} {
+                 .rows = order,
+                 .record = record}} {
     test::Watchdog const watchdog{"steps in chunks of time"};
     for (int step = 0; step < 3; ++step) {
       std::vector<std::int32_t> x;
