@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-only-error: Trainer: Chunks run on Host; take Host or OverMpi<Host>, or leave
+// expect-only-error: Trainer: Chunks run on Host and Cuda, and on a backend that says
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

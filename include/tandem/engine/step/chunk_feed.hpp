@@ -14,7 +14,7 @@
 namespace tandem {
 
 /// Rows of (samples, time) indices, chunk by chunk of each microbatch: (chunk, sample, row). Where
-/// chunks have more rows than there are, the last ones count for nothing. On Host.
+/// chunks have more rows than there are, the last ones count for nothing. In the host's memory.
 template <class Target>
 class ChunkFeed {
  public:
@@ -63,6 +63,16 @@ class ChunkFeed {
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
     return has_lengths_ ? length_.data() + length_place(m) : nullptr;
   }
+
+  /// Of all that has been loaded, from the rank's first sample on: lengths (chunk, sample) of each
+  /// microbatch; null: all rows count.
+  [[nodiscard]] std::int32_t const* inputs() const { return index_.data(); }
+  [[nodiscard]] Target const* targets() const { return target_.data(); }
+  [[nodiscard]] std::int32_t const* lengths() const {
+    return has_lengths_ ? length_.data() : nullptr;
+  }
+  /// Rows of a sample in all its chunks.
+  [[nodiscard]] int time() const { return static_cast<int>(time_); }
 
   [[nodiscard]] std::int64_t bytes() const {
     return static_cast<std::int64_t>((index_.size() + length_.size()) * sizeof(std::int32_t) +

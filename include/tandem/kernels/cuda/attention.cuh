@@ -10,13 +10,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
 #include <tandem/core/by_batch.hpp>
 #include <tandem/kernels/cublaslt/matmul.hpp>
 #include <tandem/kernels/cuda/attention_chunks.hpp>
+#include <tandem/kernels/cuda/attention_scores.hpp>
 #include <tandem/kernels/cuda/attention_softmax.cuh>
 #include <tandem/kernels/functors/attention.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
@@ -112,34 +112,7 @@ class Attention {
   }
 
  private:
-  /// Matrices of scores of a chunk: where T is Real, probabilities take the place of scores.
-  struct Scores {
-    Real* scores;
-    Real* slopes;
-    T* probabilities;
-    T* gradient;
-
-    static constexpr bool apart = !std::same_as<T, Real>;
-    static constexpr std::int64_t element_bytes =
-        2 * static_cast<std::int64_t>(sizeof(Real) + (apart ? sizeof(T) : 0));
-
-    static constexpr std::int64_t bytes(std::int64_t elements) {
-      return 2 * (whole(real_bytes(elements)) +
-                  (apart ? whole(elements * static_cast<std::int64_t>(sizeof(T))) : 0));
-    }
-    static Scores at(std::byte* memory, std::int64_t elements) {
-      std::int64_t const real = whole(real_bytes(elements));
-      std::int64_t const each = whole(elements * static_cast<std::int64_t>(sizeof(T)));
-      std::byte* const rounded = apart ? memory + 2 * real : memory;
-      return {reinterpret_cast<Real*>(memory), reinterpret_cast<Real*>(memory + real),
-              reinterpret_cast<T*>(rounded), reinterpret_cast<T*>(rounded + each)};
-    }
-
-   private:
-    static constexpr std::int64_t real_bytes(std::int64_t elements) {
-      return elements * static_cast<std::int64_t>(sizeof(Real));
-    }
-  };
+  using Scores = AttentionScores<T>;
 
   /// The products of some key heads of one sample, each with the n-th head of its group.
   struct Products {
@@ -158,7 +131,7 @@ class Attention {
     bool first;  ///< of the heads that share its key heads
   };
 
-  static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+  static constexpr std::int64_t whole(std::int64_t bytes) { return Scores::whole(bytes); }
   [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(shape_.width)); }
 
   [[nodiscard]] AttentionChunks chunks(AttentionRows const& rows) const {

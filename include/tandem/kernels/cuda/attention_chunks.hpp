@@ -16,10 +16,10 @@ namespace tandem::cuda {
 /// Bytes of scores that attention holds at most, where one key head's are not more.
 inline constexpr std::int64_t attention_scores_limit = std::int64_t{256} << 20;
 
-/// Numbers from one row of a matrix of scores to the next: each row, and each matrix, begins at a
-/// multiple of 16 bytes, whatever the time is, or tensor cores would not be used.
-TANDEM_HOST_DEVICE constexpr std::int64_t attention_distance(std::int64_t time) {
-  return (time + 7) / 8 * 8;
+/// Numbers from one row of a matrix of scores of so many keys to the next: each row, and each
+/// matrix, begins at a multiple of 16 bytes, or tensor cores would not be used.
+TANDEM_HOST_DEVICE constexpr std::int64_t attention_distance(std::int64_t keys) {
+  return (keys + 7) / 8 * 8;
 }
 
 /// `samples` samples from `sample` on, and of each the key heads from `key_head` on.
@@ -55,11 +55,11 @@ struct AttentionChunks {
   }
 };
 
-/// Chunks of at most @p limit scores, or of one key head. The key heads of a chunk do not depend on
-/// the batch.
+/// Chunks of at most @p limit scores, or of one key head, of @p time rows that look at @p keys. The
+/// key heads of a chunk do not depend on the batch.
 constexpr AttentionChunks attention_chunks(AttentionShape const& shape, int batch, int time,
-                                           std::int64_t limit) {
-  std::int64_t const each = std::int64_t{shape.group()} * time * attention_distance(time);
+                                           int keys, std::int64_t limit) {
+  std::int64_t const each = std::int64_t{shape.group()} * time * attention_distance(keys);
   int heads = shape.key_heads;
   while (heads > 1 && (heads * each > limit || shape.key_heads % heads != 0)) {
     --heads;
@@ -70,43 +70,51 @@ constexpr AttentionChunks attention_chunks(AttentionShape const& shape, int batc
   return {batch, static_cast<int>(samples), heads, shape.key_heads, each};
 }
 
+/// The same where rows look at one another.
+constexpr AttentionChunks attention_chunks(AttentionShape const& shape, int batch, int time,
+                                           std::int64_t limit) {
+  return attention_chunks(shape, batch, time, time, limit);
+}
+
 /// The products of `key_heads` key heads of a sample, each with one head of its group: the matrices
 /// of scores of a group stand one behind another.
 struct AttentionProducts {
   AttentionShape shape;
   std::int64_t time;
   std::int64_t key_heads;
-  int element_bytes;  ///< of activations and probabilities
-  int score_bytes;    ///< of scores
+  int element_bytes;                        ///< of activations and probabilities
+  int score_bytes;                          ///< of scores
+  std::int64_t keys = time;                 ///< that a row looks at
+  std::int64_t key_distance = shape.row();  ///< numbers from one to the next, and of gradients
 
   /// q kᵀ
   [[nodiscard]] constexpr MatmulShape score() const {
-    return of(Transpose::no, Transpose::yes, {time, time, shape.width}, query_rows(), key_rows(),
+    return of(Transpose::no, Transpose::yes, {time, keys, shape.width}, query_rows(), key_rows(),
               scores(score_bytes));
   }
   /// dy vᵀ
   [[nodiscard]] constexpr MatmulShape slope() const {
-    return of(Transpose::no, Transpose::yes, {time, time, shape.width}, out_rows(), key_rows(),
+    return of(Transpose::no, Transpose::yes, {time, keys, shape.width}, out_rows(), key_rows(),
               scores(score_bytes));
   }
   /// p v
   [[nodiscard]] constexpr MatmulShape out() const {
-    return of(Transpose::no, Transpose::no, {time, shape.width, time}, scores(element_bytes),
+    return of(Transpose::no, Transpose::no, {time, shape.width, keys}, scores(element_bytes),
               key_rows(), out_rows());
   }
   /// ds k
   [[nodiscard]] constexpr MatmulShape query() const {
-    return of(Transpose::no, Transpose::no, {time, shape.width, time}, scores(element_bytes),
+    return of(Transpose::no, Transpose::no, {time, shape.width, keys}, scores(element_bytes),
               key_rows(), query_rows());
   }
   /// dsᵀ q
   [[nodiscard]] constexpr MatmulShape key() const {
-    return of(Transpose::yes, Transpose::no, {time, shape.width, time}, scores(element_bytes),
+    return of(Transpose::yes, Transpose::no, {keys, shape.width, time}, scores(element_bytes),
               query_rows(), key_rows());
   }
   /// pᵀ dy
   [[nodiscard]] constexpr MatmulShape value() const {
-    return of(Transpose::yes, Transpose::no, {time, shape.width, time}, scores(element_bytes),
+    return of(Transpose::yes, Transpose::no, {keys, shape.width, time}, scores(element_bytes),
               out_rows(), key_rows());
   }
 
@@ -130,10 +138,10 @@ struct AttentionProducts {
     return {shape.out(), std::int64_t{shape.group()} * shape.width, row_alignment()};
   }
   [[nodiscard]] constexpr Matrices key_rows() const {
-    return {shape.row(), shape.width, row_alignment()};
+    return {key_distance, shape.width, row_alignment()};
   }
   [[nodiscard]] constexpr Matrices scores(int bytes) const {
-    std::int64_t const distance = attention_distance(time);
+    std::int64_t const distance = attention_distance(keys);
     return {distance, shape.group() * time * distance, alignment_of(distance * bytes)};
   }
 

@@ -18,6 +18,10 @@ struct AttentionTasks {
   AttentionRows rows{};  ///< its lengths are in the device's memory
   std::int64_t first = 0;
   std::int64_t count = 0;
+  int before = 0;  ///< of a chunk of time: rows before it, which its rows look at besides
+
+  /// Of a matrix of scores.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr int columns() const { return before + rows.time; }
 };
 
 /// As AttentionDropout, its seed and step read by the kernel.
@@ -33,17 +37,19 @@ struct AttentionPlace {
   std::int64_t task;
   std::int64_t sample;
   std::int64_t head;
-  int i;     ///< row of the sample
+  int i;     ///< row of the sample, among those of the step
+  int row;   ///< among all of the sample
   int keys;  ///< that it looks at: none where it is behind the sample's length
 
-  TANDEM_HOST_DEVICE AttentionPlace(AttentionTasks const& tasks, std::int64_t row)
-      : task{tasks.first + row / tasks.rows.time},
+  TANDEM_HOST_DEVICE AttentionPlace(AttentionTasks const& tasks, std::int64_t row_of_all)
+      : task{tasks.first + row_of_all / tasks.rows.time},
         sample{task / tasks.shape.heads},
         head{task % tasks.shape.heads},
-        i{static_cast<int>(row % tasks.rows.time)},
+        i{static_cast<int>(row_of_all % tasks.rows.time)},
+        row{tasks.before + i},
         keys{0} {
     int const length = tasks.rows.length(sample);
-    keys = i < length ? tasks.shape.keys(i, length) : 0;
+    keys = i < length ? tasks.shape.keys(row, tasks.before + length) : 0;
   }
 };
 
@@ -92,8 +98,8 @@ class AttentionFactors {
   /// Draws for keys 64 b + 16 w + n of all w.
   TANDEM_HOST_DEVICE void draw(int b) {
     if (rate_ != 0.0F) {
-      words_ =
-          dropout_words(place_, at_.sample, attention_word_block(shape_, at_.head, at_.i, b) + n_);
+      words_ = dropout_words(place_, at_.sample,
+                             attention_word_block(shape_, at_.head, at_.row, b) + n_);
     }
   }
   [[nodiscard]] TANDEM_HOST_DEVICE Real operator()(int w) const {

@@ -4,9 +4,9 @@
 /// @file
 /// Attention's probabilities from its scores, masked and dropped, and the gradient of the scores.
 ///
-/// Matrices of scores are (tasks, time, time), a task being a head of a sample, their rows
-/// attention_distance(time) apart; what stands behind a row's keys is written as 0, since products
-/// read whole matrices.
+/// Matrices of scores are (tasks, time, keys), a task being a head of a sample, their rows
+/// attention_distance(keys) apart; keys are the rows themselves, and those before a chunk of time;
+/// what stands behind a row's keys is written as 0, since products read whole matrices.
 
 #include <cmath>
 #include <cstdint>
@@ -73,7 +73,7 @@ TANDEM_KERNEL void attention_softmax_kernel(AttentionTasks tasks, AttentionMaskS
   RowPlace<Lanes> const place{static_cast<int>(threadIdx.x), blockIdx.x, tasks.count * time};
   std::int64_t const row = place.works ? place.row : 0;
   AttentionPlace const at{tasks, row};
-  std::int64_t const first = row * attention_distance(time);
+  std::int64_t const first = row * attention_distance(tasks.columns());
   Real const* const score = scores + first;
   ScoreSums<Real> own{};
   if (place.works) {
@@ -94,7 +94,7 @@ TANDEM_KERNEL void attention_softmax_kernel(AttentionTasks tasks, AttentionMaskS
   AttentionFactors<Real> factors{tasks, mask, at, place.lane % Keys::beside};
   T* const to = probabilities + first;
   Keys::each(
-      place.lane, time,
+      place.lane, tasks.columns(),
       [&](int b) {
         if (b * Keys::block < at.keys) {
           factors.draw(b);
@@ -149,11 +149,11 @@ TANDEM_KERNEL void attention_softmax_gradient_kernel(AttentionTasks tasks, Atten
     return;
   }
   Real const mean = shared[threadIdx.x / Lanes];
-  std::int64_t const first = row * attention_distance(time);
+  std::int64_t const first = row * attention_distance(tasks.columns());
   Real const normaliser = normalisers[at.task * time + at.i];
   AttentionFactors<Real> factors{tasks, mask, at, place.lane % Keys::beside};
   Keys::each(
-      place.lane, time,
+      place.lane, tasks.columns(),
       [&](int b) {
         if (b * Keys::block < at.keys) {
           factors.draw(b);
@@ -178,7 +178,7 @@ TANDEM_KERNEL void attention_softmax_gradient_kernel(AttentionTasks tasks, Atten
 
 /// probabilities = mask softmax(scores) over each row's keys, 0 behind them.
 ///
-/// Shapes: scores, probabilities (tasks, time, time), which may be one array where the types are
+/// Shapes: scores, probabilities (tasks, time, keys), which may be one array where the types are
 ///         the same; normalisers (B, Heads, time) or null: log(sum(exp(scores))), 0 of a row
 ///         without keys.
 /// Cost:   reads the scores of a row's keys twice, the second time from a cache, and writes the
@@ -190,7 +190,7 @@ template <class T>
 void attention_softmax(Stream const& stream, AttentionTasks const& tasks,
                        AttentionMaskSource const& mask, ComputeType<T> const* scores,
                        T* probabilities, ComputeType<T>* normalisers) {
-  with_row_lanes(tasks.rows.time, [&](auto lanes) {
+  with_row_lanes(tasks.columns(), [&](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     launch(detail::attention_softmax_kernel<n, T>,
            blocks_for(tasks.count * tasks.rows.time, row_threads / n), row_threads, stream, tasks,
@@ -201,7 +201,7 @@ void attention_softmax(Stream const& stream, AttentionTasks const& tasks,
 /// From scores and the gradients of the masked probabilities, which are dy vᵀ: the masked
 /// probabilities, and gradient = scale p (mask slopes - sum(y dy)), that of q kᵀ.
 ///
-/// Shapes: scores, slopes, probabilities, gradient (tasks, time, time), probabilities may be the
+/// Shapes: scores, slopes, probabilities, gradient (tasks, time, keys), probabilities may be the
 ///         scores and gradient the slopes where the types are the same; y, dy (B, time, Heads D);
 ///         normalisers (B, Heads, time), of attention_softmax.
 /// Cost:   reads two matrices and writes two; bound by memory, or by Philox. One launch.
@@ -212,7 +212,7 @@ void attention_softmax_gradient(Stream const& stream, AttentionTasks const& task
                                 T const* dy, ComputeType<T> const* normalisers,
                                 ComputeType<T> const* scores, ComputeType<T> const* slopes,
                                 T* probabilities, T* gradient) {
-  with_row_lanes(tasks.rows.time, [&](auto lanes) {
+  with_row_lanes(tasks.columns(), [&](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     launch(detail::attention_softmax_gradient_kernel<n, T>,
            blocks_for(tasks.count * tasks.rows.time, row_threads / n), row_threads, stream, tasks,

@@ -242,16 +242,18 @@ struct HandOn {
   }
 };
 
-/// A row as the step before has left it.
+/// A row as the step before has left it, or the chunk before; 0 of samples of which `row` does not
+/// count.
 template <class T>
 struct TakeUp {
   std::int64_t width;
   StateRows<T const> from{};
   StateRows<T> to{};
+  RecurrentRow row{};
 
   TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
     StatePlace const at{i, width};
-    to.of(at.sample)[at.j] = from.of(at.sample)[at.j];
+    to.of(at.sample)[at.j] = row.counts(at.sample) ? from.of(at.sample)[at.j] : T{};
   }
 };
 

@@ -45,6 +45,7 @@ struct RowDropout {
   DropoutSource source{};
   float rate = 0.0F;
   DropoutRows rows{};
+  std::int64_t first_row = 0;  ///< of a sample, where these are some of its rows
 };
 
 namespace detail {
@@ -61,7 +62,7 @@ struct RowMask {
       : place{*dropout.source.seed, static_cast<std::uint32_t>(*dropout.source.step),
               dropout.source.layer, dropout.source.first_sample},
         sample{dropout.rows.sample(row)},
-        element{dropout.rows.in_sample(row) * columns},
+        element{(dropout.first_row + dropout.rows.in_sample(row)) * columns},
         rate{dropout.rate} {}
 
   /// What a dropout would have stored of the values from @p column on.

@@ -8,6 +8,7 @@
 #include <tandem/kernels/cuda/relu.cuh>
 #include <tandem/kernels/functors/dropout_mask.hpp>
 #include <tandem/layers/activation.hpp>
+#include <tandem/layers/rows.hpp>
 #include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
@@ -66,7 +67,11 @@ class DropoutOp {
  private:
   void drop(Pass<RankDevice> const& p, float rate, T const* from, T* to) const {
     Stream const& stream = p.device.compute;
-    if (columns_.runs > 0 && shape_.rank != 3) {
+    if (p.is_chunk()) {
+      drop_columns(stream, dropout_rows(shape_, p),
+                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), source(p),
+                   rate, from, to);
+    } else if (columns_.runs > 0 && shape_.rank != 3) {
       drop_columns(stream, dropout_rows(shape_, p), columns_, source(p), rate, from, to);
     } else {
       dropout_forward(stream, p.batch, channels(p), pixels(), source(p), rate, from, to);

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/kernels/cublaslt/library.hpp>
 #include <tandem/kernels/cuda/attention.cuh>
 #include <tandem/kernels/cuda/attention_step.cuh>
+#include <tandem/kernels/cuda/attention_time_chunk.cuh>
 #include <tandem/kernels/functors/attention.hpp>
 #include <tandem/layers/attention.hpp>
 #include <tandem/ops/attention_shape.hpp>
@@ -23,7 +25,8 @@ namespace tandem {
 
 namespace cuda {
 
-/// Any Attention of a precision. `saved` has the normaliser of each row and head.
+/// Any Attention of a precision. `saved` has the normaliser of each row and head. Where a pass has
+/// a chunk of time, its rows look at those of the chunks before.
 template <class Precision>
 class AttentionOp {
  public:
@@ -35,27 +38,40 @@ class AttentionOp {
               std::int64_t scores_limit = attention_scores_limit)
       : layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
-        saved_{Attention<T>::normaliser_bytes(shape, setup.batch)},
-        step_{shape},
-        kernels_{device.library<CublasLt>(), shape, setup.batch, matmul_math<Precision>,
-                 scores_limit} {
+        saved_{Attention<T>::normaliser_bytes(shape, setup.batch) / setup.node.chunks},
+        step_{shape} {
     std::int64_t const words =
         std::int64_t{shape.heads} * setup.slice.count * shape.longest * (shape.longest + 63);
     expects(rate == 0.0 || words < (std::int64_t{1} << 34),
             "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
             "heads times the square of the time must be below 2^34");
+    CublasLt const& library = device.library<CublasLt>();
+    if (setup.node.chunks > 1) {
+      chunks_.emplace(library, shape, setup.batch, setup.node.chunks, matmul_math<Precision>,
+                      scores_limit);
+    } else {
+      kernels_.emplace(library, shape, setup.batch, matmul_math<Precision>, scores_limit);
+    }
   }
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = true,
             .output = true,
             .saved_bytes = saved_,
-            .scratch_bytes = std::max(kernels_.scratch_bytes(), step_.scratch_bytes()),
-            .carried_bytes = step_.carried_bytes()};
+            .scratch_bytes = chunks_ ? chunks_->scratch_bytes()
+                                     : std::max(kernels_->scratch_bytes(), step_.scratch_bytes()),
+            .carried_bytes = chunks_ ? 0 : step_.carried_bytes(),
+            .carried_gradient_bytes = chunks_ ? chunks_->sum_bytes() : 0};
   }
 
   /// @throws ContractError  the sequence comes in pieces, and is not causal or not alone
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
+    AttentionMaskSource const mask = this->mask(p, p.training ? rate_ : 0.0F);
+    if (chunks_) {
+      chunks_->forward(p.device.compute, rows(p), chunk(o, p), mask, operands(o, p),
+                       p.device.scratch);
+      return;
+    }
     if (p.position >= 0) {
       expects(o.carry != nullptr && p.batch == 1,
               "generate(prompt): an Attention that is not Causal looks at tokens that are not "
@@ -63,16 +79,25 @@ class AttentionOp {
       step_.forward(p.device.compute, p.position, p.time, o.x[0], o.carry, o.y, p.device.scratch);
       return;
     }
-    kernels_.forward(p.device.compute, rows(p), mask(p, p.training ? rate_ : 0.0F), operands(o, p),
-                     p.device.scratch);
+    kernels_->forward(p.device.compute, rows(p), mask, operands(o, p), p.device.scratch);
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    kernels_.input_gradient(p.device.compute, rows(p), mask(p, rate_), operands(o, p),
-                            p.device.scratch);
+    if (chunks_) {
+      chunks_->input_gradient(p.device.compute, rows(p), chunk(o, p), mask(p, rate_),
+                              operands(o, p), p.device.scratch);
+    } else {
+      kernels_->input_gradient(p.device.compute, rows(p), mask(p, rate_), operands(o, p),
+                               p.device.scratch);
+    }
   }
 
  private:
   static AttentionRows rows(Pass<RankDevice> const& p) { return {p.batch, p.time, p.lengths}; }
+  static AttentionTimeChunk<ComputeType<T>> chunk(Operands<T, P> const& o,
+                                                  Pass<RankDevice> const& p) {
+    return {p.first_row(), o.apart, p.is_last_chunk(),
+            reinterpret_cast<ComputeType<T>*>(o.carry_gradient)};
+  }
 
   static AttentionOperands<T> operands(Operands<T, P> const& o, Pass<RankDevice> const& p) {
     return {.x = o.x[0],
@@ -94,7 +119,8 @@ class AttentionOp {
   float rate_;
   std::int64_t saved_;
   AttentionStep<T> step_;
-  Attention<T> kernels_;
+  std::optional<Attention<T>> kernels_;  // one of these two
+  std::optional<TimeChunkAttention<T>> chunks_;
 };
 
 }  // namespace cuda

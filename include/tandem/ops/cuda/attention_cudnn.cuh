@@ -30,7 +30,7 @@ namespace cuda {
 /// Any Attention without dropout, one kernel (the gradient: a few) that never stores the scores.
 ///
 /// Products and a softmax do what cuDNN has no engine for, pass by pass: both keep the same
-/// normalisers, so one may compute y and the other dx.
+/// normalisers, so one may compute y and the other dx. Chunks of time are theirs.
 template <class Precision>
 class CuDnnAttentionOp {
  public:
@@ -117,6 +117,9 @@ class CuDnnAttentionOp {
   /// Engines for the longest samples. Lengths are not known yet; they take no more workspace.
   Choice choose(OpSetup const& setup) {
     Choice choice;
+    if (setup.node.chunks > 1) {
+      return choice;
+    }
     auto const take = [&](AttentionPass pass, std::int64_t samples, std::int64_t least) {
       detail::Engine const* const engine = plans_->find(
           *library_, {pass, shape_, samples, shape_.longest, false, cudnn_type<T>}, limit_);

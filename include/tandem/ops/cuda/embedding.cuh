@@ -86,6 +86,7 @@ class PositionsOp {
 
   PositionsOp(OpSetup const& setup, RankDevice&)
       : shape_{setup.node.in},
+        longest_{shape_.elements() * setup.node.chunks},
         scratch_{positions_scratch_bytes<T>(setup.batch, static_cast<int>(shape_.elements()))} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.scratch_bytes = scratch_}; }
@@ -98,8 +99,12 @@ class PositionsOp {
     copy(p.device.compute, o.dy, o.dx[0], p.elements(shape_));
   }
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    positions_gradient(p.device.compute, o.dy, p.batch, elements(p), shape_.elements(),
-                       o.gradient[0], p.accumulate, p.device.scratch);
+    std::int64_t const first = std::int64_t{p.first_row()} * shape_[1];
+    if (p.is_chunk() && !p.accumulate) {
+      fill(p.device.compute, o.gradient[0], longest_, P{0});
+    }
+    positions_gradient(p.device.compute, o.dy, p.batch, elements(p), longest_ - first,
+                       o.gradient[0] + first, p.accumulate || p.is_chunk(), p.device.scratch);
   }
 
  private:
@@ -108,6 +113,7 @@ class PositionsOp {
   }
 
   Shape shape_;
+  std::int64_t longest_;  // elements of a sample in all its chunks
   std::int64_t scratch_;
 };
 

@@ -33,8 +33,10 @@ namespace cuda {
 /// waits for the host. The first row of a sequence has no state to multiply. Backward goes from the
 /// last row to the first, leaves the gradients of the gates where the gates were, and multiplies
 /// them, one product a weight. In evaluation the state is kept of one row only; in generation,
-/// where it is carried. A Stateful layer's first row reads what the step before has left, and the
-/// kernel of each sample's last row leaves its state besides.
+/// where it is carried. A Stateful layer's first row reads what the step before has left, that of a
+/// chunk of time what the chunk before has, and the kernel of each sample's last row leaves its
+/// state besides. Behind a chunk's last row the gradient of its state is what the next chunk has
+/// handed back.
 /// @tparam Cell  LstmFunction or GruFunction
 template <class Cell, class Precision>
 class RecurrentOp {
@@ -47,6 +49,7 @@ class RecurrentOp {
         carry_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
         lives_on_{setup.node.carried.any()},
+        in_chunks_{setup.node.chunks > 1},
         batch_{std::max(setup.batch, 1)},
         products_{device.library<CublasLt>(), shape, Cell::gates, matmul_math<Precision>, batch_} {
     expects(batch_ * width() < (std::int64_t{1} << 31),
@@ -57,10 +60,11 @@ class RecurrentOp {
     std::int64_t const rows = batch_ * shape_.longest;
     RecurrentWork<T> const work{shape_, Cell::gates, nullptr, batch_, shape_.longest};
     return {.input = true,
-            .saved_bytes = Memory{shape_, nullptr, rows, 0}.bytes,
+            .saved_bytes = Memory{shape_, nullptr, rows, 0, begun_by(batch_)}.bytes,
             .scratch_bytes = std::max(work_at() + work.bytes,
                                       column_sum_scratch_bytes<T>(rows, static_cast<int>(width()))),
-            .carried_bytes = shape_.directions == 1 ? carry_.bytes : 0};
+            .carried_bytes = shape_.directions == 1 ? carry_.bytes : 0,
+            .carried_gradient_bytes = shape_.directions == 1 ? carry_.gradient_bytes : 0};
   }
 
   /// @throws ContractError  the sequence comes in pieces, and is read from both ends
@@ -139,8 +143,10 @@ class RecurrentOp {
     return {shape_, Cell::gates, p.device.scratch + work_at(), p.batch, p.time};
   }
   [[nodiscard]] Memory memory(std::byte* saved, Pass<RankDevice> const& p, int d) const {
-    return {shape_, saved, std::int64_t{p.batch} * p.time, d};
+    return {shape_, saved, std::int64_t{p.batch} * p.time, d, begun_by(p.batch)};
   }
+  /// Samples whose c before the first row is kept for backward: a later chunk leaves another.
+  [[nodiscard]] std::int64_t begun_by(std::int64_t batch) const { return in_chunks_ ? batch : 0; }
   [[nodiscard]] RecurrentRow row(Pass<RankDevice> const& p, std::int64_t time) const {
     return {p.batch, shape_.hidden, static_cast<int>(time), p.lengths};
   }
@@ -172,7 +178,7 @@ class RecurrentOp {
   /// Of an evaluation: one place, where each row finds it and leaves its own.
   [[nodiscard]] State one_place(Operands<T, P> const& o, Pass<RankDevice> const& p,
                                 RecurrentWork<T> const& work) const {
-    if (p.position < 0) {
+    if (p.position < 0 || p.is_chunk()) {
       return {{work.c, shape_.hidden}, {work.h, shape_.handed}, false};
     }
     return carried(o.carry, p.position > 0);
@@ -186,13 +192,16 @@ class RecurrentOp {
             is};
   }
   [[nodiscard]] bool lives_on(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    return lives_on_ && p.position < 0 && o.carry != nullptr;
+    return lives_on_ && (p.position < 0 || p.is_chunk()) && o.carry != nullptr;
   }
+  /// Whether a chunk is behind the first.
+  static bool is_later(Pass<RankDevice> const& p) { return p.is_chunk() && p.position > 0; }
   /// Where row @p t leaves the states of samples that it may be the last row of.
   [[nodiscard]] State left_by(Operands<T, P> const& o, Pass<RankDevice> const& p,
                               std::int64_t t) const {
-    return lives_on(o, p) && (p.lengths != nullptr || t + 1 == p.time) ? carried(o.carried_on, true)
-                                                                       : State{};
+    bool const leaves = p.is_chunk() || lives_on(o, p);
+    return leaves && (p.lengths != nullptr || t + 1 == p.time) ? carried(o.carried_on, true)
+                                                               : State{};
   }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p, int d) {
@@ -216,10 +225,16 @@ class RecurrentOp {
     if (p.training) {
       state = {{}, among(own.before, p, order.at(0), shape_.handed), false};
     }
-    if (lives_on(o, p)) {
+    if (lives_on(o, p) || is_later(p)) {
       State const begun = carried(o.carry, true);
       state = {begun.c, state.h, true};
-      each(stream, p.batch * shape_.handed, TakeUp<T>{shape_.handed, begun.h.read(), state.h});
+      each(stream, p.batch * shape_.handed,
+           TakeUp<T>{shape_.handed, begun.h.read(), state.h, row(p, 0)});
+      if (lstm && p.training && is_later(p)) {
+        state.c = {own.begun, shape_.hidden};
+        each(stream, p.batch * shape_.hidden,
+             TakeUp<Real>{shape_.hidden, begun.c.read(), state.c, row(p, 0)});
+      }
     } else if (p.training) {
       each(stream, p.batch * shape_.handed, HandOn<T>{shape_.handed, nullptr, state.h});
     }
@@ -286,14 +301,18 @@ class RecurrentOp {
 
   void through_time(Operands<T, P> const& o, Pass<RankDevice> const& p, int d) {
     Stream const& stream = p.device.compute;
-    RecurrentWork<T> const work = this->work(p);
+    RecurrentWork<T> work = this->work(p);
     Memory const own = memory(o.saved, p, d);
     auto& products = products_.of_row(products_.trained(p.batch, p.time));
     Order const order{d, p.time};
-    auto const begun = lives_on(o, p) ? carried(o.carry, true).c.read() : StateRows<Real const>{};
+    if (p.is_chunk()) {  // from the next chunk, and to the one before
+      work.dh = reinterpret_cast<Real*>(o.carry_gradient);
+      work.c = work.dh + p.batch * shape_.handed;
+    }
+    StateRows<Real const> const begun = c_before(o, p, own);
     for (std::int64_t i = p.time; i-- > 0;) {
       std::int64_t const t = order.at(i);
-      bool const later = i + 1 < p.time;  // rows have left gradients
+      bool const later = i + 1 < p.time || !p.is_last_chunk();  // rows have left gradients
       StateRows<T const> const dy = outside(o.dy, p, d, t);
       Real* const dh = later ? work.dh : nullptr;
       StateRows<T> const gates = among(own.gates, p, t, width());
@@ -328,17 +347,27 @@ class RecurrentOp {
         cell.dh = work.dh;
         each(stream, p.batch * shape_.hidden, cell);
       }
-      if (i > 0) {
+      if (i > 0 || is_later(p)) {
         products.state_back.run(stream, of_state.first, weight(o, d, 1), work.dh,
                                 {1, static_cast<Real>(lstm ? 0 : 1)}, p.device.scratch);
       }
     }
   }
 
+  /// Of an LSTM, before the first row; none: 0.
+  [[nodiscard]] StateRows<Real const> c_before(Operands<T, P> const& o, Pass<RankDevice> const& p,
+                                               Memory const& own) const {
+    if (is_later(p)) {
+      return {own.begun, shape_.hidden};
+    }
+    return lives_on(o, p) ? carried(o.carry, true).c.read() : StateRows<Real const>{};
+  }
+
   RecurrentShape shape_;
   RecurrentCarry<Cell, T> carry_;
   bool runs_in_weight_gradient_;
-  bool lives_on_;  // its state, from step to step
+  bool lives_on_;   // its state, from step to step
+  bool in_chunks_;  // of time, of which a pass has one
   std::int64_t batch_;
   RecurrentProducts<T, P> products_;
 };

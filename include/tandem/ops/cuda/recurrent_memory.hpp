@@ -29,10 +29,13 @@ struct RecurrentMemory {
   T* before = nullptr;     ///< (P) h of the row before
   T* inner = nullptr;      ///< (H) what a projection is of
   T* dh = nullptr;         ///< (P) the gradient of what it gives
+  R* begun = nullptr;      ///< (going, H) c before the first row of an LSTM's chunk
   std::int64_t bytes = 0;  ///< of all directions
 
-  /// @param at  of all directions; null: only `bytes` is of use
-  RecurrentMemory(RecurrentShape const& s, std::byte* at, std::int64_t rows, int direction) {
+  /// @param at     of all directions; null: only `bytes` is of use
+  /// @param going  samples of chunks of time, which go on from a state
+  RecurrentMemory(RecurrentShape const& s, std::byte* at, std::int64_t rows, int direction,
+                  std::int64_t going = 0) {
     std::int64_t const projected = s.projected ? rows : 0;
     ArrayCutter<16> cut{at};
     for (int d = 0; d < s.directions; ++d) {
@@ -43,6 +46,7 @@ struct RecurrentMemory {
       own.before = cut.template next<T>(rows * s.handed);
       own.inner = cut.template next<T>(projected * s.hidden);
       own.dh = cut.template next<T>(projected * s.handed);
+      own.begun = cut.template next<R>(lstm ? going * s.hidden : 0);
       if (d == direction) {
         *this = own;
       }
@@ -81,14 +85,16 @@ struct RecurrentWork {
 template <class Cell, class T>
 struct RecurrentCarry {
   using R = ComputeType<T>;
-  std::int64_t h_at;   ///< bytes
-  std::int64_t bytes;  ///< from sample to sample
+  std::int64_t h_at;            ///< bytes
+  std::int64_t bytes;           ///< from sample to sample
+  std::int64_t gradient_bytes;  ///< of a sample: of h and c, of all samples one behind the other
 
   explicit RecurrentCarry(RecurrentShape const& s) {
     CarriedState const own{std::is_same_v<Cell, LstmFunction> ? static_cast<int>(s.hidden) : 0,
                            static_cast<int>(s.handed)};
     h_at = own.h_at(sizeof(R));
     bytes = own.bytes(sizeof(R), sizeof(T));
+    gradient_bytes = own.bytes(sizeof(R), sizeof(R));
   }
 };
 

@@ -54,6 +54,7 @@ struct BasicCuda {
   static constexpr bool deals_tiles = true;      ///< as SpatialParallel does
   static constexpr bool deals_states = true;     ///< as ShardedState does
   static constexpr bool deals_gradients = true;  ///< as ShardedGradients does
+  static constexpr bool takes_chunks = true;     ///< as Chunks does
   static constexpr char const* name = "cuda";
 };
 

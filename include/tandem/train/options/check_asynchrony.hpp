@@ -78,6 +78,16 @@ constexpr bool deals_gradients() {
   }
 }
 
+/// Whether such a backend's ops go through chunks of time, see Pass::rows_in_all; likewise.
+template <class Backend>
+constexpr bool computes_chunks() {
+  if constexpr (requires { Backend::takes_chunks; }) {
+    return bool{Backend::takes_chunks};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 template <bool Asynchronous, class Backend>
 struct AsynchronyRuns {
   static constexpr bool value = true;
@@ -143,8 +153,10 @@ struct SlicesRun {
 template <bool InChunks, class Backend>
 struct ChunksRun {
   static constexpr bool value = true;
-  static_assert(!InChunks || is_host<Backend>(),
-                "Trainer: Chunks run on Host; take Host or OverMpi<Host>, or leave Chunks out");
+  static_assert(
+      !InChunks || computes_chunks<Backend>(),
+      "Trainer: Chunks run on Host and Cuda, and on a backend that says `static constexpr "
+      "bool takes_chunks = true`; take one of these, or leave Chunks out");
 };
 
 template <bool Tiled, class Backend>

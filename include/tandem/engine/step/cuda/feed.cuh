@@ -13,11 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <thread>
+#include <type_traits>
 
 #include <cuda_runtime_api.h>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/engine/step/chunk_feed.hpp>
 #include <tandem/engine/step/cuda/input_feed.cuh>
 #include <tandem/engine/step/cuda/output_feed.cuh>
 #include <tandem/engine/step/cuda/staging.hpp>
@@ -50,6 +52,8 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
         second_{device, sizes.samples},
         targets_{device, target_bytes(result_samples(sizes), out.timed ? out[0] : 0)},
         output_{device, result_samples(sizes)},
+        chunks_{sizes.samples, InputFeed<Program, Backend, 0>::shape.elements(),
+                Program::Program::batching.chunks},
         slots_{Slot{device, targets_.bytes()}, Slot{device, targets_.bytes()}} {}
 
   Feed(Feed const&) = delete;
@@ -73,20 +77,22 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     FeedPart const taken = has_second ? FeedPart{shard.first, Program::has_input ? shard.count : 0}
                                       : part_of(own, Program::has_input, input_copy);
     result_ = part_of(own, Program::has_result, result_copy);
-    time_ = own[0].time[out];
-    has_targets_ = batch.targets != nullptr;
+    Given const given = this->given(batch, own);
+    time_ = in_chunks ? given.input.time : own[0].time[out];
+    has_targets_ = given.targets != nullptr;
     int const place = static_cast<int>(queued_ % 2);
     Slot& slot = slots_[place];
     output_.begin(device, place, result_, time_, batch.outputs, batch.scores);
-    input_.stage(device, place, {batch.x, own[0].time.of[0], batch.lengths}, taken, shard,
-                 batch.from);
+    input_.stage(device, place, given.input, taken, shard, given.from);
     if constexpr (has_second) {
-      second_.stage(device, place, {batch.second.x, own[0].time.of[1], batch.second.lengths}, taken,
-                    shard, batch.from);
+      second_.stage(
+          device, place,
+          {batch.second.x, own[0].time.of[1], advanced(batch.second.lengths, shard.first)}, taken,
+          shard, batch.from);
     }
     if (has_targets_ && result_.count > 0) {
       slot.targets.stage(
-          device, batch.targets + (result_.first - batch.from) * sizes_.targets.elements(time_),
+          device, given.targets + (result_.first - given.from) * sizes_.targets.elements(time_),
           target_bytes(result_.count, time_));
     }
     device.copy.record(slot.staged);
@@ -121,8 +127,9 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     return second_.lengths(m);
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
+    std::int64_t const before = m.position > 0 ? std::int64_t{m.size} * m.position : 0;
     return targets_.template as<Target>() +
-           (m.first - result_.first) * sizes_.targets.elements(time_);
+           (m.first - result_.first) * sizes_.targets.elements(time_) + before;
   }
   [[nodiscard]] float* scores(Microbatch const& m) const { return output_.scores(m); }
 
@@ -171,6 +178,32 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   // Two inputs are indices both, and small: a device takes all of its shard, whichever of the
   // model's copies reads which.
   static constexpr bool has_second = InputFeed<Program, Backend, 1>::shape.valid();
+
+  // Whether a pass has a chunk of each sequence: then what is staged stands chunk by chunk.
+  static constexpr bool in_chunks = Program::Program::batching.chunks > 1;
+
+  // A step's data in the order in which it is staged.
+  struct Given {
+    StepInput<In> input;    // its lengths those of the rank's first sample and of the next ones
+    Target const* targets;  // from sample `from` of the global batch on, as input.x
+    int from;
+  };
+  Given given(Batch const& batch, RankMicrobatches const& own) {
+    std::int32_t const* const lengths = advanced(batch.lengths, own.begin());
+    if constexpr (in_chunks) {
+      std::int64_t const at = (own.begin() - batch.from) * own.time().of[0];
+      chunks_.load(own, batch.x + at, advanced(batch.targets, at), lengths);
+      return {{chunks_.inputs(), chunks_.time(), chunks_.lengths()},
+              batch.targets != nullptr ? chunks_.targets() : nullptr,
+              static_cast<int>(own.begin())};
+    } else {
+      return {{batch.x, own[0].time.of[0], lengths}, batch.targets, batch.from};
+    }
+  }
+  template <class E>
+  static E const* advanced(E const* all, std::int64_t first) {
+    return all != nullptr ? all + first : nullptr;
+  }
 
   // Of the model's copies, which one has this node on this device.
   static constexpr int copy_of(int node) {
@@ -232,6 +265,7 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   InputFeed<Program, Backend, 1> second_;
   cuda::Buffer targets_;
   OutputFeed<Program, Backend> output_;
+  std::conditional_t<in_chunks, ChunkFeed<Target>, NoChunkFeed> chunks_;
   Slot slots_[2];
   FeedPart result_;  // of the step at work: samples of which it has the network's result
   int time_ = 0;     // rows of its outputs and targets

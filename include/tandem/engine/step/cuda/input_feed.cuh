@@ -45,7 +45,8 @@ class InputFeed {
         places_{Place{device, taken_bytes(samples), lengths_.bytes()},
                 Place{device, taken_bytes(samples), lengths_.bytes()}} {}
 
-  /// Stages a step's samples @p taken of the global batch, and the lengths of @p shard.
+  /// Stages a step's samples @p taken of the global batch, and the lengths of @p shard, which
+  /// batch.lengths begins with; where passes have chunks of time, of each chunk.
   /// @param place  which of the buffers, 0 or 1
   /// @param from   the sample of the global batch that batch.x begins with
   void stage(Device const& device, int place, StepInput<In> const& batch, FeedPart const& taken,
@@ -59,7 +60,7 @@ class InputFeed {
                                    bytes_of(taken.count));
     }
     if (has_lengths_ && shard.count > 0) {
-      places_[place].lengths.stage(device, batch.lengths + shard.first, length_bytes(shard.count));
+      places_[place].lengths.stage(device, batch.lengths, length_bytes(shard.count));
     }
   }
   /// Where stage() put it, beside @p targets.
@@ -77,7 +78,7 @@ class InputFeed {
   void take(Device const& device, cuda::StagedBatch<In, Target> const* staged,
             std::span<Microbatch const> microbatches, std::int64_t target_count,
             Target* targets) const {
-    std::int64_t const lengths = has_lengths_ ? shard_.count : 0;
+    std::int64_t const lengths = has_lengths_ ? shard_.count * chunks : 0;
     auto const some = [&](std::int64_t first, std::int64_t count, std::int64_t target_elements,
                           std::int64_t length_elements) {
       if (count > 0 || target_elements > 0 || length_elements > 0) {
@@ -98,10 +99,12 @@ class InputFeed {
 
   /// The microbatch's samples, packed; begins at a multiple of 16 bytes where they are numbers.
   [[nodiscard]] T const* samples(Microbatch const& m) const {
-    return reinterpret_cast<T const*>(from(m.first));
+    std::int64_t const before = m.position > 0 ? std::int64_t{m.size} * m.position : 0;
+    return reinterpret_cast<T const*>(from(m.first) + before);
   }
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
-    return has_lengths_ ? lengths_.template as<std::int32_t>() + (m.first - shard_.first) : nullptr;
+    std::int64_t const place = (m.first - shard_.first) * chunks + std::int64_t{m.size} * m.chunk;
+    return has_lengths_ ? lengths_.template as<std::int32_t>() + place : nullptr;
   }
 
   /// Of the device's memory.
@@ -124,6 +127,7 @@ class InputFeed {
     cuda::Staging lengths;
   };
 
+  static constexpr int chunks = Program::Program::batching.chunks;  // of time
   static constexpr int channels = shape.rank == 3 ? shape[0] : 1;
   // Each microbatch begins where its first sample would if all of them took this many elements, a
   // multiple of 16 bytes, which cuDNN and cuBLASLt have been promised. Indices are read one by one.
@@ -146,7 +150,7 @@ class InputFeed {
                               : 0;
   }
   static std::size_t length_bytes(std::int64_t samples) {
-    return shape.timed ? static_cast<std::size_t>(samples) * sizeof(std::int32_t) : 0;
+    return shape.timed ? static_cast<std::size_t>(samples * chunks) * sizeof(std::int32_t) : 0;
   }
 
   cuda::Buffer samples_;  // (samples, H, W, C), what ops read
