@@ -17770,7 +17770,7 @@ class RankLinks {
       waits_.push_back(
           {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get(), {}});
       for (int chunk = 0; task_.chunks > 1 && chunk < task_.chunks; ++chunk) {
-        waits_.back().sent.push_back(device.make_mark());
+        waits_.back().sent.push_back({device.make_mark()});
       }
     }
   }
@@ -17813,8 +17813,12 @@ class RankLinks {
     for (Wait& wait : waits_) {
       if (wait.rule.stage == id && wait.rule.before == before &&
           !(training && wait.rule.answered)) {
-        wait.sent.empty() ? wait.end->await(device)
-                          : wait.end->await(device, wait.sent[static_cast<std::size_t>(chunk)]);
+        if (wait.sent.empty()) {
+          wait.end->await(device);
+        } else if (Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
+                   std::exchange(own.pending, false)) {  // as of LinkEnd
+          wait.end->await(device, own.mark);
+        }
       }
     }
   }
@@ -17824,6 +17828,11 @@ class RankLinks {
     for (auto const& own : ends_) {
       if (own != nullptr) {
         own->await(device);
+      }
+    }
+    for (Wait& wait : waits_) {
+      for (Sent& own : wait.sent) {
+        own.pending = false;
       }
     }
   }
@@ -17841,16 +17850,23 @@ class RankLinks {
     int stage;
     int link;
   };
+  // Of a chunk's message.
+  struct Sent {
+    typename Device::Mark mark;  // behind it
+    bool pending = false;        // and nobody has awaited it
+  };
   struct Wait {
     SendWait rule;
     End* end;
-    std::vector<typename Device::Mark> sent;  // of each chunk, behind its message; none: of all
+    std::vector<Sent> sent;  // of each chunk; none: of all
   };
 
   void mark_sent(Device& device, int node, int chunk) {
     for (Wait& wait : waits_) {
       if (wait.rule.node == node && !wait.sent.empty()) {
-        wait.end->mark(device, wait.sent[static_cast<std::size_t>(chunk)]);
+        Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
+        wait.end->mark(device, own.mark);
+        own.pending = true;
       }
     }
   }
@@ -22158,7 +22174,7 @@ struct Watch {
 namespace tandem {
 
 /// Rows of (samples, time) indices, chunk by chunk of each microbatch: (chunk, sample, row). Where
-/// chunks have more rows than there are, the last ones count for nothing. On Host.
+/// chunks have more rows than there are, the last ones count for nothing. In the host's memory.
 template <class Target>
 class ChunkFeed {
  public:
@@ -22207,6 +22223,16 @@ class ChunkFeed {
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
     return has_lengths_ ? length_.data() + length_place(m) : nullptr;
   }
+
+  /// Of all that has been loaded, from the rank's first sample on: lengths (chunk, sample) of each
+  /// microbatch; null: all rows count.
+  [[nodiscard]] std::int32_t const* inputs() const { return index_.data(); }
+  [[nodiscard]] Target const* targets() const { return target_.data(); }
+  [[nodiscard]] std::int32_t const* lengths() const {
+    return has_lengths_ ? length_.data() : nullptr;
+  }
+  /// Rows of a sample in all its chunks.
+  [[nodiscard]] int time() const { return static_cast<int>(time_); }
 
   [[nodiscard]] std::int64_t bytes() const {
     return static_cast<std::int64_t>((index_.size() + length_.size()) * sizeof(std::int32_t) +
@@ -32783,6 +32809,7 @@ struct Softmax {
 struct SwiGlu {
   using layer = SwiGlu;
   static constexpr std::string_view name = "SwiGlu";
+  static constexpr bool in_chunks = true;
   static constexpr Kept kept(Shape) { return Kept::of(true, false); }
   static constexpr Fault fault(Shape in) {
     return detail::has_rows(in) ? Fault::none : Fault::not_a_vector;
@@ -45078,6 +45105,7 @@ struct BasicCuda {
   static constexpr bool deals_tiles = true;      ///< as SpatialParallel does
   static constexpr bool deals_states = true;     ///< as ShardedState does
   static constexpr bool deals_gradients = true;  ///< as ShardedGradients does
+  static constexpr bool takes_chunks = true;     ///< as Chunks does
   static constexpr char const* name = "cuda";
 };
 
@@ -60307,6 +60335,16 @@ constexpr bool deals_gradients() {
   }
 }
 
+/// Whether such a backend's ops go through chunks of time, see Pass::rows_in_all; likewise.
+template <class Backend>
+constexpr bool computes_chunks() {
+  if constexpr (requires { Backend::takes_chunks; }) {
+    return bool{Backend::takes_chunks};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
 template <bool Asynchronous, class Backend>
 struct AsynchronyRuns {
   static constexpr bool value = true;
@@ -60372,8 +60410,10 @@ struct SlicesRun {
 template <bool InChunks, class Backend>
 struct ChunksRun {
   static constexpr bool value = true;
-  static_assert(!InChunks || is_host<Backend>(),
-                "Trainer: Chunks run on Host; take Host or OverMpi<Host>, or leave Chunks out");
+  static_assert(
+      !InChunks || computes_chunks<Backend>(),
+      "Trainer: Chunks run on Host and Cuda, and on a backend that says `static constexpr "
+      "bool takes_chunks = true`; take one of these, or leave Chunks out");
 };
 
 template <bool Tiled, class Backend>
@@ -63076,13 +63116,14 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_parameters || in_chunks;
+  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_parameters;
   using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
                                          (!shards || detail::deals_states<Named>()) &&
                                          (!shards_gradients || detail::deals_gradients<Named>()) &&
                                          (!slices || detail::shares_layers<Named>()) &&
                                          (!deals_rows || detail::computes_rows<Named>()) &&
-                                         (!has_tiles || detail::computes_tiles<Named>()),
+                                         (!has_tiles || detail::computes_tiles<Named>()) &&
+                                         (!in_chunks || detail::computes_chunks<Named>()),
                                      Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;

@@ -190,6 +190,25 @@ TEST_CASE("the account of tiles, whose halos GPUs exchange") {
   check_images<TiledBlocks, Hybrid<Parts, SpatialParallel<2, 1>>, Bf16>({.batch = 8});
 }
 
+struct Recurrent
+    : Network<Tokens<16, 64>,
+              Sequential<Embedding<64, 32>, Dropout<Percent<10>>, Lstm<24, Projection<16>>,
+                         Gru<16, Stateful>, Lstm<16, Stateful>, Gru<8>, Vocabulary<64>>> {};
+TEST_CASE("the account of chunks of time") {
+  auto const step = [](auto& trainer) {
+    std::vector<std::int32_t> const tokens(4 * 16, 3);
+    trainer.step(tokens, tokens);
+  };
+  std::vector<std::string> const exact{"cublasLtMatmul"};
+  check_devices<Recurrent, Pipeline<OneFOneB, 2, Chunks<4>, Split<3>, Split<4>>, Tf32>(
+      {.batch = 4, .clips = true}, exact, step);
+  check_devices<Text, Pipeline<ZeroBubbleH1, 2, Chunks<2>, Split<3>, Split<3>>, Bf16>({.batch = 4},
+                                                                                      exact, step);
+  check_devices<Shared,
+                Hybrid<Pipeline<GPipe, 1, Chunks<2>, Split<2>, Split<2>>, TensorParallel<2>>, Tf32>(
+      {.batch = 4}, exact, step);
+}
+
 TEST_CASE("the account of channels that GPUs share") {
   check_images<Blocks, ChannelParallel<2, Microbatches<2>>, Bf16>({.batch = 8});
 }

@@ -81,8 +81,8 @@ struct TakeKeyGradients {
 /// Rows [before, before + time) of causal attention, and their gradient: as
 /// host::attention_chunk_forward and host::attention_chunk_gradient say.
 ///
-/// Cost:   2 D (before + time) multiply-accumulates a head and row (the gradient 5 D), and a copy of
-///         all keys and values so far; products as of Attention<T>.
+/// Cost:   2 D (before + time) multiply-accumulates a head and row (the gradient 5 D), and a copy
+///         of all keys and values so far; products as of Attention<T>.
 /// Order:  that of cuBLASLt for the shape; a gradient of a key or value adds the chunks from the
 ///         last on, and of each the heads in order, in ComputeType<T>.
 template <class T>

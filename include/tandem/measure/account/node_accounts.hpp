@@ -45,10 +45,10 @@ class NodeAccounts {
   }
 
   /// Of nodes [first, last).
-  void forward(int first, int last, int batch, std::string_view name = "forward") {
+  void forward(int first, int last, Microbatch const& own, std::string_view name = "forward") {
     for (int n = first; n < last; ++n) {
-      add(n, sizes(n, batch, false, false), cuda::KernelPass::forward, name);
-      exchange(n, batch, name);
+      add(n, sizes(n, own, false, false), cuda::KernelPass::forward, name);
+      exchange(n, own.size, name);
     }
   }
   /// Of a stage's nodes, where what was not kept is computed again, run by run.
@@ -66,7 +66,7 @@ class NodeAccounts {
           }
           --begin;
         }
-        forward(begin, end, own.size, "again");
+        forward(begin, end, own, "again");
       }
       for (int n = end - 1; n >= begin; --n) {
         backward_node(n, own, part, host);
@@ -178,7 +178,7 @@ class NodeAccounts {
     if (!node.needs_gradient) {
       return;
     }
-    cuda::LaunchSizes const s = sizes(n, own.size, own.adds, part.apart());
+    cuda::LaunchSizes const s = sizes(n, own, own.adds, part.apart());
     if (part.inputs) {
       int const forks = uses(n);
       if (node.kind == NodeKind::receive) {
@@ -321,8 +321,10 @@ class NodeAccounts {
     });
   }
 
-  [[nodiscard]] cuda::LaunchSizes sizes(int n, int batch, bool accumulates, bool apart) const {
+  [[nodiscard]] cuda::LaunchSizes sizes(int n, Microbatch const& own, bool accumulates,
+                                        bool apart) const {
     Node const& node = graph_.node[n];
+    int const batch = own.size;
     auto const elements = [&](int p) {
       return p < node.parameters
                  ? static_cast<double>(
@@ -339,8 +341,9 @@ class NodeAccounts {
                         .apart = apart,
                         .joins = node.synchronizes && device_.plan.batching.replicas > 1,
                         .joins_tiles = node.joins_tiles(),
+                        .chunk = own.chunk,
                         .batch = batch,
-                        .microbatches = device_.plan.batching.microbatches,
+                        .microbatches = device_.plan.batching.passes(),
                         .largest = device_.largest,
                         .y = activation(n, batch),
                         .weights = elements(0),

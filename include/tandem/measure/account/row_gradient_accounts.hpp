@@ -69,7 +69,7 @@ class RowGradientAccounts {
       if (own.parameter.touched.sparse() && !own.frozen) {
         f(own.parameter, RowGradientSize{own.parameter,
                                          {.batch = device_.largest,
-                                          .microbatches = device_.plan.batching.microbatches,
+                                          .microbatches = device_.plan.batching.passes(),
                                           .replicas = device_.replicas},
                                          element_});
       }

@@ -42,7 +42,7 @@ class RowAccount {
         precision_{precision},
         options_{options},
         microbatches_{device.plan.batching, 0, device.copies},
-        own_sums_{16.0 * device.plan.batching.microbatches},
+        own_sums_{16.0 * device.plan.batching.passes()},
         nodes_{to, device, precision},
         messages_{to, device, precision},
         gradients_{to, device, precision, options.clips},
@@ -145,11 +145,12 @@ class RowAccount {
 
   void forward(Action action) {
     LocalStage const& own = stage(action.stage);
-    int const batch = microbatches_.size(action.index);
+    Microbatch const& microbatch = microbatches_[action.index];
+    int const batch = microbatch.size;
     if (batch == 0) {
       return;
     }
-    nodes_.forward(own.first, own.last, batch);
+    nodes_.forward(own.first, own.last, microbatch);
     if (!own.has_result) {
       return;
     }
@@ -192,7 +193,7 @@ class RowAccount {
       ++inputs;
       bool const packed =
           node.limit > 0 || (!node.out.timed && node.out.elements() * precision_.scalar % 16 == 0);
-      auto const numbers = static_cast<double>(node.out.elements() * to_.samples);
+      auto const numbers = static_cast<double>(node.out.elements() * node.chunks * to_.samples);
       int const kernels = packed ? 1 : device_.plan.batching.microbatches + (graph_.result >= 0);
       to_.add("batch", "", "take_batch_kernel", 4 * numbers,
               (node.limit > 0 ? 4 : precision_.scalar) * numbers, kernels);
@@ -275,14 +276,6 @@ class RowAccount {
   bool finished_ = false;
 };
 
-template <int Chunks>
-struct AccountsWholeRows {
-  static constexpr bool value = true;
-  static_assert(Chunks == 1,
-                "step_account<Net, Pipeline<..., Chunks<K>, ...>>: it counts the kernels of a GPU, "
-                "and Chunks run on Host; leave Chunks out");
-};
-
 template <bool DealsParameters>
 struct AccountsWholeParameters {
   static constexpr bool value = true;
@@ -295,7 +288,6 @@ struct AccountsWholeParameters {
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
-  static_assert(AccountsWholeRows<Whole::batching.chunks>::value);
   static_assert(AccountsWholeParameters<Whole::sharded_parameters>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
@@ -324,7 +316,7 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
 /// and message in the order of its row, and what Checkpoint computes again; with TensorParallel of
 /// rank .slice of those that share the device's part, whose sums are passes of "Reduce" and "Copy",
 /// and of what SequenceRows has in place of these; with SpatialParallel of tile .slice, whose
-/// messages are passes of "Cut", "Halo" and "Gather".
+/// messages are passes of "Cut", "Halo" and "Gather"; with Chunks each chunk of a microbatch.
 ///
 /// As launch_table.hpp says. What NCCL's calls read and write is counted, not how it carries it;
 /// what runs once and not in each step is not. StepAccount::unknown names what else is left out.

@@ -65,7 +65,8 @@ constexpr double joined_sums(S const& s) { return joins(s) * joint_sums(s); }
 constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
 constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
 constexpr bool has_slice(S const& s) {
-  return s.node.out.rank != 3 && (s.node.dealt == Dealt::inside || s.node.dealt == Dealt::between);
+  return s.in_chunks() || (s.node.out.rank != 3 &&
+                           (s.node.dealt == Dealt::inside || s.node.dealt == Dealt::between));
 }
 constexpr bool has_all(S const& s) { return !has_slice(s); }
 
@@ -84,14 +85,25 @@ constexpr double cells(S const& s) { return s.y / s.scalar * s.traits.cell_bytes
 // Of an attention.
 constexpr AttentionShape shape_of(S const& s) {
   int const parts = s.traits.heads + 2 * s.traits.key_heads;
-  return {s.traits.heads, s.traits.key_heads, s.node.in[1] / (parts > 0 ? parts : 1), s.node.in[0]};
+  return {s.traits.heads, s.traits.key_heads, s.node.in[1] / (parts > 0 ? parts : 1),
+          s.node.in[0] * s.node.chunks};
 }
-constexpr bool fused(S const& s) { return s.scalar == 2 && s.traits.dropout == 0; }
+constexpr bool fused(S const& s) {
+  return s.scalar == 2 && s.traits.dropout == 0 && !s.in_chunks();
+}
 constexpr bool apart(S const& s) { return !fused(s); }
+// Rows that a row looks at, in chunks of time those before it, too.
+constexpr int key_rows(S const& s) { return (s.chunk + 1) * s.node.in[0]; }
+constexpr double real_bytes(S const& s) { return s.scalar == 8 ? 8 : 4; }
 constexpr AttentionChunks score_chunks(S const& s) {
-  int const real = s.scalar == 8 ? 8 : 4;
-  int const element = 2 * (real + (s.scalar == 2 ? 2 : 0));
-  return attention_chunks(shape_of(s), s.batch, s.node.in[0], attention_scores_limit / element);
+  int const element = 2 * (static_cast<int>(real_bytes(s)) + (s.scalar == 2 ? 2 : 0));
+  AttentionShape const shape = shape_of(s);
+  int const time = s.node.in[0];
+  std::int64_t const limit = attention_scores_limit / element;
+  return attention_chunks(
+      shape, s.batch, time, key_rows(s),
+      s.in_chunks() ? attention_chunks(shape, s.largest, time, shape.longest, limit).elements()
+                    : limit);
 }
 constexpr double chunk_count(S const& s) {
   double count = 0;
@@ -104,14 +116,33 @@ constexpr double product_calls(S const& s) {  // of one kind of product
   return count;
 }
 constexpr double scores(S const& s) {  // of all heads and samples
-  return static_cast<double>(s.batch) * s.traits.heads * s.node.in[0] * s.node.in[0];
+  return static_cast<double>(s.batch) * s.traits.heads * s.node.in[0] * key_rows(s);
 }
-constexpr double real_scores(S const& s) { return scores(s) * (s.scalar == 8 ? 8 : 4); }
+constexpr double real_scores(S const& s) { return scores(s) * real_bytes(s); }
 constexpr double head_rows(S const& s) { return 4.0 * s.batch * s.traits.heads * s.node.in[0]; }
 // Gradients of keys and values that heads share are read where another head's is added.
-constexpr double shared_again(S const& s) {
-  return 2 * s.y * (shape_of(s).group() - 1) / shape_of(s).group();
+// So are all of them where a later chunk of time has left some, each in the type of sums.
+constexpr double key_gradients(S const& s) {
+  return 2 * s.y * (s.chunk + 1) * (s.in_chunks() ? real_bytes(s) / s.scalar : 1);
 }
+constexpr double added_again(S const& s) {
+  return key_gradients(s) * (s.last_chunk() ? shape_of(s).group() - 1 : shape_of(s).group()) /
+         shape_of(s).group();
+}
+// A product reads the rows of each head, and as many keys as these have.
+constexpr double head_and_key_rows(S const& s, int heads, int keys) {
+  return s.y * (heads + keys * (s.chunk + 1));
+}
+constexpr double attention_products(S const& s) {
+  return s.products() * (s.chunk + 1) / s.node.chunks;
+}
+// Keys and values, as they are gathered from chunks of time; and those of the chunk's own rows.
+constexpr double kept_keys(S const& s) {
+  AttentionShape const shape = shape_of(s);
+  return s.rounded(1.0 * s.batch * key_rows(s) * static_cast<double>(shape.row() - shape.out()));
+}
+constexpr double own_keys(S const& s) { return kept_keys(s) / (s.chunk + 1); }
+constexpr bool gathers(S const& s) { return s.in_chunks(); }
 constexpr double pieces(S const& s) {
   std::int64_t const time = (s.node.in[0] + 127) / 128 * 128;
   std::int64_t const shared =
@@ -278,9 +309,10 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Embedding", weight_gradient, sparse_rows, "cub::DeviceSelect", [](S const& s) { return 2 * row_keys(s); }, [](S const& s) { return 2 * row_keys(s); }},
     {"Embedding", weight_gradient, sparse_rows, "each_kernel:OpenRows", row_keys, row_keys},
     {"Embedding", weight_gradient, sparse_rows, "embedding_rows_kernel", [](S const& s) { return s.y + 2 * row_keys(s) + (s.accumulates ? row_values(s) : 0); }, row_values},
-    {"Positions", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights); }, y},
+    {"Positions", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights) / s.node.chunks; }, y},
     {"Positions", input_gradient, always, "copy", y, x},
-    {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights); }},
+    {"Positions", weight_gradient, [](S const& s) { return s.in_chunks() && !s.accumulates; }, "memset", none, [](S const& s) { return s.kept(s.weights); }},
+    {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights) / s.node.chunks; }},
 
     {"RotaryPositions", forward, always, "each_kernel:RotaryAngle", none, angles},
     {"RotaryPositions", forward, always, "rotate_kernel", [](S const& s) { return s.x + angles(s); }, y},
@@ -289,9 +321,12 @@ inline constexpr LaunchRow launch_rows[] = {
 
     {"Attention", forward, fused, "cudnnBackendExecute", x, [](S const& s) { return s.y + head_rows(s); }, products},
     {"Attention", input_gradient, fused, "cudnnBackendExecute", [](S const& s) { return s.x + 2 * s.y + head_rows(s); }, x, [](S const& s) { return 2.5 * s.products(); }, pieces},
-    {"Attention", forward, apart, "cublasLtMatmul", [](S const& s) { return 3 * s.y + s.rounded(scores(s)); }, [](S const& s) { return s.y + real_scores(s); }, products, [](S const& s) { return 2 * product_calls(s); }},
+    {"Attention", forward, gathers, "each_kernel:GatherKeys", kept_keys, kept_keys},
+    {"Attention", forward, apart, "cublasLtMatmul", [](S const& s) { return head_and_key_rows(s, 1, 2) + s.rounded(scores(s)); }, [](S const& s) { return s.y + real_scores(s); }, attention_products, [](S const& s) { return 2 * product_calls(s); }},
     {"Attention", forward, apart, "attention_softmax_kernel", real_scores, [](S const& s) { return s.rounded(scores(s)) + head_rows(s); }, none, chunk_count},
-    {"Attention", input_gradient, apart, "cublasLtMatmul", [](S const& s) { return 7 * s.y + shared_again(s) + s.rounded(3 * scores(s)); }, [](S const& s) { return 3 * s.y + 2 * real_scores(s); }, [](S const& s) { return 2.5 * s.products(); }, [](S const& s) { return 5 * product_calls(s); }},
+    {"Attention", input_gradient, gathers, "each_kernel:GatherKeys", kept_keys, kept_keys},
+    {"Attention", input_gradient, gathers, "each_kernel:TakeKeyGradients", [](S const& s) { return own_keys(s) * real_bytes(s) / s.scalar; }, own_keys},
+    {"Attention", input_gradient, apart, "cublasLtMatmul", [](S const& s) { return head_and_key_rows(s, 4, 3) + added_again(s) + s.rounded(3 * scores(s)); }, [](S const& s) { return s.y + key_gradients(s) + 2 * real_scores(s); }, [](S const& s) { return 2.5 * attention_products(s); }, [](S const& s) { return 5 * product_calls(s); }},
     {"Attention", input_gradient, apart, "attention_softmax_gradient_kernel", [](S const& s) { return 2 * real_scores(s) + 2 * s.y + head_rows(s); }, [](S const& s) { return s.rounded(2 * scores(s)); }, none, chunk_count},
 
     {"Vocabulary", forward, all_words, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, logits, criterion_products},

@@ -15,7 +15,9 @@ struct RecurrentLaunches {
   LaunchSizes const& s;
   RecurrentShape const& r = s.traits.recurrent;
   bool lstm = s.node.name == "Lstm";
-  bool lives_on = s.node.carried.any();  ///< its state, from step to step
+  /// Whether its first row goes on from a state: of the step before, or of a chunk of time.
+  bool goes_on = s.node.carried.any() || s.chunk > 0;
+  bool leaves = s.node.carried.any() || s.in_chunks();  ///< its last row leaves one
   double directions = r.directions;
   double time = s.node.in[0];
   double batch = s.batch;
@@ -29,7 +31,10 @@ struct RecurrentLaunches {
   [[nodiscard]] constexpr double rows() const { return batch * time; }
   /// Rows of time behind the first, and those before which there is a state.
   [[nodiscard]] constexpr double later() const { return time - 1; }
-  [[nodiscard]] constexpr double begun() const { return lives_on ? time : later(); }
+  [[nodiscard]] constexpr double begun() const { return goes_on ? time : later(); }
+  /// Rows whose gradient goes further back, and rows behind which there is one.
+  [[nodiscard]] constexpr double back() const { return s.chunk > 0 ? time : later(); }
+  [[nodiscard]] constexpr double after() const { return s.last_chunk() ? later() : time; }
   /// Arrays of a row of all samples.
   [[nodiscard]] constexpr double gates() const { return batch * width; }
   [[nodiscard]] constexpr double state() const { return batch * hidden; }
@@ -40,14 +45,14 @@ using Recurrent = RecurrentLaunches;
 
 constexpr double rnn_one(LaunchSizes const& s) { return s.traits.recurrent.directions; }
 constexpr double rnn_rows(LaunchSizes const& s) { return rnn_one(s) * s.node.in[0]; }
-constexpr double rnn_later(LaunchSizes const& s) { return rnn_one(s) * (s.node.in[0] - 1); }
+constexpr double rnn_back(LaunchSizes const& s) { return rnn_one(s) * Recurrent{s}.back(); }
 constexpr double rnn_begun(LaunchSizes const& s) { return rnn_one(s) * Recurrent{s}.begun(); }
 constexpr double rnn_biases(LaunchSizes const& s) { return rnn_one(s) * s.traits.recurrent.biases; }
 constexpr bool rnn_always(LaunchSizes const&) { return true; }
 constexpr bool rnn_biased(LaunchSizes const& s) { return s.traits.recurrent.biases > 0; }
 constexpr bool rnn_projected(LaunchSizes const& s) { return s.traits.recurrent.projected; }
-constexpr bool rnn_lives_on(LaunchSizes const& s) { return s.node.carried.any(); }
-constexpr bool rnn_hands_on(LaunchSizes const& s) { return rnn_projected(s) || !rnn_lives_on(s); }
+constexpr bool rnn_goes_on(LaunchSizes const& s) { return Recurrent{s}.goes_on; }
+constexpr bool rnn_hands_on(LaunchSizes const& s) { return rnn_projected(s) || !rnn_goes_on(s); }
 constexpr bool rnn_goes_back(LaunchSizes const& s) { return !s.gives_input_gradient; }
 constexpr bool rnn_projected_back(LaunchSizes const& s) {
   return rnn_projected(s) && rnn_goes_back(s);
@@ -102,11 +107,11 @@ constexpr double rnn_state_written(LaunchSizes const& s) {
 }
 constexpr double rnn_state_back_read(LaunchSizes const& s) {
   Recurrent const r{s};
-  return r.later() * (r.T(r.gates() + r.width * r.handed) + (r.lstm ? 0 : r.R(r.given())));
+  return r.back() * (r.T(r.gates() + r.width * r.handed) + (r.lstm ? 0 : r.R(r.given())));
 }
 constexpr double rnn_state_back_written(LaunchSizes const& s) {
   Recurrent const r{s};
-  return r.later() * r.R(r.given());
+  return r.back() * r.R(r.given());
 }
 constexpr double rnn_state_products(LaunchSizes const& s) {
   Recurrent const r{s};
@@ -114,7 +119,7 @@ constexpr double rnn_state_products(LaunchSizes const& s) {
 }
 constexpr double rnn_state_back_products(LaunchSizes const& s) {
   Recurrent const r{s};
-  return 2 * r.directions * r.later() * r.given() * r.width;
+  return 2 * r.directions * r.back() * r.given() * r.width;
 }
 constexpr double rnn_projection_read(LaunchSizes const& s) {
   Recurrent const r{s};
@@ -146,7 +151,7 @@ constexpr double rnn_row_read(LaunchSizes const& s) {
 }
 constexpr double rnn_row_written(LaunchSizes const& s) {
   Recurrent const r{s};
-  double const left = r.lives_on ? 1 : 0;
+  double const left = r.leaves ? 1 : 0;
   double const of_h = rnn_projected(s) ? r.time : r.time + r.later() + left;
   return r.time * (r.T(r.gates()) + (r.lstm ? r.R(r.state()) : r.T(r.state()))) +
          of_h * r.T(r.state()) + (r.lstm ? left * r.R(r.state()) : 0);
@@ -156,21 +161,26 @@ constexpr double rnn_hand_on_read(LaunchSizes const& s) {
 }
 constexpr double rnn_hand_on_written(LaunchSizes const& s) {
   Recurrent const r{s};
-  return (rnn_projected(s) ? r.time + r.later() + 1 : 1) * r.T(r.given());  // the last: of 0, left
+  double const of_0 = r.goes_on ? 0 : 1;
+  double const left = r.leaves ? 1 : 0;
+  return (rnn_projected(s) ? r.time + r.later() + of_0 + left : 1) * r.T(r.given());
 }
 constexpr double rnn_hand_on_calls(LaunchSizes const& s) {
-  return rnn_one(s) * (rnn_projected(s) ? s.node.in[0] + (rnn_lives_on(s) ? 0 : 1) : 1);
+  return rnn_one(s) * (rnn_projected(s) ? s.node.in[0] + (rnn_goes_on(s) ? 0 : 1) : 1);
 }
 constexpr double rnn_take_up_bytes(LaunchSizes const& s) {
   Recurrent const r{s};
-  return r.T(r.given());
+  return r.T(r.given()) + (r.lstm && s.chunk > 0 ? r.R(r.state()) : 0);
+}
+constexpr double rnn_take_up_calls(LaunchSizes const& s) {  // of a chunk's c, too
+  return rnn_one(s) * (Recurrent{s}.lstm && s.chunk > 0 ? 2 : 1);
 }
 constexpr double rnn_row_gradient_read(LaunchSizes const& s) {
   Recurrent const r{s};
   double const of_h = rnn_projected(s) ? r.time * r.R(r.state())
-                                       : r.later() * r.R(r.given()) + r.time * r.T(r.given());
+                                       : r.after() * r.R(r.given()) + r.time * r.T(r.given());
   double const of_c =
-      r.lstm ? r.R((r.time + r.begun() + r.later()) * r.state()) : r.T(2 * r.time * r.state());
+      r.lstm ? r.R((r.time + r.begun() + r.after()) * r.state()) : r.T(2 * r.time * r.state());
   return r.time * r.T(r.gates()) + of_h + of_c;
 }
 constexpr double rnn_row_gradient_written(LaunchSizes const& s) {
@@ -179,7 +189,7 @@ constexpr double rnn_row_gradient_written(LaunchSizes const& s) {
 }
 constexpr double rnn_sum_read(LaunchSizes const& s) {
   Recurrent const r{s};
-  return r.later() * r.R(r.given()) + r.time * r.T(r.given());
+  return r.after() * r.R(r.given()) + r.time * r.T(r.given());
 }
 constexpr double rnn_sum_written(LaunchSizes const& s) {
   Recurrent const r{s};
@@ -220,32 +230,32 @@ inline constexpr LaunchRow launch_rows_of_sequences[] = {
     // clang-format off
     {"Lstm", KernelPass::forward, rnn_always, "cublasLtMatmul", rnn_input_read, rnn_input_written, rnn_input_products, rnn_one},
     {"Lstm", KernelPass::forward, rnn_hands_on, "each_kernel:HandOn", rnn_hand_on_read, rnn_hand_on_written, rnn_none, rnn_hand_on_calls},
-    {"Lstm", KernelPass::forward, rnn_lives_on, "each_kernel:TakeUp", rnn_take_up_bytes, rnn_take_up_bytes, rnn_none, rnn_one},
+    {"Lstm", KernelPass::forward, rnn_goes_on, "each_kernel:TakeUp", rnn_take_up_bytes, rnn_take_up_bytes, rnn_none, rnn_take_up_calls},
     {"Lstm", KernelPass::forward, rnn_always, "cublasLtMatmul", rnn_state_read, rnn_state_written, rnn_state_products, rnn_begun},
     {"Lstm", KernelPass::forward, rnn_always, "each_kernel:LstmRow", rnn_row_read, rnn_row_written, rnn_none, rnn_rows},
     {"Lstm", KernelPass::forward, rnn_projected, "cublasLtMatmul", rnn_projection_read, rnn_projection_written, rnn_projection_products, rnn_rows},
     {"Lstm", KernelPass::input_gradient, rnn_projected, "each_kernel:StateGradientSum", rnn_sum_read, rnn_sum_written, rnn_none, rnn_rows},
     {"Lstm", KernelPass::input_gradient, rnn_projected, "cublasLtMatmul", rnn_projection_back_read, rnn_projection_back_written, rnn_projection_products, rnn_rows},
     {"Lstm", KernelPass::input_gradient, rnn_always, "each_kernel:LstmRowGradient", rnn_row_gradient_read, rnn_row_gradient_written, rnn_none, rnn_rows},
-    {"Lstm", KernelPass::input_gradient, rnn_always, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_later},
+    {"Lstm", KernelPass::input_gradient, rnn_always, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_back},
     {"Lstm", KernelPass::input_gradient, rnn_always, "cublasLtMatmul", rnn_back_read, rnn_back_written, rnn_input_products, rnn_one},
     {"Lstm", KernelPass::weight_gradient, rnn_projected_back, "each_kernel:StateGradientSum", rnn_sum_read, rnn_sum_written, rnn_none, rnn_rows},
     {"Lstm", KernelPass::weight_gradient, rnn_projected_back, "cublasLtMatmul", rnn_projection_back_read, rnn_projection_back_written, rnn_projection_products, rnn_rows},
     {"Lstm", KernelPass::weight_gradient, rnn_goes_back, "each_kernel:LstmRowGradient", rnn_row_gradient_read, rnn_row_gradient_written, rnn_none, rnn_rows},
-    {"Lstm", KernelPass::weight_gradient, rnn_goes_back, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_later},
+    {"Lstm", KernelPass::weight_gradient, rnn_goes_back, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_back},
     {"Lstm", KernelPass::weight_gradient, rnn_always, "cublasLtMatmul", rnn_weight_read, rnn_weight_written, rnn_weight_products, rnn_weight_calls},
     {"Lstm", KernelPass::weight_gradient, rnn_biased, "column_sums_kernel:ColumnSumTerm", rnn_bias_read, rnn_bias_written, rnn_none, rnn_biases},
 
     {"Gru", KernelPass::forward, rnn_always, "cublasLtMatmul", rnn_input_read, rnn_input_written, rnn_input_products, rnn_one},
     {"Gru", KernelPass::forward, rnn_hands_on, "each_kernel:HandOn", rnn_hand_on_read, rnn_hand_on_written, rnn_none, rnn_hand_on_calls},
-    {"Gru", KernelPass::forward, rnn_lives_on, "each_kernel:TakeUp", rnn_take_up_bytes, rnn_take_up_bytes, rnn_none, rnn_one},
+    {"Gru", KernelPass::forward, rnn_goes_on, "each_kernel:TakeUp", rnn_take_up_bytes, rnn_take_up_bytes, rnn_none, rnn_take_up_calls},
     {"Gru", KernelPass::forward, rnn_always, "cublasLtMatmul", rnn_state_read, rnn_state_written, rnn_state_products, rnn_begun},
     {"Gru", KernelPass::forward, rnn_always, "each_kernel:GruRow", rnn_row_read, rnn_row_written, rnn_none, rnn_rows},
     {"Gru", KernelPass::input_gradient, rnn_always, "each_kernel:GruRowGradient", rnn_row_gradient_read, rnn_row_gradient_written, rnn_none, rnn_rows},
-    {"Gru", KernelPass::input_gradient, rnn_always, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_later},
+    {"Gru", KernelPass::input_gradient, rnn_always, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_back},
     {"Gru", KernelPass::input_gradient, rnn_always, "cublasLtMatmul", rnn_back_read, rnn_back_written, rnn_input_products, rnn_one},
     {"Gru", KernelPass::weight_gradient, rnn_goes_back, "each_kernel:GruRowGradient", rnn_row_gradient_read, rnn_row_gradient_written, rnn_none, rnn_rows},
-    {"Gru", KernelPass::weight_gradient, rnn_goes_back, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_later},
+    {"Gru", KernelPass::weight_gradient, rnn_goes_back, "cublasLtMatmul", rnn_state_back_read, rnn_state_back_written, rnn_state_back_products, rnn_back},
     {"Gru", KernelPass::weight_gradient, rnn_always, "cublasLtMatmul", rnn_weight_read, rnn_weight_written, rnn_weight_products, rnn_weight_calls},
     {"Gru", KernelPass::weight_gradient, rnn_biased, "column_sums_kernel:ColumnSumTerm", rnn_bias_read, rnn_bias_written, rnn_none, rnn_biases},
 
