@@ -489,6 +489,46 @@ TEST_CASE("a timeline is the closed form's pipeline, without sums and update") {
   CHECK_FALSE(mesh_timeline(task, {.pipeline = 64}));
 }
 
+// Seconds of a stage's first pass of a kind.
+double first_of(SimulatedStep const& step, ActionKind kind) {
+  for (SimulatedAction const& one : step.device.at(1).action) {
+    if (one.action.kind == kind) {
+      return one.span.end - one.span.begin;
+    }
+  }
+  return 0;
+}
+
+TEST_CASE("a timeline's passes wait for what devices that share products send") {
+  MeshTask task = large();
+  task.sizes.layers = 32;
+  task.machine.between = {.bandwidth = 1e15, .latency = 0};  // of messages
+  MeshLayout layout{.data = 4, .pipeline = 4, .tensor = 4, .overlap = {.messages = true}};
+  for (auto const again : {Recomputation::none, Recomputation::full}) {
+    layout.recomputation = again;
+    struct Waits {
+      double step, forward, backward, closed;
+    };
+    auto const on = [&](double bandwidth) {
+      task.machine.inside = {.bandwidth = bandwidth, .latency = 0};
+      task.batch = 64;
+      auto const timeline = mesh_timeline(task, layout);
+      REQUIRE(timeline);
+      task.batch = layout.data * timeline->microbatches;
+      MeshStep const step = mesh_step(task, layout);
+      return Waits{timeline->step.last_pass, first_of(timeline->step, ActionKind::forward),
+                   first_of(timeline->step, ActionKind::backward),
+                   step.computing + step.products + step.filling};
+    };
+    Waits const slow = on(2e10);
+    Waits const fast = on(1e15);
+    CHECK(slow.step > 1.5 * fast.step);
+    CHECK(slow.step - fast.step == doctest::Approx(slow.closed - fast.closed).epsilon(0.01));
+    double const times = again == Recomputation::full ? 2 : 1;  // forward is in backward, too
+    CHECK(slow.backward - fast.backward == doctest::Approx(times * (slow.forward - fast.forward)));
+  }
+}
+
 TEST_CASE("types are what the library runs, or a plan only") {
   MeshLayout layout{.data = 8, .pipeline = 4, .microbatch = 1, .shard = Sharding::state};
   CHECK(mesh_type(layout, 16) ==

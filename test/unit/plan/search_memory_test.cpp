@@ -22,6 +22,7 @@
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/search/search.hpp>
 #include <tandem/plan/search/workers.hpp>
+#include <tandem/schedule/verify/verify.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/types/asynchronous_pipeline.hpp>
 #include <tandem/strategy/types/cross_model_parallel.hpp>
@@ -140,6 +141,26 @@ TEST_CASE("every other schedule") {
   worker.schedule = "zero_bubble_v";
   check<Net, Pipeline<ZeroBubbleV, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
       worker, {.sizes = {2, 2, 2, 3}}, 16);
+}
+
+TEST_CASE("a gradient that comes before it is wanted is held beside what is computed meanwhile") {
+  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  WorkerCut cut = detail::worker_cut(graph<Net>, worker, Two::step, 16);
+  std::vector<DeviceMemory> const usual = worker_memory(graph<Net>, cut, {});
+  auto& row = cut.table.front();  // rows of one's own may wait for a gradient early
+  auto const begun = std::find_if(row.begin(), row.end(), [](Action const& action) {
+    return action.kind == ActionKind::forward && action.index == 1;
+  });
+  auto const comes = std::find_if(row.begin(), row.end(), [](Action const& action) {
+    return action.kind == ActionKind::receive_backward;
+  });
+  REQUIRE(begun < comes);
+  std::rotate(begun, comes, comes + 1);
+  REQUIRE(verify(cut.table, cut.map, worker.microbatches));
+  std::vector<DeviceMemory> const early = worker_memory(graph<Net>, cut, {});
+  CHECK(early[0].activation_gradients > usual[0].activation_gradients);
+  CHECK(early[0].kept == usual[0].kept);
+  CHECK(early[1].total() == usual[1].total());
 }
 
 TEST_CASE("versions of weights, where gradients are late") {
