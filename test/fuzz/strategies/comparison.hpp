@@ -41,6 +41,7 @@ struct Pair {
   int evaluated = 7;         ///< samples
   int settings = 0;          ///< those of equal number train alike: one run of `one` serves them
   TrainerOptions options{};  ///< batch and rows are set from the rest
+  int epoch = 0;             ///< steps of an epoch behind the others
   std::uint64_t tardy = 0;   ///< of messages; 0: none is late
   bool alone = false;        ///< one device cannot do the same: only processes are compared
 };
@@ -139,7 +140,7 @@ inline TrainerOptions options_of(Pair const& pair) {
 /// All that a run of `one` depends on.
 inline std::string key_of(Pair const& pair) {
   return std::to_string(pair.one) + " " + std::to_string(pair.microbatches) + " " +
-         std::to_string(pair.settings);
+         std::to_string(pair.settings) + " " + std::to_string(pair.epoch);
 }
 
 /// What step @p s of a pair is of.
@@ -196,6 +197,11 @@ Outcome<T> train(Contender<T>& contender, Pair const& pair, Task const& task, bo
     if (s + 1 == pair.saved && !saved_path.empty() && !only_trains) {
       contender.save(saved_path);
     }
+  }
+  if (pair.epoch > 0) {
+    int const count = pair.epoch * options_of(pair).batch;
+    Data const rows = data_of(task, count, pair.options.seed + 1, is_many ? 9 : 10);
+    outcome.steps.push_back({.loss = contender.train(rows)});
   }
   outcome.values = values_of<T>(contender.parameters(0, 0));
   if (!only_trains) {

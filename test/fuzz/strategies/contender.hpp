@@ -40,6 +40,8 @@ class Contender {
   virtual ~Contender() = default;
 
   virtual StepResult step(Samples<T> const& samples) = 0;
+  /// The mean loss of the first epoch.
+  virtual double train(Data const& data) = 0;
   virtual std::vector<NamedParameter<T>> parameters(int replica, int copy) = 0;
   /// @param which  first: of weights where there are averages
   virtual Evaluation evaluate(Data const& data, WhichModel which = WhichModel::average) = 0;
@@ -103,6 +105,9 @@ class TrainerContender final : public Contender<MasterOf<Backend>> {
     } else {
       return trainer_.step(samples.x, samples.y);
     }
+  }
+  double train(Data const& data) override {
+    return with(data, [&](auto const& samples) { return trainer_.train(samples, 0).loss; });
   }
   std::vector<NamedParameter<T>> parameters(int replica, int copy) override {
     return trainer_.parameters(replica, copy);
@@ -229,6 +234,7 @@ class EquationContender final : public Contender<typename Backend::Master> {
   std::vector<NamedParameter<T>> parameters(int /*replica*/, int /*copy*/) override {
     return reference_.parameters();
   }
+  double train(Data const& /*data*/) override { return 0.0; }
   Evaluation evaluate(Data const& /*data*/, WhichModel /*which*/) override { return {}; }
   std::vector<float> predict(Data const& /*data*/) override { return {}; }
   std::string check_written(std::vector<std::int32_t> /*text*/) override { return ""; }

@@ -149,7 +149,7 @@ def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, t
         if program["pairs"]:
             drawn = with_slices(seed, with_sharded_state(seed, with_row_gradients(seed, program)))
             words = with_shared_words(seed, with_sharded_gradients(seed, drawn))
-            return with_chunks(seed, with_dealt_rows(seed, words))
+            return with_steps_ahead(seed, with_chunks(seed, with_dealt_rows(seed, words)))
 
 
 def has(network, strategy, option):
@@ -298,6 +298,23 @@ def with_chunks(seed, program):
     return {**program, "pairs": pairs}
 
 
+def with_steps_ahead(seed, program):
+    """Of a draw of its own, likewise: pipelines without a barrier between the steps of an epoch, behind the other steps."""
+    r = random.Random(f"{seed} ahead")
+    network = program["network"]
+    rows = any(part.get("rows") for part in sequences.parts_in(network["body"])) if networks.is_of_tokens(network) else False
+    if rows or program["backend"] == "emulated" or program["processes"] or sequences.is_stateful(network):
+        return program
+    for index, s in enumerate(program["strategies"]):
+        fits = s["form"] == "pipeline" and strategies.copies_of(s) == 1 and strategies.devices_of(s) > 1
+        if fits and not any(s.get(key) for key in ("sharded", "by_world", "slices", "pieces", "chunks")) and r.random() < 0.6:
+            s["ahead"] = True
+            for pair in program["pairs"]:
+                if pair["strategy"] == index:
+                    pair["epoch"] = r.choice((3, 4, 6))
+    return program
+
+
 def in_chunks(program):
     return any(s.get("chunks") for s in program["strategies"])
 
@@ -401,6 +418,7 @@ def pair_cpp(pair, one):
     fields += [f".saved = {pair['saved']}"] if pair["saved"] else []
     fields += [f".evaluated = {settings['evaluated']}", f".settings = {settings['number']}",
                f".options = {{{', '.join(options)}}}"]
+    fields += [f".epoch = {pair['epoch']}"] if pair.get("epoch") else []
     fields += [f".tardy = {pair['tardy']}"] if pair["tardy"] else []
     fields += [".alone = true"] if pair.get("alone") else []
     return "{" + ", ".join(fields) + "}"

@@ -49,7 +49,7 @@ class Coverage:
             s = program["strategies"][pair["strategy"]]
             met = [("strategy", s["form"]), ("strategy", s.get("schedule") or s["form"])]
             met += [("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters",
-                                              "by_world", "slices", "in_rows", "pieces", "tiles") if s.get(key)]
+                                              "by_world", "slices", "in_rows", "pieces", "tiles", "ahead") if s.get(key)]
             met += [("option", "leaves")] if s["leaves"] is not None else []
             met += [("option", "hybrid")] if s["replicas"] and s["form"] != "data" else []
             met += [("option", "rows")] if pair["rows"] else []
@@ -64,7 +64,7 @@ class Coverage:
         wanted = {("layer", kind) for kind in networks.LAYERS + sequences.LAYERS + networks.COMPOSITES + networks.NAMES}
         wanted |= {("strategy", form) for form in programs.FORMS + strategies.SYNCHRONOUS}
         wanted |= {("option", key) for key in ("weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters",
-                                               "by_world", "leaves", "hybrid", "rows", "saved")}
+                                               "by_world", "leaves", "hybrid", "rows", "saved", "ahead")}
         return sorted(wanted - set(self.count))
 
     def text(self):

@@ -48,7 +48,8 @@ def legal_rows(s, microbatches, rows):
     return forward <= done and back == {(stage, m) for stage, _, m in forward}
 
 
-OPTIONS = {"weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters", "by_world", "chunks"}
+OPTIONS = {"weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters", "by_world", "chunks",
+           "ahead"}
 
 
 def run(programs_checked=160):

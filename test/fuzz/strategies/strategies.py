@@ -184,6 +184,7 @@ def cpp(strategy, table="table"):
     else:
         schedule = strategy["schedule"]
         schedule += f"<{CHUNKS[schedule]}>" if schedule == "Interleaved" else ""
+        schedule = f"PostValidated<{schedule}>" if strategy.get("ahead") else schedule
         chunks = [f"Chunks<{strategy['chunks']}>"] if strategy.get("chunks") else []
         model = networks.spelled("Pipeline", [schedule, str(m)] + chunks + how + inside)
     outer = [networks.spelled("DataParallel", replica_words(strategy, n) + (options_text(strategy, True) if i == 0 else []))
@@ -376,7 +377,7 @@ def takes_rows(strategy):
 
 def smaller_strategies(strategy):
     """Strategies that say less; some are not valid."""
-    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_parameters", "sharded_gradients", "sharded", "chunks", "in_rows"):
+    for key in ("buckets", "checkpoint", "weights", "leaves", "sharded_parameters", "sharded_gradients", "sharded", "chunks", "in_rows", "ahead"):
         if strategy.get(key) is not None:
             yield {**strategy, key: None}
     if strategy.get("by_world"):
@@ -392,8 +393,8 @@ def smaller_strategies(strategy):
     if strategy["form"] == "pipeline":
         for schedule in ("model", "GPipe", "OneFOneB"):
             if schedule != strategy["schedule"]:
-                yield {**strategy, "form": "model", "schedule": None, "chunks": None} if schedule == "model" else {
-                    **strategy, "schedule": schedule}
+                yield {**strategy, "form": "model", "schedule": None, "chunks": None,
+                       "ahead": None} if schedule == "model" else {**strategy, "schedule": schedule}
     if strategy.get("slices") and strategy["form"] != "tensor":
         yield {**strategy, "slices": None, "in_rows": None, "tiles": None}
     if strategy.get("wishes"):
