@@ -29517,6 +29517,8 @@ class Rank final
   using typename Base::Whole;
   /// Whether a walk over the actions may be recorded once and replayed.
   static constexpr bool recordable = !Whole::several_ranks || is_capturable<Communicator>;
+  /// Whether it goes on into the next step before an update is known to be right.
+  static constexpr bool goes_ahead = Whole::post_validated && Slot::FeedType::steps_in_flight == 1;
 
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
@@ -29573,7 +29575,7 @@ class Rank final
   }
 
   void run_stream(StepStream<Batch>& stream) override {
-    if constexpr (Whole::post_validated) {
+    if constexpr (goes_ahead) {
       ahead_.run(stream, *this);
     }
   }
@@ -29842,7 +29844,7 @@ class Rank final
     bool const is_first = parts_.slices.slice().number == 0;
     parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
                                                          : parts_.sums.nothing(parts_.device));
-    if constexpr (Whole::post_validated) {
+    if constexpr (goes_ahead) {
       ahead_.note(parts_.sums);
     }
   }
@@ -29876,7 +29878,7 @@ class Rank final
         break;
       case ActionKind::update:
         parts_.join_gradients();
-        if constexpr (Whole::post_validated) {
+        if constexpr (goes_ahead) {
           if (ahead_.on()) {
             ahead_.update(action, *this);
             break;
@@ -29904,7 +29906,7 @@ class Rank final
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
-  std::conditional_t<Whole::post_validated, AheadRun<Batch>, NoAheadRun> ahead_{};
+  std::conditional_t<goes_ahead, AheadRun<Batch>, NoAheadRun> ahead_{};
 };
 
 }  // namespace tandem
