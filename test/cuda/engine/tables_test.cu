@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <compare.hpp>
@@ -120,6 +121,34 @@ TEST_CASE("files have the words of the network and no others; text is what one d
   shared_steps(tied_one, 2);
   check_text<TiedWords>(tied_one, tied);
   CHECK(std::fabs(gpt_step(eight, 1).loss - gpt_step(one, 1).loss) <= 1e-10);
+}
+
+/// Seven sequences, the rows of which have a target each but one.
+struct Texts {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  [[nodiscard]] static std::int64_t size() { return 7; }
+  [[nodiscard]] static Shape shape() { return tokens_shape(gpt_time); }
+  [[nodiscard]] static int targets() { return gpt_time; }
+  static void read(std::int64_t sample, std::span<std::int32_t> x, std::span<std::int32_t> y) {
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      auto const n = static_cast<std::int32_t>(sample) * 5 + static_cast<std::int32_t>(t) * 3;
+      x[t] = n % gpt_words;
+      y[t] = t == 4 ? -1 : (n + 7) % gpt_words;
+    }
+  }
+};
+
+TEST_CASE("GPUs that share words evaluate as one device on the host does") {
+  Watchdog const watchdog{"an evaluation of words"};
+  OnHost<FreeWords> one{gpt_options()};
+  Many<SplitWords<4>, FreeWords> four{gpt_options()};
+  shared_steps(one, 2);
+  shared_steps(four, 2);
+  auto const a = one.evaluate(Texts{});
+  auto const b = four.evaluate(Texts{});
+  CHECK(std::fabs(a.loss - b.loss) <= 1e-11);
+  CHECK(a.metric == b.metric);
 }
 
 // The gathered numbers lie in scratch memory of the pass.

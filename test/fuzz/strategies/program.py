@@ -246,7 +246,7 @@ def with_slices(seed, program):
     rows = networks.is_of_tokens(network) and any(part.get("rows") for part in sequences.parts_in(network["body"]))
     body = network["body"]
     choices = [n for n in (2, 2, 3) if networks.shares_pairs(body, n)]
-    if rows or not choices or program["backend"] not in ("double", "float", "onednn") or sequences.is_stateful(network):
+    if rows or not choices or program["backend"] == "bf16" or sequences.is_stateful(network):
         return program
     takes_norms = {pair["strategy"] for pair in program["pairs"] if pair["settings"]["optimizer"] == LAMB}
     for index, s in enumerate(program["strategies"]):
@@ -265,7 +265,7 @@ def with_shared_words(seed, program):
     """Of a draw of its own, likewise: devices that share layers share tables of words, too."""
     r = random.Random(f"{seed} words")
     network = program["network"]
-    if not networks.is_of_tokens(network) or program["backend"] == "emulated":
+    if not networks.is_of_tokens(network):
         return program
     first, last = network["body"]["parts"][0], network["body"]["parts"][-1]
     samples = last.get("sampled", 0)
@@ -360,7 +360,7 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, pro
             continue
         if form == "late" and processes:  # one process has all devices of its replica
             continue
-        if form == "tensor" and (backend not in ("double", "float", "onednn") or sequences.is_stateful(network)):
+        if form == "tensor" and (backend == "bf16" or sequences.is_stateful(network)):
             continue
         s = strategies.random_strategy(r, program["network"], form)
         if processes and s is not None and s["form"] == "cross" and s["leaves"] is None and not s["replicas"]:
