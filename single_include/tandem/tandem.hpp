@@ -8141,8 +8141,8 @@ struct ShardedGradients : ShardedState {
 /// ShardedGradients, and parameters likewise: a replica keeps its part of each bucket, and each
 /// pass gathers a bucket before its first layer needs it, while the one before is at work, in one
 /// of two slots of the largest one's size, and drops it. Frozen parameters are whole everywhere.
-/// Bits as of ShardedGradients. On backends that read parameters as they are kept: Fp32 and Fp64,
-/// without layouts of their own.
+/// Bits as of ShardedGradients. On Cuda, in 16 bits with slots of rounded ones beside these, and on
+/// Host in Fp32 and Fp64, without layouts of the ops' own.
 /// Comm: of each microbatch a gather of all parameters in forward, one in backward, and a
 ///       reduce-scatter of all gradients; of a step one gather of these for their norm.
 /// Source: Rajbhandari et al. 2020, "ZeRO", stage 3.
@@ -15809,11 +15809,16 @@ struct NoUndoCopy {
 /// @file
 /// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
 
-// ---- tandem/engine/links/parameter_slots.hpp
+// ---- tandem/engine/rank/rank_parts.hpp
 
 /// @file
-/// ParameterSlots: the parameters of a rank that keeps its part of each bucket alone. What a pass
-/// reads is gathered in two slots in turns, a bucket ahead of its use.
+/// RankParts: what a rank is composed of, whichever way it goes through its actions.
+
+// ---- tandem/engine/links/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
 
 // ---- tandem/engine/links/bucket_sums.hpp
 
@@ -16082,16 +16087,115 @@ struct NoTwinBuckets {
 
 }  // namespace tandem
 
-// ---- tandem/engine/links/parameter_shares.hpp
+// ---- tandem/engine/links/row_sums.hpp
 
 /// @file
-/// ParameterShares: which part of each bucket a rank updates, and how and when the others get it.
+/// RowSums: how the GradientRows of a bucket are added over leaves and over replicas.
 
-// ---- tandem/engine/memory/mirror.hpp
+namespace tandem {
+
+/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
+/// itself, in the order of a dense gradient: so all have the same sum.
+///
+/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
+template <class Program, class Backend>
+class RowSums {
+ public:
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr bool gathers = Program::sums_gradients;
+
+  /// @param replicas  whose gradients are added, or one
+  RowSums(Device& device, int replicas) : replicas_{replicas} {
+    for (int r = 0; gathers && r < layout.row_gradients; ++r) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// A binary counter, as GradientReduction has of buckets.
+  template <class Rows>
+  static void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) {
+    each(bucket, [&](int r) {
+      int level = 0;
+      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
+        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
+      }
+      if (index != leaves - 1) {
+        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
+      }
+    });
+  }
+
+  /// There are none.
+  template <class Rows>
+  static void clear(Device& device, Rows const& rows, int bucket) {
+    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
+  }
+
+  template <class Communicator, class Rows>
+  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
+             Tracer<Device>& tracer) {
+    if constexpr (gathers) {
+      each(bucket, [&](int r) {
+        Label const label{"rows", bucket};
+        detail::queue_collective(device, tracer, label, mark(r), [&] {
+          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
+        });
+      });
+    }
+  }
+
+  /// What is computed from now on reads the sum.
+  template <class Rows>
+  void await(Device& device, Rows const& rows, int bucket) {
+    if constexpr (gathers) {
+      each(bucket, [&](int r) {
+        device.await_on(device.communication, mark(r));
+        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
+      });
+    }
+  }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
+
+  template <class F>
+  static void each(int bucket, F const& f) {
+    for (int r = 0; r < layout.row_gradients; ++r) {
+      if (layout.row_bucket[r] == bucket) {
+        f(r);
+      }
+    }
+  }
+
+  int replicas_;
+  std::vector<Mark> marks_;  // of each parameter
+};
+
+/// RowSums where no parameter has GradientRows.
+template <class Backend>
+struct NoRowSums {
+  using Device = typename Backend::Device;
+
+  NoRowSums(Device& /*device*/, int /*replicas*/) {}
+
+  static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
+                        int /*leaves*/) {}
+  static void clear(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
+  static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
+                    Tracer<Device>& /*tracer*/) {}
+  static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/scattered_buckets.hpp
 
 /// @file
-/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
-/// write, in the layout of the network as the user wrote it.
+/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
+/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
+/// next bucket is made in the other slot.
 
 // ---- tandem/engine/memory/parameter_memory.hpp
 
@@ -16309,7 +16413,8 @@ class ParameterMemory {
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
         parameters_{device, bytes(Program::parameter_elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
-        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        weights_{device,
+                 mixed ? static_cast<std::size_t>(Program::weight_elements) * sizeof(T) : 0},
         gradients_{device, bytes(Program::gradient_elements) *
                                (1 + static_cast<std::size_t>(waiting_leaves_))},
         states_{device, bytes(Program::state_elements) * static_cast<std::size_t>(states)},
@@ -16353,15 +16458,32 @@ class ParameterMemory {
   [[nodiscard]] T const* weight(int p, int place) const {
     if constexpr (std::is_same_v<T, P>) {
       return parameter(p, place);
+    } else if constexpr (Program::sharded_parameters) {
+      return weights() + (parameter(p, place) - parameter_slot(0));
     } else {
       return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
+    }
+  }
+  /// The first @p count parameters of a slot, as products read them.
+  void round_slot(Device& device, int slot, std::int64_t count) const {
+    if constexpr (mixed) {
+      Verbs<Backend>::cast(device, static_cast<P const*>(parameter_slot(slot)),
+                           weights() + slot * Program::parameter_slot, count);
+    }
+  }
+  /// Likewise what is frozen, where the others are in slots.
+  void round_frozen(Device& device) const {
+    if constexpr (mixed && layout.trained < layout.elements) {
+      Verbs<Backend>::cast(device, static_cast<P const*>(frozen()),
+                           weights() + 2 * Program::parameter_slot,
+                           layout.elements - layout.trained);
     }
   }
   void copy_version(Device& device, int from, int to) const {
     Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
   }
-  /// The parameters as products read them; where the types agree, the parameters themselves. Null
-  /// where ops pack them.
+  /// The parameters as products read them, or of a rank that keeps its part alone the slots and
+  /// what is frozen; where the types agree, the parameters themselves. Null where ops pack them.
   [[nodiscard]] T* weights() const {
     if constexpr (mixed) {
       return weights_.template as<T>();
@@ -16421,440 +16543,6 @@ class ParameterMemory {
 };
 
 }  // namespace tandem
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
-template <class Program, class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  static constexpr bool is_memory = true;
-
-  explicit ParameterMirror(int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Each replica updates all parameters, and nothing is gathered.
-struct NoParameterShares {
-  static constexpr bool comes_late = false;
-  template <class Device, class Groups, class Tracer>
-  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
-  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
-  template <class Device, class Memory>
-  void gather(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
-  static void forget() {}
-  template <class Device>
-  static void arrive(Device& /*device*/) {}
-  [[nodiscard]] static bool arrived() { return true; }
-};
-
-/// Which way a pass goes through buckets: those of later layers have lower numbers.
-enum class PassDirection : int { forward = -1, backward = 1 };
-
-/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
-/// @tparam Groups  GradientReduction, which has the groups of replicas
-template <class Program, class Backend, class Groups>
-class ParameterShares {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr int shares = Program::state_shares;
-  /// Whether what gather() began is awaited bucket by bucket, by whoever reads it first: mostly the
-  /// next step's forward passes. Not on devices whose steps are recorded, which end whole.
-  static constexpr bool comes_late =
-      ParameterMirror<Program, Backend>::is_memory && !Program::sharded_parameters;
-
-  /// @param groups, tracer  outlive this
-  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
-      : groups_{groups}, tracer_{tracer}, comes_(static_cast<std::size_t>(layout.buckets), false) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      marks_.push_back(device.make_mark());
-    }
-    for (int n = 0; n < Program::graph.nodes; ++n) {
-      Node const& node = Program::graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      bucket_of_.push_back(trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none);
-    }
-  }
-
-  /// This rank's part of bucket @p bucket.
-  [[nodiscard]] ElementRange own(int bucket) const {
-    return bucket_share(layout, bucket, group(bucket).rank(), shares);
-  }
-  /// Its parts of all buckets, and where their states stand.
-  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
-    std::vector<OwnedRange> list;
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      ElementRange const range = own(bucket);
-      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
-    }
-    return list;
-  }
-
-  /// Brings all parameters, each as the rank that owns it has it, in the order in which a forward
-  /// pass reads them. They have come behind arrive(), those of a node behind use(), and where
-  /// nothing comes late at once. Comm: an all-gather of each bucket.
-  template <class Memory>
-  void gather(Device& device, Memory const& memory) {
-    arrive(device);
-    for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
-      begin(device, memory.parameters(), bucket, {"parameters", bucket});
-      comes_[static_cast<std::size_t>(bucket)] = true;
-    }
-    coming_ = layout.buckets;
-    if constexpr (!comes_late) {
-      arrive(device);
-    }
-  }
-  /// What is computed from now on reads and writes all parameters.
-  void arrive(Device& device) {
-    for (int bucket = layout.buckets - 1; bucket >= 0 && coming_ > 0; --bucket) {
-      arrive(device, bucket);
-    }
-  }
-  [[nodiscard]] bool arrived() const { return coming_ == 0; }
-
-  /// What is computed from now on reads the parameters of node @p n, and those of the one whose
-  /// bias it absorbs.
-  template <class Memory>
-  void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
-    if (coming_ == 0) {
-      return;
-    }
-    arrive(device, bucket_of_[static_cast<std::size_t>(n)]);
-    if (int const absorbed = Program::graph.node[n].absorbs; absorbed >= 0) {
-      arrive(device, bucket_of_[static_cast<std::size_t>(absorbed)]);
-    }
-  }
-
-  /// An array of the device's trained parameters, of which this rank has its own part only:
-  /// becomes whole.
-  void gather_array(Device& device, P* array, Label label) {
-    arrive(device);
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      begin(device, array, bucket, label);
-      device.await_on(device.communication, mark(bucket));
-    }
-  }
-
-  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
-  /// fail meanwhile.
-  template <class Memory>
-  TANDEM_COLD void keep(Device& device, Memory const& memory) {
-    arrive(device);
-    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
-    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
-  }
-  template <class Memory>
-  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
-    arrive(device);
-    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
-    kept_ = Buffer{device, 0};
-  }
-  /// After parameters were written.
-  static void forget() {}
-
- protected:
-  static constexpr int none = -1;
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
-  [[nodiscard]] auto& group(int bucket) const {
-    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-  }
-
- private:
-  using Buffer = typename Backend::Buffer;
-
-  void arrive(Device& device, int bucket) {
-    if (bucket != none && comes_[static_cast<std::size_t>(bucket)]) {
-      device.await_on(device.communication, mark(bucket));
-      comes_[static_cast<std::size_t>(bucket)] = false;
-      --coming_;
-    }
-  }
-
-  void begin(Device& device, P* array, int bucket, Label label) {
-    ElementRange const range = bucket_range(layout, bucket);
-    if (range.count() == 0) {
-      return;
-    }
-    ElementRange const part = own(bucket);
-    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
-      group(bucket).all_gather(
-          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
-          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
-          device.communication, label);
-    });
-  }
-
- protected:
-  Groups& groups_;
-  Tracer<Device>& tracer_;
-  std::vector<int> bucket_of_{};  // of each node: that of its parameters
-
- private:
-  std::vector<bool> comes_;  // the bucket is on its way
-  int coming_ = 0;           // such buckets
-  std::vector<Mark> marks_;  // of each bucket
-  Buffer kept_{};
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
-/// a stage go through its buckets in one order, without samples, too.
-template <class Program, class Backend, class Groups>
-class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
-  using Base = ParameterShares<Program, Backend, Groups>;
-
- public:
-  using Base::layout;
-  using Base::shares;
-  using typename Base::Device;
-  using typename Base::P;
-
-  TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
-      : Base{device, groups, tracer},
-        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}},
-        first_(static_cast<std::size_t>(layout.buckets), none),
-        last_(first_) {
-    for (int n = 0; n < Program::graph.nodes; ++n) {
-      if (int const bucket = bucket_of_[static_cast<std::size_t>(n)]; bucket != none) {
-        auto const b = static_cast<std::size_t>(bucket);
-        first_[b] = first_[b] == none ? n : first_[b];
-        last_[b] = n;
-      }
-    }
-  }
-
-  /// A pass begins: its first bucket is not the one before's neighbour.
-  void begin_pass() { used_ = none; }
-
-  /// What is computed from now on reads the parameters of node @p n; those of the next bucket in
-  /// @p direction are on their way meanwhile, if it has nodes of the same run.
-  template <class Memory>
-  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
-    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
-    if (bucket == none || bucket == used_) {
-      return;
-    }
-    fetch(device, memory, bucket);
-    device.await_on(device.communication, slots_[bucket & 1].gathered);
-    used_ = bucket;
-    int const next = bucket + static_cast<int>(direction);
-    if (next >= 0 && next < layout.buckets && are_of_one_run(bucket, next)) {
-      fetch(device, memory, next);
-    }
-  }
-
-  /// The rank's part has changed.
-  void forget() {
-    used_ = none;
-    slots_[0].bucket = slots_[1].bucket = none;
-  }
-  template <class Memory>
-  void gather(Device& /*device*/, Memory const& /*memory*/) {
-    forget();
-  }
-  template <class Memory>
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Memory>
-  void give_back(Device& /*device*/, Memory const& /*memory*/) {
-    forget();
-  }
-
- private:
-  using Base::bucket_of_;
-  using Base::none;
-
-  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
-  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
-    auto const run = [](std::vector<int> const& node, int of) {
-      return Program::segments.of[node[static_cast<std::size_t>(of)]];
-    };
-    int const earlier = bucket > other ? bucket : other;
-    int const later = bucket + other - earlier;
-    return layout.bucket_stage[bucket] == layout.bucket_stage[other] &&
-           run(last_, earlier) == run(first_, later);
-  }
-
-  struct Slot {
-    typename Device::Mark gathered;
-    int bucket = none;  // that is there, or on its way
-  };
-
-  // What the slot had is behind the pass.
-  template <class Memory>
-  void fetch(Device& device, Memory const& memory, int bucket) {
-    Slot& slot = slots_[bucket & 1];
-    if (slot.bucket == bucket) {
-      return;
-    }
-    slot.bucket = bucket;
-    auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
-    Label const label{"parameters", bucket};
-    detail::queue_collective(device, this->tracer_, label, slot.gathered, [&] {
-      P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
-      this->group(bucket).all_gather(
-          std::span<P const>{own, count / static_cast<std::size_t>(shares)},
-          std::span<P>{memory.parameter_slot(bucket & 1), count}, device.communication, label);
-    });
-  }
-
-  Slot slots_[2];
-  int used_ = none;         // the bucket that the pass is at
-  std::vector<int> first_;  // of each bucket: the first node that has parameters there
-  std::vector<int> last_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/rank_parts.hpp
-
-/// @file
-/// RankParts: what a rank is composed of, whichever way it goes through its actions.
-
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
-
-// ---- tandem/engine/links/row_sums.hpp
-
-/// @file
-/// RowSums: how the GradientRows of a bucket are added over leaves and over replicas.
-
-namespace tandem {
-
-/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
-/// itself, in the order of a dense gradient: so all have the same sum.
-///
-/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
-template <class Program, class Backend>
-class RowSums {
- public:
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr bool gathers = Program::sums_gradients;
-
-  /// @param replicas  whose gradients are added, or one
-  RowSums(Device& device, int replicas) : replicas_{replicas} {
-    for (int r = 0; gathers && r < layout.row_gradients; ++r) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// A binary counter, as GradientReduction has of buckets.
-  template <class Rows>
-  static void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) {
-    each(bucket, [&](int r) {
-      int level = 0;
-      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
-      }
-      if (index != leaves - 1) {
-        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
-      }
-    });
-  }
-
-  /// There are none.
-  template <class Rows>
-  static void clear(Device& device, Rows const& rows, int bucket) {
-    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
-  }
-
-  template <class Communicator, class Rows>
-  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
-             Tracer<Device>& tracer) {
-    if constexpr (gathers) {
-      each(bucket, [&](int r) {
-        Label const label{"rows", bucket};
-        detail::queue_collective(device, tracer, label, mark(r), [&] {
-          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
-        });
-      });
-    }
-  }
-
-  /// What is computed from now on reads the sum.
-  template <class Rows>
-  void await(Device& device, Rows const& rows, int bucket) {
-    if constexpr (gathers) {
-      each(bucket, [&](int r) {
-        device.await_on(device.communication, mark(r));
-        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
-      });
-    }
-  }
-
- private:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
-
-  template <class F>
-  static void each(int bucket, F const& f) {
-    for (int r = 0; r < layout.row_gradients; ++r) {
-      if (layout.row_bucket[r] == bucket) {
-        f(r);
-      }
-    }
-  }
-
-  int replicas_;
-  std::vector<Mark> marks_;  // of each parameter
-};
-
-/// RowSums where no parameter has GradientRows.
-template <class Backend>
-struct NoRowSums {
-  using Device = typename Backend::Device;
-
-  NoRowSums(Device& /*device*/, int /*replicas*/) {}
-
-  static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
-                        int /*leaves*/) {}
-  static void clear(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
-  static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
-                    Tracer<Device>& /*tracer*/) {}
-  static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/scattered_buckets.hpp
-
-/// @file
-/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
-/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
-/// next bucket is made in the other slot.
 
 // ---- tandem/strategy/memory/bucket_gaps.hpp
 
@@ -17534,6 +17222,392 @@ struct NoLinks {
   [[nodiscard]] static constexpr int bytes() { return 0; }
   template <class Device>
   void settle(Device& /*device*/) {}
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/parameter_shares.hpp
+
+/// @file
+/// ParameterShares: which part of each bucket a rank updates, and how and when the others get it.
+
+// ---- tandem/engine/memory/mirror.hpp
+
+/// @file
+/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
+/// write, in the layout of the network as the user wrote it.
+
+namespace tandem {
+
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Program, class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Program, Backend>;
+  static constexpr bool is_memory = true;
+
+  explicit ParameterMirror(int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/memory/slot_turns.hpp
+
+/// @file
+/// SlotTurns: which buckets of parameters passes have in two slots, in turns.
+
+namespace tandem {
+
+/// Which way a pass goes through buckets: those of later layers have lower numbers.
+enum class PassDirection : int { forward = -1, backward = 1 };
+
+/// Of a rank that keeps its part of each bucket alone: bucket b is gathered in slot b mod 2, a
+/// bucket ahead of its use. Replicas without samples go through the same turns.
+class SlotTurns {
+ public:
+  /// @param segment  of each node: its run that is computed again together, or -1; outlives this
+  template <int Nodes, int Parameters>
+  TANDEM_COLD SlotTurns(GraphView graph, ParameterLayout<Nodes, Parameters> const& layout,
+                        int const* segment)
+      : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
+        segment_{segment},
+        first_(stage_.size(), none),
+        last_(stage_.size(), none) {
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      bool const trains = node.parameters > 0 && !node.frozen;
+      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+      bucket_of_.push_back(bucket);
+      if (trains) {
+        auto const b = static_cast<std::size_t>(bucket);
+        first_[b] = first_[b] == none ? n : first_[b];
+        last_[b] = n;
+      }
+    }
+  }
+
+  /// A pass begins: its first bucket is not the one before's neighbour.
+  void begin_pass() { used_ = none; }
+
+  /// Nothing is in the slots.
+  void forget() {
+    used_ = none;
+    in_slot_[0] = in_slot_[1] = {};
+  }
+
+  /// The parameters of node @p n are read next: fetch(b) of a bucket that is to be on its way from
+  /// now on, since the slot's other is behind the pass; await(b, whether it is there for the first
+  /// time) of the one that is read. The next in @p direction is fetched meanwhile, if it has nodes
+  /// of the same run.
+  template <class Fetch, class Await>
+  void use(int n, PassDirection direction, Fetch const& fetch, Await const& await) {
+    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
+    if (bucket == none || bucket == used_) {
+      return;
+    }
+    bring(bucket, fetch);
+    await(bucket, std::exchange(in_slot_[bucket & 1].is_new, false));
+    used_ = bucket;
+    int const next = bucket + static_cast<int>(direction);
+    if (next >= 0 && next < static_cast<int>(stage_.size()) && are_of_one_run(bucket, next)) {
+      bring(next, fetch);
+    }
+  }
+
+ private:
+  static constexpr int none = -1;
+
+  struct InSlot {
+    int bucket = none;
+    bool is_new = false;
+  };
+
+  template <class Fetch>
+  void bring(int bucket, Fetch const& fetch) {
+    if (InSlot& own = in_slot_[bucket & 1]; own.bucket != bucket) {
+      own = {bucket, true};
+      fetch(bucket);
+    }
+  }
+
+  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
+  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
+    auto const run = [this](std::vector<int> const& node, int of) {
+      return segment_[node[static_cast<std::size_t>(of)]];
+    };
+    int const earlier = bucket > other ? bucket : other;
+    int const later = bucket + other - earlier;
+    return stage_[static_cast<std::size_t>(bucket)] == stage_[static_cast<std::size_t>(other)] &&
+           run(last_, earlier) == run(first_, later);
+  }
+
+  std::vector<int> stage_;  // of each bucket
+  int const* segment_;
+  std::vector<int> first_;  // of each bucket: the first node that has parameters there
+  std::vector<int> last_;
+  std::vector<int> bucket_of_{};  // of each node: that of its parameters
+  InSlot in_slot_[2];
+  int used_ = none;  // the bucket that the pass is at
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Each replica updates all parameters, and nothing is gathered.
+struct NoParameterShares {
+  static constexpr bool comes_late = false;
+  template <class Device, class Groups, class Tracer>
+  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
+  template <class Device, class Memory>
+  void gather(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Device, class Memory>
+  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
+  static void forget() {}
+  template <class Device>
+  static void arrive(Device& /*device*/) {}
+  [[nodiscard]] static bool arrived() { return true; }
+};
+
+/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
+/// @tparam Groups  GradientReduction, which has the groups of replicas
+template <class Program, class Backend, class Groups>
+class ParameterShares {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  static constexpr auto const& layout = Program::layout;
+  static constexpr int shares = Program::state_shares;
+  /// Whether what gather() began is awaited bucket by bucket, by whoever reads it first: mostly the
+  /// next step's forward passes. Not on devices whose steps are recorded, which end whole.
+  static constexpr bool comes_late =
+      ParameterMirror<Program, Backend>::is_memory && !Program::sharded_parameters;
+
+  /// @param groups, tracer  outlive this
+  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
+      : groups_{groups}, tracer_{tracer}, comes_(static_cast<std::size_t>(layout.buckets), false) {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      marks_.push_back(device.make_mark());
+    }
+    for (int n = 0; n < Program::graph.nodes; ++n) {
+      Node const& node = Program::graph.node[n];
+      bool const trains = node.parameters > 0 && !node.frozen;
+      bucket_of_.push_back(trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none);
+    }
+  }
+
+  /// This rank's part of bucket @p bucket.
+  [[nodiscard]] ElementRange own(int bucket) const {
+    return bucket_share(layout, bucket, group(bucket).rank(), shares);
+  }
+  /// Its parts of all buckets, and where their states stand.
+  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
+    std::vector<OwnedRange> list;
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      ElementRange const range = own(bucket);
+      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
+    }
+    return list;
+  }
+
+  /// Brings all parameters, each as the rank that owns it has it, in the order in which a forward
+  /// pass reads them. They have come behind arrive(), those of a node behind use(), and where
+  /// nothing comes late at once. Comm: an all-gather of each bucket.
+  template <class Memory>
+  void gather(Device& device, Memory const& memory) {
+    arrive(device);
+    for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
+      begin(device, memory.parameters(), bucket, {"parameters", bucket});
+      comes_[static_cast<std::size_t>(bucket)] = true;
+    }
+    coming_ = layout.buckets;
+    if constexpr (!comes_late) {
+      arrive(device);
+    }
+  }
+  /// What is computed from now on reads and writes all parameters.
+  void arrive(Device& device) {
+    for (int bucket = layout.buckets - 1; bucket >= 0 && coming_ > 0; --bucket) {
+      arrive(device, bucket);
+    }
+  }
+  [[nodiscard]] bool arrived() const { return coming_ == 0; }
+
+  /// What is computed from now on reads the parameters of node @p n, and those of the one whose
+  /// bias it absorbs.
+  template <class Memory>
+  void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
+    if (coming_ == 0) {
+      return;
+    }
+    arrive(device, bucket_of_[static_cast<std::size_t>(n)]);
+    if (int const absorbed = Program::graph.node[n].absorbs; absorbed >= 0) {
+      arrive(device, bucket_of_[static_cast<std::size_t>(absorbed)]);
+    }
+  }
+
+  /// An array of the device's trained parameters, of which this rank has its own part only:
+  /// becomes whole.
+  void gather_array(Device& device, P* array, Label label) {
+    arrive(device);
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      begin(device, array, bucket, label);
+      device.await_on(device.communication, mark(bucket));
+    }
+  }
+
+  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
+  /// fail meanwhile.
+  template <class Memory>
+  TANDEM_COLD void keep(Device& device, Memory const& memory) {
+    arrive(device);
+    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
+    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
+  }
+  template <class Memory>
+  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
+    arrive(device);
+    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
+    kept_ = Buffer{device, 0};
+  }
+  /// After parameters were written.
+  static void forget() {}
+
+ protected:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
+  [[nodiscard]] auto& group(int bucket) const {
+    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+  }
+
+ private:
+  static constexpr int none = -1;
+  using Buffer = typename Backend::Buffer;
+
+  void arrive(Device& device, int bucket) {
+    if (bucket != none && comes_[static_cast<std::size_t>(bucket)]) {
+      device.await_on(device.communication, mark(bucket));
+      comes_[static_cast<std::size_t>(bucket)] = false;
+      --coming_;
+    }
+  }
+
+  void begin(Device& device, P* array, int bucket, Label label) {
+    ElementRange const range = bucket_range(layout, bucket);
+    if (range.count() == 0) {
+      return;
+    }
+    ElementRange const part = own(bucket);
+    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
+      group(bucket).all_gather(
+          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
+          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
+          device.communication, label);
+    });
+  }
+
+ protected:
+  Groups& groups_;
+  Tracer<Device>& tracer_;
+
+ private:
+  std::vector<int> bucket_of_{};  // of each node: that of its parameters
+  std::vector<bool> comes_;       // the bucket is on its way
+  int coming_ = 0;                // such buckets
+  std::vector<Mark> marks_;       // of each bucket
+  Buffer kept_{};
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/parameter_slots.hpp
+
+/// @file
+/// ParameterSlots: the parameters of a rank that keeps its part of each bucket alone. What a pass
+/// reads is gathered in two slots in turns, a bucket ahead of its use.
+
+namespace tandem {
+
+/// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
+/// a stage go through its buckets in one order, without samples, too.
+template <class Program, class Backend, class Groups>
+class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
+  using Base = ParameterShares<Program, Backend, Groups>;
+
+ public:
+  using Base::layout;
+  using Base::shares;
+  using typename Base::Device;
+  using typename Base::P;
+
+  TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
+      : Base{device, groups, tracer},
+        turns_{Program::graph, layout, Program::segments.of},
+        gathered_{device.make_mark(), device.make_mark()} {}
+
+  void begin_pass() { turns_.begin_pass(); }
+
+  /// What is computed from now on reads the parameters of node @p n, in products rounded where
+  /// these read them so.
+  template <class Memory>
+  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
+    turns_.use(
+        n, direction, [&](int bucket) { fetch(device, memory, bucket); },
+        [&](int bucket, bool is_new) {
+          device.await_on(device.communication, gathered_[bucket & 1]);
+          if (is_new) {
+            memory.round_slot(device, bucket & 1, bucket_range(layout, bucket).count());
+          }
+        });
+  }
+
+  /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
+  /// may be recorded.
+  void forget() { turns_.forget(); }
+  template <class Memory>
+  void gather(Device& /*device*/, Memory const& /*memory*/) {
+    forget();
+  }
+  template <class Memory>
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  template <class Memory>
+  void give_back(Device& /*device*/, Memory const& /*memory*/) {
+    forget();
+  }
+
+ private:
+  template <class Memory>
+  void fetch(Device& device, Memory const& memory, int bucket) {
+    auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
+    Label const label{"parameters", bucket};
+    detail::queue_collective(device, this->tracer_, label, gathered_[bucket & 1], [&] {
+      P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
+      this->group(bucket).all_gather(
+          std::span<P const>{own, count / static_cast<std::size_t>(shares)},
+          std::span<P>{memory.parameter_slot(bucket & 1), count}, device.communication, label);
+    });
+  }
+
+  SlotTurns turns_;
+  typename Device::Mark gathered_[2];  // of each slot
 };
 
 }  // namespace tandem
@@ -19038,6 +19112,9 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   [[nodiscard]] T* outgoing(int m, int node, int reader = 0) const {
     return tables_.outgoing(m, node, reader);
   }
+
+  /// Whether ops keep weights in layouts of their own.
+  [[nodiscard]] bool packs() const { return packed_.bytes() > 0; }
 
   [[nodiscard]] TANDEM_COLD MemoryReport report() const {
     return {.parameters = Base::parameter_bytes(),
@@ -23291,7 +23368,7 @@ struct RankParts {
       pairs.open(device, plan, ops.scratch_bytes());
     }
     expects(
-        !Whole::sharded_parameters || memory.report().weights == 0,
+        !Whole::sharded_parameters || !memory.packs(),
         "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
         "convolutions and recurrent ones of OneDnn; take BasicHost<Portable>, or "
         "ShardedGradients");
@@ -24284,7 +24361,7 @@ struct Stage {
       if constexpr (graph.node[at].computes()) {
         auto& op = host.ops.template get<at>(n);
         if constexpr (requires { op.pack(table.operands[n], host.device); }) {
-          if constexpr (uses_parameters) {
+          if constexpr (uses_parameters && !Program::sharded_parameters) {  // of these none packs
             host.use_parameters(n, PassDirection::forward);
           }
           op.pack(table.operands[n], host.device);
@@ -25583,6 +25660,9 @@ class DeviceUpdate {
   void refresh(Parts& parts) {
     parts.shares.forget();
     update_.refresh(parts.device);
+    if constexpr (Whole::sharded_parameters) {
+      parts.memory.round_frozen(parts.device);
+    }
     pack_stages(parts);
   }
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
@@ -28719,10 +28799,12 @@ namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
 /// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
-/// its activation. A dropout that a norm computes with its sum knows no chunks of time.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible, bool chunks) {
-  wanted.fuse_sum = wanted.fuse_sum && !chunks;
-  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+/// its activation. A dropout that a norm computes with its sum knows no chunks of time. Weights
+/// that come and go in slots are not kept side by side as well.
+constexpr Rewrites allowed(Rewrites wanted, Batching const& batching, bool slots) {
+  bool const reproducible = batching.reproducible;
+  wanted.fuse_sum = wanted.fuse_sum && batching.chunks == 1;
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible && !slots;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   wanted.fuse_linear = wanted.fuse_linear && !reproducible;
   return wanted;
@@ -28808,8 +28890,7 @@ struct RewrittenGraph<Program, D, true> {
       checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
   static constexpr auto graph = rewrite(
       RankGraph<Program, D>::graph,
-      allowed(Program::rewrites, Program::batching.reproducible, Program::batching.chunks > 1),
-      segments.of);
+      allowed(Program::rewrites, Program::batching, Program::sharded_parameters), segments.of);
 };
 
 }  // namespace detail
@@ -28856,6 +28937,9 @@ struct DeviceProgram {
   static constexpr std::int64_t parameter_elements =
       sharded_parameters ? state_elements + 2 * parameter_slot + layout.elements - layout.trained
                          : layout.elements;
+  /// Of the array of rounded ones, where products read such: the slots, then what is frozen.
+  static constexpr std::int64_t weight_elements =
+      sharded_parameters ? parameter_elements - state_elements : layout.elements;
   /// Of an array of gradients: the rank's own part, then the slots.
   static constexpr std::int64_t gradient_elements =
       sharded_gradients ? state_elements + 2 * gradient_slot : layout.dense;
@@ -29595,6 +29679,7 @@ class Rank final
     parts_.carry(slot_, batch);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(parts_);
+      parts_.shares.forget();
       run(parts_.plan.forward.data());
       parts_.links.await_all(parts_.device);
       parts_.sums.finish(parts_.device, slot_.feed.state(), slot_.key.samples, slot_.feed.result());
@@ -29718,6 +29803,7 @@ class Rank final
       parts_.gradients.begin_step(slot_.key.clips);
     }
     slot_.load(parts_);
+    parts_.shares.forget();
     if constexpr (Whole::stateful) {
       parts_.states.begin_step(parts_.device,
                                Slot::FeedType::steps_in_flight > 1 ? updates_.stopped() : nullptr);
@@ -45102,12 +45188,13 @@ struct BasicCuda {
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
                                      .absorb_bias = true};
-  static constexpr bool shares_layers = true;    ///< as TensorParallel does
-  static constexpr bool deals_rows = true;       ///< as SequenceRows does
-  static constexpr bool deals_tiles = true;      ///< as SpatialParallel does
-  static constexpr bool deals_states = true;     ///< as ShardedState does
-  static constexpr bool deals_gradients = true;  ///< as ShardedGradients does
-  static constexpr bool takes_chunks = true;     ///< as Chunks does
+  static constexpr bool shares_layers = true;     ///< as TensorParallel does
+  static constexpr bool deals_rows = true;        ///< as SequenceRows does
+  static constexpr bool deals_tiles = true;       ///< as SpatialParallel does
+  static constexpr bool deals_states = true;      ///< as ShardedState does
+  static constexpr bool deals_gradients = true;   ///< as ShardedGradients does
+  static constexpr bool deals_parameters = true;  ///< as ShardedParameters does
+  static constexpr bool takes_chunks = true;      ///< as Chunks does
   static constexpr char const* name = "cuda";
 };
 
@@ -45440,6 +45527,7 @@ struct MemoryTask {
   std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
   std::int64_t elements = 0;      ///< of the array of parameters
+  std::int64_t read = 0;          ///< of the array of rounded ones, where products read such
   std::int64_t trained = 0;       ///< of those that are not frozen
   std::int64_t dense = 0;         ///< of a buffer of gradients that are not GradientRows
   int microbatches = 1;           ///< of a replica, each counted once for each of its chunks
@@ -45516,7 +45604,7 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
       .parameters = task.elements * task.master_bytes,
       .versions =
           (others + (task.undoes ? task.trained * (1 + task.states) : 0)) * task.master_bytes,
-      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+      .weights = rounds ? (task.read + others) * task.scalar_bytes : 0,
       .gradients = task.dense * task.master_bytes * task.gradients,
       .optimizer_state = task.trained / task.state_shares * task.master_bytes * task.states};
   for (int p = 0; p < graph.parameters; ++p) {
@@ -45585,6 +45673,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .master_bytes = sizeof(typename Precision::Master),
        .scalar_bytes = sizeof(typename Precision::Scalar),
        .elements = Device::parameter_elements,
+       .read = Device::weight_elements,
        .trained = Device::layout.trained,
        .dense = Device::gradient_elements,
        .microbatches = batching.passes(),
@@ -60372,10 +60461,13 @@ struct ShardedGradientsRun {
                 "ShardedGradients out");
 };
 
-/// Whether products read parameters in the type in which they are kept.
+/// Whether they take a part of the parameters, too; likewise, and Host where products read these in
+/// the type in which they are kept.
 template <class Backend>
-constexpr bool reads_as_kept() {
-  if constexpr (is_host<Backend>()) {
+constexpr bool deals_parameters() {
+  if constexpr (requires { Backend::deals_parameters; }) {
+    return bool{Backend::deals_parameters};
+  } else if constexpr (is_host<Backend>()) {
     return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
   } else {
     return false;
@@ -60385,10 +60477,10 @@ constexpr bool reads_as_kept() {
 template <bool Sharded, class Backend>
 struct ShardedParametersRun {
   static constexpr bool value = true;
-  static_assert(
-      !Sharded || reads_as_kept<Backend>(),
-      "Trainer: ShardedParameters runs on Host where products read parameters as they are "
-      "kept; take Host with Fp32 or Fp64, or ShardedState");
+  static_assert(!Sharded || deals_parameters<Backend>(),
+                "Trainer: ShardedParameters runs on Cuda, on Host with Fp32 or Fp64, and on a "
+                "backend that says `static constexpr bool deals_parameters = true`; take one of "
+                "these, or ShardedState");
 };
 
 template <bool DealsRows, class Backend>
@@ -63118,15 +63210,17 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_parameters;
-  using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
-                                         (!shards || detail::deals_states<Named>()) &&
-                                         (!shards_gradients || detail::deals_gradients<Named>()) &&
-                                         (!slices || detail::shares_layers<Named>()) &&
-                                         (!deals_rows || detail::computes_rows<Named>()) &&
-                                         (!has_tiles || detail::computes_tiles<Named>()) &&
-                                         (!in_chunks || detail::computes_chunks<Named>()),
-                                     Named>;
+  static constexpr bool of_host = detail::asynchrony_of<S>().on();
+  using Asked =
+      detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
+                               (!shards || detail::deals_states<Named>()) &&
+                               (!shards_gradients || detail::deals_gradients<Named>()) &&
+                               (!shards_parameters || detail::deals_parameters<Named>()) &&
+                               (!slices || detail::shares_layers<Named>()) &&
+                               (!deals_rows || detail::computes_rows<Named>()) &&
+                               (!has_tiles || detail::computes_tiles<Named>()) &&
+                               (!in_chunks || detail::computes_chunks<Named>()),
+                           Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-only-error: Trainer: ShardedParameters runs on Host where products read parameters
+// expect-only-error: Trainer: ShardedParameters runs on Cuda, on Host with Fp32 or Fp64, and on
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

@@ -73,7 +73,7 @@ class Files(plan_cases.PlanTest):
         other.write_text(self.output(*words, "--memory", "3GB"), encoding="utf-8")
         text = self.output("--compare", one, other)
         self.assertIn(f"1 devices, SingleDevice<>: cannot be in {other}, a device needs ", text)
-        self.assertIn(f"8 devices, DataParallel<8, ShardedGradients>: in {other} only\n", text)  # tried where that does not fit
+        self.assertIn(f"8 devices, DataParallel<8, ShardedParameters>: in {other} only\n", text)  # tried where that does not fit
         self.assertNotIn("sources", text)
         other.write_text(self.output(*words, "--precision", "fp16"), encoding="utf-8")
         text = self.output("--compare", one, other)

@@ -26,7 +26,7 @@ class Plan(plan_cases.PlanTest):
         self.assertIn("1024 devices of dgx-a100, 174.6 G weights, batch 1536; ", text)
         self.assertIn("\nusing Strategy = Hybrid<DataParallel<32, ShardedState>, Pipeline<Interleaved<", text)
         self.assertNotIn("a plan only", text)
-        self.assertIn("a plan only: the library has no sharded weights on GPUs for it yet\n",
+        self.assertIn("a plan only: the library has no sharded gradients beside rows of sequences for it yet; ",
                       self.output(*words, "--devices", 1024, "--shard", "parameters", "--time-chunks", 1))
         self.assertIn("\nwhy, beside the fastest that chooses otherwise\n  with", text)
         found = json.loads(self.output(*words, "--devices", 1024, "--format", "json"))

@@ -29,10 +29,12 @@ namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
 /// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
-/// its activation. A dropout that a norm computes with its sum knows no chunks of time.
-constexpr Rewrites allowed(Rewrites wanted, bool reproducible, bool chunks) {
-  wanted.fuse_sum = wanted.fuse_sum && !chunks;
-  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible;
+/// its activation. A dropout that a norm computes with its sum knows no chunks of time. Weights
+/// that come and go in slots are not kept side by side as well.
+constexpr Rewrites allowed(Rewrites wanted, Batching const& batching, bool slots) {
+  bool const reproducible = batching.reproducible;
+  wanted.fuse_sum = wanted.fuse_sum && batching.chunks == 1;
+  wanted.merge_pointwise = wanted.merge_pointwise && !reproducible && !slots;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   wanted.fuse_linear = wanted.fuse_linear && !reproducible;
   return wanted;
@@ -118,8 +120,7 @@ struct RewrittenGraph<Program, D, true> {
       checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
   static constexpr auto graph = rewrite(
       RankGraph<Program, D>::graph,
-      allowed(Program::rewrites, Program::batching.reproducible, Program::batching.chunks > 1),
-      segments.of);
+      allowed(Program::rewrites, Program::batching, Program::sharded_parameters), segments.of);
 };
 
 }  // namespace detail
@@ -166,6 +167,9 @@ struct DeviceProgram {
   static constexpr std::int64_t parameter_elements =
       sharded_parameters ? state_elements + 2 * parameter_slot + layout.elements - layout.trained
                          : layout.elements;
+  /// Of the array of rounded ones, where products read such: the slots, then what is frozen.
+  static constexpr std::int64_t weight_elements =
+      sharded_parameters ? parameter_elements - state_elements : layout.elements;
   /// Of an array of gradients: the rank's own part, then the slots.
   static constexpr std::int64_t gradient_elements =
       sharded_gradients ? state_elements + 2 * gradient_slot : layout.dense;

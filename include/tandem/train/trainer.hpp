@@ -105,15 +105,17 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
   static constexpr bool in_chunks = S::batching.chunks > 1;
   static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = detail::asynchrony_of<S>().on() || shards_parameters;
-  using Asked = detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
-                                         (!shards || detail::deals_states<Named>()) &&
-                                         (!shards_gradients || detail::deals_gradients<Named>()) &&
-                                         (!slices || detail::shares_layers<Named>()) &&
-                                         (!deals_rows || detail::computes_rows<Named>()) &&
-                                         (!has_tiles || detail::computes_tiles<Named>()) &&
-                                         (!in_chunks || detail::computes_chunks<Named>()),
-                                     Named>;
+  static constexpr bool of_host = detail::asynchrony_of<S>().on();
+  using Asked =
+      detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
+                               (!shards || detail::deals_states<Named>()) &&
+                               (!shards_gradients || detail::deals_gradients<Named>()) &&
+                               (!shards_parameters || detail::deals_parameters<Named>()) &&
+                               (!slices || detail::shares_layers<Named>()) &&
+                               (!deals_rows || detail::computes_rows<Named>()) &&
+                               (!has_tiles || detail::computes_tiles<Named>()) &&
+                               (!in_chunks || detail::computes_chunks<Named>()),
+                           Named>;
   static_assert(detail::BackendFits<Asked>::value);
   using Used = detail::UsedBackend<Asked>;
 

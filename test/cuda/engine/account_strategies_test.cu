@@ -142,6 +142,18 @@ TEST_CASE("the account of replicas that have a part of the gradients each") {
                Fp32>({.batch = 16});
 }
 
+TEST_CASE("the account of replicas that have a part of the parameters each") {
+  using Small = BucketBytes<512, 2048>;
+  check_images<Stages, DataParallel<2, Small, Microbatches<2>, ShardedParameters>, Bf16>(
+      {.batch = 16, .clips = true});
+  check_images<Stages, DataParallel<2, Small, Reproducible<>, ShardedParameters>, Fp32>(
+      {.batch = 16});
+  check_images<Stages,
+               Hybrid<DataParallel<2, Small, ShardedParameters>,
+                      Pipeline<OneFOneB, 2, Split<3>, Split<4>, Checkpoint<Every<2>>>>,
+               Bf16>({.batch = 16});
+}
+
 struct Text : models::Gpt<64, 16, 32, 2, 2> {};
 TEST_CASE("the account of stages whose ends share the words") {
   check_devices<Text, Pipeline<OneFOneB, 2, Split<3>, Split<3>>, Bf16>(

@@ -231,9 +231,9 @@ def with_sharded_state(seed, program):
 def with_sharded_gradients(seed, program):
     """Of a draw of its own, likewise: of these some have parts of the gradients, too, in another order of sums, and of parameters."""
     r = random.Random(f"{seed} sharded gradients")
-    reads_rounded = program["backend"] not in ("double", "float")  # or weights in layouts of its own
+    reads_rounded = program["backend"] not in ("double", "float", "emulated")  # or weights in layouts of its own
     for s in program["strategies"]:
-        if s.get("sharded") and s["leaves"] is None and program["backend"] != "emulated" and r.random() < 0.6:
+        if s.get("sharded") and s["leaves"] is None and r.random() < 0.6:
             s["sharded_gradients"] = True
             s["sharded_parameters"] = not reads_rounded and r.random() < 0.5
     return program

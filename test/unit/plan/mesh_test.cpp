@@ -550,7 +550,9 @@ TEST_CASE("types are what the library runs, or a plan only") {
         "Pipeline<OneFOneB, 2, Chunks<4>, Auto<2>>");
   CHECK(plan_only({.tensor = 4, .sequence_rows = true}).empty());
   CHECK(plan_only({.data = 2, .shard = Sharding::gradients}).empty());
-  CHECK(plan_only({.data = 2, .shard = Sharding::parameters}) == "sharded weights on GPUs");
+  CHECK(plan_only({.data = 2, .shard = Sharding::parameters}).empty());
+  CHECK(plan_only({.data = 2, .tensor = 4, .sequence_rows = true, .shard = Sharding::gradients}) ==
+        "sharded gradients beside rows of sequences");
   CHECK(plan_only({.pipeline = 2, .time_chunks = 4}) == "chunks of time on GPUs");
   CHECK(mesh_type({.data = 2, .shard = Sharding::parameters}, 1) ==
         "DataParallel<2, ShardedParameters>");

@@ -17,6 +17,7 @@
 #include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
+#include <tandem/strategy/memory/slot_turns.hpp>
 
 namespace tandem {
 
@@ -37,9 +38,6 @@ struct NoParameterShares {
   static void arrive(Device& /*device*/) {}
   [[nodiscard]] static bool arrived() { return true; }
 };
-
-/// Which way a pass goes through buckets: those of later layers have lower numbers.
-enum class PassDirection : int { forward = -1, backward = 1 };
 
 /// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
 /// @tparam Groups  GradientReduction, which has the groups of replicas
@@ -146,7 +144,6 @@ class ParameterShares {
   static void forget() {}
 
  protected:
-  static constexpr int none = -1;
   using Mark = typename Device::Mark;
   [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
   [[nodiscard]] auto& group(int bucket) const {
@@ -154,6 +151,7 @@ class ParameterShares {
   }
 
  private:
+  static constexpr int none = -1;
   using Buffer = typename Backend::Buffer;
 
   void arrive(Device& device, int bucket) {
@@ -181,12 +179,12 @@ class ParameterShares {
  protected:
   Groups& groups_;
   Tracer<Device>& tracer_;
-  std::vector<int> bucket_of_{};  // of each node: that of its parameters
 
  private:
-  std::vector<bool> comes_;  // the bucket is on its way
-  int coming_ = 0;           // such buckets
-  std::vector<Mark> marks_;  // of each bucket
+  std::vector<int> bucket_of_{};  // of each node: that of its parameters
+  std::vector<bool> comes_;       // the bucket is on its way
+  int coming_ = 0;                // such buckets
+  std::vector<Mark> marks_;       // of each bucket
   Buffer kept_{};
 };
 

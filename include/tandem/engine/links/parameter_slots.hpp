@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include <tandem/comm/operation.hpp>
 #include <tandem/core/config.hpp>
@@ -16,6 +15,7 @@
 #include <tandem/engine/links/parameter_shares.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
+#include <tandem/strategy/memory/slot_turns.hpp>
 
 namespace tandem {
 
@@ -33,43 +33,28 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
 
   TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
       : Base{device, groups, tracer},
-        slots_{{.gathered = device.make_mark()}, {.gathered = device.make_mark()}},
-        first_(static_cast<std::size_t>(layout.buckets), none),
-        last_(first_) {
-    for (int n = 0; n < Program::graph.nodes; ++n) {
-      if (int const bucket = bucket_of_[static_cast<std::size_t>(n)]; bucket != none) {
-        auto const b = static_cast<std::size_t>(bucket);
-        first_[b] = first_[b] == none ? n : first_[b];
-        last_[b] = n;
-      }
-    }
-  }
+        turns_{Program::graph, layout, Program::segments.of},
+        gathered_{device.make_mark(), device.make_mark()} {}
 
-  /// A pass begins: its first bucket is not the one before's neighbour.
-  void begin_pass() { used_ = none; }
+  void begin_pass() { turns_.begin_pass(); }
 
-  /// What is computed from now on reads the parameters of node @p n; those of the next bucket in
-  /// @p direction are on their way meanwhile, if it has nodes of the same run.
+  /// What is computed from now on reads the parameters of node @p n, in products rounded where
+  /// these read them so.
   template <class Memory>
   void use(Device& device, Memory const& memory, int n, PassDirection direction) {
-    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
-    if (bucket == none || bucket == used_) {
-      return;
-    }
-    fetch(device, memory, bucket);
-    device.await_on(device.communication, slots_[bucket & 1].gathered);
-    used_ = bucket;
-    int const next = bucket + static_cast<int>(direction);
-    if (next >= 0 && next < layout.buckets && are_of_one_run(bucket, next)) {
-      fetch(device, memory, next);
-    }
+    turns_.use(
+        n, direction, [&](int bucket) { fetch(device, memory, bucket); },
+        [&](int bucket, bool is_new) {
+          device.await_on(device.communication, gathered_[bucket & 1]);
+          if (is_new) {
+            memory.round_slot(device, bucket & 1, bucket_range(layout, bucket).count());
+          }
+        });
   }
 
-  /// The rank's part has changed.
-  void forget() {
-    used_ = none;
-    slots_[0].bucket = slots_[1].bucket = none;
-  }
+  /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
+  /// may be recorded.
+  void forget() { turns_.forget(); }
   template <class Memory>
   void gather(Device& /*device*/, Memory const& /*memory*/) {
     forget();
@@ -82,36 +67,11 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   }
 
  private:
-  using Base::bucket_of_;
-  using Base::none;
-
-  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
-  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
-    auto const run = [](std::vector<int> const& node, int of) {
-      return Program::segments.of[node[static_cast<std::size_t>(of)]];
-    };
-    int const earlier = bucket > other ? bucket : other;
-    int const later = bucket + other - earlier;
-    return layout.bucket_stage[bucket] == layout.bucket_stage[other] &&
-           run(last_, earlier) == run(first_, later);
-  }
-
-  struct Slot {
-    typename Device::Mark gathered;
-    int bucket = none;  // that is there, or on its way
-  };
-
-  // What the slot had is behind the pass.
   template <class Memory>
   void fetch(Device& device, Memory const& memory, int bucket) {
-    Slot& slot = slots_[bucket & 1];
-    if (slot.bucket == bucket) {
-      return;
-    }
-    slot.bucket = bucket;
     auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
     Label const label{"parameters", bucket};
-    detail::queue_collective(device, this->tracer_, label, slot.gathered, [&] {
+    detail::queue_collective(device, this->tracer_, label, gathered_[bucket & 1], [&] {
       P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
       this->group(bucket).all_gather(
           std::span<P const>{own, count / static_cast<std::size_t>(shares)},
@@ -119,10 +79,8 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
     });
   }
 
-  Slot slots_[2];
-  int used_ = none;         // the bucket that the pass is at
-  std::vector<int> first_;  // of each bucket: the first node that has parameters there
-  std::vector<int> last_;
+  SlotTurns turns_;
+  typename Device::Mark gathered_[2];  // of each slot
 };
 
 }  // namespace tandem

@@ -55,7 +55,8 @@ class ParameterMemory {
       : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
         parameters_{device, bytes(Program::parameter_elements)},
         versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
-        weights_{device, mixed ? static_cast<std::size_t>(layout.elements) * sizeof(T) : 0},
+        weights_{device,
+                 mixed ? static_cast<std::size_t>(Program::weight_elements) * sizeof(T) : 0},
         gradients_{device, bytes(Program::gradient_elements) *
                                (1 + static_cast<std::size_t>(waiting_leaves_))},
         states_{device, bytes(Program::state_elements) * static_cast<std::size_t>(states)},
@@ -99,15 +100,32 @@ class ParameterMemory {
   [[nodiscard]] T const* weight(int p, int place) const {
     if constexpr (std::is_same_v<T, P>) {
       return parameter(p, place);
+    } else if constexpr (Program::sharded_parameters) {
+      return weights() + (parameter(p, place) - parameter_slot(0));
     } else {
       return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
+    }
+  }
+  /// The first @p count parameters of a slot, as products read them.
+  void round_slot(Device& device, int slot, std::int64_t count) const {
+    if constexpr (mixed) {
+      Verbs<Backend>::cast(device, static_cast<P const*>(parameter_slot(slot)),
+                           weights() + slot * Program::parameter_slot, count);
+    }
+  }
+  /// Likewise what is frozen, where the others are in slots.
+  void round_frozen(Device& device) const {
+    if constexpr (mixed && layout.trained < layout.elements) {
+      Verbs<Backend>::cast(device, static_cast<P const*>(frozen()),
+                           weights() + 2 * Program::parameter_slot,
+                           layout.elements - layout.trained);
     }
   }
   void copy_version(Device& device, int from, int to) const {
     Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
   }
-  /// The parameters as products read them; where the types agree, the parameters themselves. Null
-  /// where ops pack them.
+  /// The parameters as products read them, or of a rank that keeps its part alone the slots and
+  /// what is frozen; where the types agree, the parameters themselves. Null where ops pack them.
   [[nodiscard]] T* weights() const {
     if constexpr (mixed) {
       return weights_.template as<T>();

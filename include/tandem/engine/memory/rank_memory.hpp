@@ -118,6 +118,9 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return tables_.outgoing(m, node, reader);
   }
 
+  /// Whether ops keep weights in layouts of their own.
+  [[nodiscard]] bool packs() const { return packed_.bytes() > 0; }
+
   [[nodiscard]] TANDEM_COLD MemoryReport report() const {
     return {.parameters = Base::parameter_bytes(),
             .gradients = Base::gradient_bytes(),

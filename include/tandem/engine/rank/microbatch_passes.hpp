@@ -6,13 +6,13 @@
 
 #include <cstdint>
 
-#include <tandem/engine/links/parameter_slots.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/rank/stage.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/rank/walk.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
+#include <tandem/strategy/memory/slot_turns.hpp>
 
 namespace tandem {
 

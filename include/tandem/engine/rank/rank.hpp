@@ -129,6 +129,7 @@ class Rank final
     parts_.carry(slot_, batch);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(parts_);
+      parts_.shares.forget();
       run(parts_.plan.forward.data());
       parts_.links.await_all(parts_.device);
       parts_.sums.finish(parts_.device, slot_.feed.state(), slot_.key.samples, slot_.feed.result());
@@ -252,6 +253,7 @@ class Rank final
       parts_.gradients.begin_step(slot_.key.clips);
     }
     slot_.load(parts_);
+    parts_.shares.forget();
     if constexpr (Whole::stateful) {
       parts_.states.begin_step(parts_.device,
                                Slot::FeedType::steps_in_flight > 1 ? updates_.stopped() : nullptr);

@@ -135,7 +135,7 @@ struct RankParts {
       pairs.open(device, plan, ops.scratch_bytes());
     }
     expects(
-        !Whole::sharded_parameters || memory.report().weights == 0,
+        !Whole::sharded_parameters || !memory.packs(),
         "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
         "convolutions and recurrent ones of OneDnn; take BasicHost<Portable>, or "
         "ShardedGradients");

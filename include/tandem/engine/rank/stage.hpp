@@ -15,7 +15,6 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
-#include <tandem/engine/links/parameter_slots.hpp>
 #include <tandem/engine/rank/node_runs.hpp>
 #include <tandem/engine/rank/op_passes.hpp>
 #include <tandem/engine/rank/slice_exchange.hpp>
@@ -24,6 +23,7 @@
 #include <tandem/ops/operand_table.hpp>
 #include <tandem/ops/phases.hpp>
 #include <tandem/ops/verbs.hpp>
+#include <tandem/strategy/memory/slot_turns.hpp>
 
 namespace tandem {
 
@@ -267,7 +267,7 @@ struct Stage {
       if constexpr (graph.node[at].computes()) {
         auto& op = host.ops.template get<at>(n);
         if constexpr (requires { op.pack(table.operands[n], host.device); }) {
-          if constexpr (uses_parameters) {
+          if constexpr (uses_parameters && !Program::sharded_parameters) {  // of these none packs
             host.use_parameters(n, PassDirection::forward);
           }
           op.pack(table.operands[n], host.device);

@@ -86,6 +86,9 @@ class DeviceUpdate {
   void refresh(Parts& parts) {
     parts.shares.forget();
     update_.refresh(parts.device);
+    if constexpr (Whole::sharded_parameters) {
+      parts.memory.round_frozen(parts.device);
+    }
     pack_stages(parts);
   }
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }

@@ -17,6 +17,7 @@
 #include <tandem/ops/cuda/launch_sizes.hpp>
 #include <tandem/strategy/memory/bucket_gaps.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
+#include <tandem/strategy/memory/slot_turns.hpp>
 #include <tandem/strategy/program.hpp>
 
 namespace tandem::detail {
@@ -69,11 +70,13 @@ struct AccountDevice {
   int copies;    ///< likewise
   int replicas;  ///< over which other devices add this one's gradients
   bool keeps_two;
-  bool alone;            ///< no other rank has parts of the model
-  int shares;            ///< equal parts of each bucket, of which it has one's states; 1: all
-  bool deals_gradients;  ///< it has their gradients alone, too
-  int largest = 1;       ///< samples of a microbatch at most
-  int slice = 0;         ///< of the ranks that share its layers
+  bool alone;             ///< no other rank has parts of the model
+  int shares;             ///< equal parts of each bucket, of which it has one's states; 1: all
+  bool deals_gradients;   ///< it has their gradients alone, too
+  bool deals_parameters;  ///< and these themselves, of which passes have others in turns:
+  SlotTurns turns;
+  int largest = 1;  ///< samples of a microbatch at most
+  int slice = 0;    ///< of the ranks that share its layers
 
   /// Where one device has two copies of a part, their gradients are added here first.
   [[nodiscard]] bool has_twins() const {
@@ -113,7 +116,9 @@ AccountDevice account_device() {
       .keeps_two = Whole::averaging.keeps_two(),
       .alone = Whole::devices * Whole::slices == 1,
       .shares = Device::state_shares,
-      .deals_gradients = Device::sharded_gradients};
+      .deals_gradients = Device::sharded_gradients,
+      .deals_parameters = Device::sharded_parameters,
+      .turns = {graph, layout, Device::segments.of}};
   for (int b = 0; b < layout.buckets; ++b) {
     ElementRange const range = bucket_range(layout, b);
     own.buckets.push_back({layout.bucket_begin[b], range.count(), layout.bucket_stage[b],

@@ -119,7 +119,7 @@ class GradientAccounts {
   /// Each replica has updated its part of the parameters, and gets the others'.
   void gather() {
     for (AccountBucket const& bucket : device_.buckets) {
-      if (device_.shares > 1 && bucket.elements > 0) {
+      if (device_.shares > 1 && !device_.deals_parameters && bucket.elements > 0) {
         to_.add("update", "", "ncclAllGather", bytes(bucket.elements / device_.shares),
                 bytes(bucket.elements));
       }

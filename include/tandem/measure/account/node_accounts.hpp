@@ -14,6 +14,7 @@
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/measure/account/account.hpp>
 #include <tandem/measure/account/account_device.hpp>
+#include <tandem/measure/account/slot_accounts.hpp>
 #include <tandem/ops/cuda/launch_table.hpp>
 #include <tandem/ops/tile_routes.hpp>
 #include <tandem/runtime/cuda/cast_queue.hpp>
@@ -33,8 +34,10 @@ struct AccountPart {
 template <class = void>  // compiled where it is called, not by every include
 class NodeAccounts {
  public:
-  NodeAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision)
-      : to_{to}, device_{device}, graph_{device.graph}, precision_{precision} {
+  /// @param slots  where parameters come and go, as passes read them; outlives this
+  NodeAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision,
+               SlotAccounts<>& slots)
+      : to_{to}, device_{device}, graph_{device.graph}, precision_{precision}, slots_{slots} {
     std::int64_t most = 0;
     std::int64_t all = 0;
     for (int n = 0; n < graph_.nodes; ++n) {
@@ -47,6 +50,7 @@ class NodeAccounts {
   /// Of nodes [first, last).
   void forward(int first, int last, Microbatch const& own, std::string_view name = "forward") {
     for (int n = first; n < last; ++n) {
+      slots_.use(n, PassDirection::forward);
       add(n, sizes(n, own, false, false), cuda::KernelPass::forward, name);
       exchange(n, own.size, name);
     }
@@ -174,6 +178,7 @@ class NodeAccounts {
 
   template <class Host>
   void backward_node(int n, Microbatch const& own, AccountPart part, Host const& host) {
+    slots_.use(n, PassDirection::backward);
     Node const& node = graph_.node[n];
     if (!node.needs_gradient) {
       return;
@@ -380,6 +385,7 @@ class NodeAccounts {
   AccountDevice const& device_;
   GraphView graph_;
   AccountPrecision precision_;
+  SlotAccounts<>& slots_;
   cuda::CastQueue casts_{};
 };
 

@@ -20,6 +20,7 @@
 #include <tandem/measure/account/message_accounts.hpp>
 #include <tandem/measure/account/node_accounts.hpp>
 #include <tandem/measure/account/row_gradient_accounts.hpp>
+#include <tandem/measure/account/slot_accounts.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
@@ -43,7 +44,8 @@ class RowAccount {
         options_{options},
         microbatches_{device.plan.batching, 0, device.copies},
         own_sums_{16.0 * device.plan.batching.passes()},
-        nodes_{to, device, precision},
+        slots_{to, device, precision},
+        nodes_{to, device, precision, slots_},
         messages_{to, device, precision},
         gradients_{to, device, precision, options.clips},
         rows_{to, device, precision} {
@@ -150,6 +152,7 @@ class RowAccount {
     if (batch == 0) {
       return;
     }
+    slots_.begin_pass();
     nodes_.forward(own.first, own.last, microbatch);
     if (!own.has_result) {
       return;
@@ -178,6 +181,7 @@ class RowAccount {
     if (part.weights) {
       gradients_.open(own.id);
     }
+    slots_.begin_pass();
     nodes_.backward(own, microbatch, part, Host{*this, microbatch.finishes});
   }
 
@@ -227,7 +231,7 @@ class RowAccount {
     auto const kept = static_cast<double>(elements * precision_.master);
     auto const rounded = static_cast<double>(elements * precision_.scalar);
     to_.add("update", "", kernel, (2 + states) * kept,
-            (1 + states) * kept + (precision_.mixed() ? rounded : 0));
+            (1 + states) * kept + (precision_.mixed() && !device_.deals_parameters ? rounded : 0));
   }
 
   // Of all stages, or, of two models, of one.
@@ -249,7 +253,7 @@ class RowAccount {
     add_update("apply_update_kernel", elements / device_.shares);
     rows_.each_update([&](std::int64_t numbers) { add_update("update_rows_kernel", numbers); });
     gradients_.gather();
-    if (device_.shares > 1 && precision_.mixed()) {
+    if (device_.shares > 1 && precision_.mixed() && !device_.deals_parameters) {
       auto const all = static_cast<double>(device_.elements);
       bool const is_bulk = all * precision_.scalar >= (1 << 20);
       to_.add("update", "", is_bulk ? "cub::DeviceTransform::Transform" : "map_kernel:AsItIs",
@@ -269,6 +273,7 @@ class RowAccount {
   AccountOptions const& options_;
   RankMicrobatches microbatches_;
   double own_sums_;  // bytes of the losses and metrics of the rank's microbatches
+  SlotAccounts<> slots_;
   NodeAccounts<> nodes_;
   MessageAccounts<> messages_;
   GradientAccounts<> gradients_;
@@ -276,19 +281,10 @@ class RowAccount {
   bool finished_ = false;
 };
 
-template <bool DealsParameters>
-struct AccountsWholeParameters {
-  static constexpr bool value = true;
-  static_assert(!DealsParameters,
-                "step_account<Net, DataParallel<N, ShardedParameters>>: it counts the kernels of a "
-                "GPU, and ShardedParameters runs on Host; take ShardedGradients");
-};
-
 /// Of the first replica.
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
   static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
-  static_assert(AccountsWholeParameters<Whole::sharded_parameters>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
           "step_account({.device = ...}): give a device of the replica, counted from 0");

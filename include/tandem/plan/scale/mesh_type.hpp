@@ -15,9 +15,10 @@ namespace tandem {
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string plan_only(MeshLayout const& layout) {
   // A line each, to be left out as soon as the library runs it.
-  return layout.sequence > 1                                ? "parallelism of sequences"
-         : layout.time_chunks > 1                           ? "chunks of time on GPUs"
-         : layout.shard > Sharding::gradients               ? "sharded weights on GPUs"
+  return layout.sequence > 1      ? "parallelism of sequences"
+         : layout.time_chunks > 1 ? "chunks of time on GPUs"
+         : layout.sequence_rows && layout.shard > Sharding::state
+             ? "sharded gradients beside rows of sequences"
          : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
          : layout.recomputation == Recomputation::full && layout.pipeline == 1 && layout.tensor == 1
              ? "recomputation outside of a pipeline"

@@ -117,10 +117,11 @@ void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& pla
   SearchTask const& task = steps.task();
   double const memory = task.device_memory();
   plan.step.memory = steps.memory(one, plan.workers);
-  bool const rounds = element_bytes(task.precision) < master_bytes(task.precision);
+  bool const packs =
+      task.machine.cpus && element_bytes(task.precision) < master_bytes(task.precision);
   for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
     if (plan.step.memory > memory && plan.workers > 1 && task.network &&
-        can_shard(shard, *task.network, one.strategy, !task.machine.cpus, rounds)) {
+        can_shard(shard, *task.network, one.strategy, packs)) {
       plan.step.memory = steps.memory(one, plan.workers, shard);
       plan.shard = shard;
     }

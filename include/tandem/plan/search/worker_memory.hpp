@@ -161,8 +161,9 @@ void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
   std::int64_t const part = layout.trained / task.state_shares + 2 * largest_bucket(layout);
   task.trained = layout.trained;
   task.dense = shard >= Sharding::gradients ? part : layout.dense;
-  task.elements =
-      shard == Sharding::parameters ? part + layout.elements - layout.trained : layout.elements;
+  bool const slots = shard == Sharding::parameters;
+  task.elements = slots ? part + layout.elements - layout.trained : layout.elements;
+  task.read = slots ? task.elements - layout.trained / task.state_shares : layout.elements;
 }
 
 /// held_gradients() of a device's rows.

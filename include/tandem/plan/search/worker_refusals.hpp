@@ -92,17 +92,16 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker, bool gpu
 }
 
 /// Whether replicas of @p worker can have a part each of what @p shard says.
+/// @param packs  parameters are read in another form than they are kept in, each op its own
 template <class = void>
-bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, bool gpus,
-               bool rounds) {
+bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, bool packs) {
   bool const state =
       !worker.asynchrony().on() && !worker.keeps_two_copies() && !has_row_gradients(network);
   bool const gradients = state && !worker.sequence_rows && worker.time_chunks == 1;
-  bool const parameters = gradients && !rounds && !gpus;  // which GPUs do not shard yet
   return shard == Sharding::none        ? true
          : shard == Sharding::state     ? state
          : shard == Sharding::gradients ? gradients
-                                        : parameters;
+                                        : gradients && !packs;
 }
 
 }  // namespace tandem::detail

@@ -49,12 +49,13 @@ struct BasicCuda {
                                      .merge_pointwise = std::is_same_v<Kernels, CuDnn>,
                                      .place_concat = true,
                                      .absorb_bias = true};
-  static constexpr bool shares_layers = true;    ///< as TensorParallel does
-  static constexpr bool deals_rows = true;       ///< as SequenceRows does
-  static constexpr bool deals_tiles = true;      ///< as SpatialParallel does
-  static constexpr bool deals_states = true;     ///< as ShardedState does
-  static constexpr bool deals_gradients = true;  ///< as ShardedGradients does
-  static constexpr bool takes_chunks = true;     ///< as Chunks does
+  static constexpr bool shares_layers = true;     ///< as TensorParallel does
+  static constexpr bool deals_rows = true;        ///< as SequenceRows does
+  static constexpr bool deals_tiles = true;       ///< as SpatialParallel does
+  static constexpr bool deals_states = true;      ///< as ShardedState does
+  static constexpr bool deals_gradients = true;   ///< as ShardedGradients does
+  static constexpr bool deals_parameters = true;  ///< as ShardedParameters does
+  static constexpr bool takes_chunks = true;      ///< as Chunks does
   static constexpr char const* name = "cuda";
 };
 

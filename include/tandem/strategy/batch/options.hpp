@@ -108,8 +108,8 @@ struct ShardedGradients : ShardedState {
 /// ShardedGradients, and parameters likewise: a replica keeps its part of each bucket, and each
 /// pass gathers a bucket before its first layer needs it, while the one before is at work, in one
 /// of two slots of the largest one's size, and drops it. Frozen parameters are whole everywhere.
-/// Bits as of ShardedGradients. On backends that read parameters as they are kept: Fp32 and Fp64,
-/// without layouts of their own.
+/// Bits as of ShardedGradients. On Cuda, in 16 bits with slots of rounded ones beside these, and on
+/// Host in Fp32 and Fp64, without layouts of the ops' own.
 /// Comm: of each microbatch a gather of all parameters in forward, one in backward, and a
 ///       reduce-scatter of all gradients; of a step one gather of these for their norm.
 /// Source: Rajbhandari et al. 2020, "ZeRO", stage 3.

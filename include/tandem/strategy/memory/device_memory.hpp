@@ -66,6 +66,7 @@ struct MemoryTask {
   std::int64_t master_bytes = 4;  ///< of an element of parameters, gradients and states
   std::int64_t scalar_bytes = 4;  ///< of activations, and of weights in products
   std::int64_t elements = 0;      ///< of the array of parameters
+  std::int64_t read = 0;          ///< of the array of rounded ones, where products read such
   std::int64_t trained = 0;       ///< of those that are not frozen
   std::int64_t dense = 0;         ///< of a buffer of gradients that are not GradientRows
   int microbatches = 1;           ///< of a replica, each counted once for each of its chunks
@@ -142,7 +143,7 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
       .parameters = task.elements * task.master_bytes,
       .versions =
           (others + (task.undoes ? task.trained * (1 + task.states) : 0)) * task.master_bytes,
-      .weights = rounds ? (task.elements + others) * task.scalar_bytes : 0,
+      .weights = rounds ? (task.read + others) * task.scalar_bytes : 0,
       .gradients = task.dense * task.master_bytes * task.gradients,
       .optimizer_state = task.trained / task.state_shares * task.master_bytes * task.states};
   for (int p = 0; p < graph.parameters; ++p) {
@@ -211,6 +212,7 @@ constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
        .master_bytes = sizeof(typename Precision::Master),
        .scalar_bytes = sizeof(typename Precision::Scalar),
        .elements = Device::parameter_elements,
+       .read = Device::weight_elements,
        .trained = Device::layout.trained,
        .dense = Device::gradient_elements,
        .microbatches = batching.passes(),

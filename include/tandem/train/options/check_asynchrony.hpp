@@ -113,10 +113,13 @@ struct ShardedGradientsRun {
                 "ShardedGradients out");
 };
 
-/// Whether products read parameters in the type in which they are kept.
+/// Whether they take a part of the parameters, too; likewise, and Host where products read these in
+/// the type in which they are kept.
 template <class Backend>
-constexpr bool reads_as_kept() {
-  if constexpr (is_host<Backend>()) {
+constexpr bool deals_parameters() {
+  if constexpr (requires { Backend::deals_parameters; }) {
+    return bool{Backend::deals_parameters};
+  } else if constexpr (is_host<Backend>()) {
     return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
   } else {
     return false;
@@ -126,10 +129,10 @@ constexpr bool reads_as_kept() {
 template <bool Sharded, class Backend>
 struct ShardedParametersRun {
   static constexpr bool value = true;
-  static_assert(
-      !Sharded || reads_as_kept<Backend>(),
-      "Trainer: ShardedParameters runs on Host where products read parameters as they are "
-      "kept; take Host with Fp32 or Fp64, or ShardedState");
+  static_assert(!Sharded || deals_parameters<Backend>(),
+                "Trainer: ShardedParameters runs on Cuda, on Host with Fp32 or Fp64, and on a "
+                "backend that says `static constexpr bool deals_parameters = true`; take one of "
+                "these, or ShardedState");
 };
 
 template <bool DealsRows, class Backend>

@@ -23,7 +23,7 @@
 
 namespace tandem {
 
-/// As the primary template, but that parameters are copies, too.
+/// As the primary template, but that parameters are copies, too, also of a rank that has all.
 ///
 /// Memory: while it shows something, parameters, gradients and states of a rank that has all, in
 ///         the host's memory; and while it gathers one such array on the device.
@@ -43,7 +43,9 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
   TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
     copies_.resize(static_cast<std::size_t>(layout.elements + (1 + states_) * layout.trained));
     reorder(FilterDirection::to_device);  // what other ranks have given stays
-    copy(device, memory.parameters(), parameters(), layout.elements, cudaMemcpyDeviceToHost);
+    each_whole(memory, [&](T* there, T* here, std::int64_t count) {
+      copy(device, there, here, count, cudaMemcpyDeviceToHost);
+    });
     each_own(memory, pieces, [&](T* there, T* here, std::int64_t count) {
       copy(device, there, here, count, cudaMemcpyDeviceToHost);
     });
@@ -55,17 +57,15 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
   TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
     download(device, memory, pieces);
     cuda::Buffer const whole{device, static_cast<std::size_t>(layout.trained) * sizeof(T)};
-    for (int array = 0; array <= states_; ++array) {
+    for (int array = first_array; array <= states_; ++array) {
       for (OwnedRange const& own : pieces.shares.owned()) {
         copy(device, place(memory, array, own), whole.as<T>() + own.range.begin, own.range.count(),
              cudaMemcpyDeviceToDevice);
       }
-      pieces.shares.gather_array(device, whole.as<T>(), {array == 0 ? "gradients" : "states"});
-      copy(device, whole.as<T>(), gradients() + array * layout.trained, layout.trained,
-           cudaMemcpyDeviceToHost);
+      pieces.shares.gather_array(device, whole.as<T>(), {name_of(array)});
+      copy(device, whole.as<T>(), copy_of(array), layout.trained, cudaMemcpyDeviceToHost);
       device.compute.synchronize();
-      order_.reorder(gradients() + array * layout.trained, FilterDirection::from_device,
-                     layout.trained);
+      order_.reorder(copy_of(array), FilterDirection::from_device, layout.trained);
     }
   }
 
@@ -73,7 +73,9 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
   TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
     if (!copies_.empty()) {
       reorder(FilterDirection::to_device);
-      copy(device, parameters(), memory.parameters(), layout.elements, cudaMemcpyHostToDevice);
+      each_whole(memory, [&](T* there, T* here, std::int64_t count) {
+        copy(device, here, there, count, cudaMemcpyHostToDevice);
+      });
       each_own(memory, pieces, [&](T* there, T* here, std::int64_t count) {
         copy(device, here, there, count, cudaMemcpyHostToDevice);
       });
@@ -95,20 +97,38 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
   [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * layout.trained; }
 
  private:
-  // The rank's part of array 0, of the gradients, or of those of states behind it.
+  // Arrays of which a rank has a part: perhaps parameters, then gradients, then states.
+  static constexpr int of_parameters = -1;
+  static constexpr int of_gradients = 0;
+  static constexpr int first_array = Program::sharded_parameters ? of_parameters : of_gradients;
+
+  // The rank's part of an array, and the whole of it among the copies.
   static T* place(Memory const& memory, int array, OwnedRange const& own) {
-    return array == 0 ? memory.summed_gradients(own.range.begin, own.lag)
-                      : memory.state(array - 1) + own.state_begin();
+    return array == of_parameters  ? memory.kept_parameters(own.range.begin, own.lag)
+           : array == of_gradients ? memory.summed_gradients(own.range.begin, own.lag)
+                                   : memory.state(array - 1) + own.state_begin();
   }
-  // f(on the device, in the copies, elements) of each of them.
+  [[nodiscard]] T* copy_of(int array) {
+    return array == of_parameters ? parameters() : gradients() + array * layout.trained;
+  }
+  static char const* name_of(int array) {
+    return array == of_parameters ? "parameters" : array == of_gradients ? "gradients" : "states";
+  }
+  // f(on the device, in the copies, elements) of each part.
   template <class Pieces, class F>
   void each_own(Memory const& memory, Pieces const& pieces, F const& f) {
     for (OwnedRange const& own : pieces.shares.owned()) {
-      for (int array = 0; array <= states_; ++array) {
-        f(place(memory, array, own), gradients() + array * layout.trained + own.range.begin,
-          own.range.count());
+      for (int array = first_array; array <= states_; ++array) {
+        f(place(memory, array, own), copy_of(array) + own.range.begin, own.range.count());
       }
     }
+  }
+  // Likewise of the parameters that each rank has.
+  template <class F>
+  void each_whole(Memory const& memory, F const& f) {
+    std::int64_t const begin = Program::sharded_parameters ? layout.trained : 0;
+    f(begin > 0 ? memory.frozen() : memory.parameters(), parameters() + begin,
+      layout.elements - begin);
   }
   void reorder(FilterDirection direction) {
     order_.reorder(parameters(), direction);

@@ -261,7 +261,7 @@ class Update<BasicCuda<Kernels, Precision>> {
     for (int s = 0; s < states_of(optimizer); ++s) {
       all.state[s] = memory.state(s);
     }
-    if constexpr (Memory::mixed) {
+    if constexpr (Memory::mixed && !Memory::deals_parameters) {  // else as they are gathered
       all.rounded = memory.weights();
     }
     return all;
