@@ -10,6 +10,8 @@
 #include <tandem/layers/linear.hpp>
 #include <tandem/layers/recurrent.hpp>
 #include <tandem/layers/vocabulary.hpp>
+#include <tandem/schedule/picture/schedule_svg.hpp>
+#include <tandem/schedule/time/step_period.hpp>
 #include <tandem/strategy/cut/placed.hpp>
 
 namespace tandem::drawings {
@@ -31,6 +33,14 @@ template <class Schedule, int Microbatches>
 using OnFour = Pipeline<Schedule, Microbatches, One, One, One, One>;
 template <class Schedule, int Microbatches>
 using OnFourTwice = Pipeline<Schedule, Microbatches, One, One, One, One, One, One, One, One>;
+
+// Passes and messages of two steps in a row.
+template <class S>
+Picture draw_two_steps(std::string name, std::string const& title) {
+  using Cut = typename S::template Cut<Four>;
+  ActionRows const rows = steps_in_a_row(Cut::table, S::batching.microbatches, 2);
+  return {std::move(name), schedule_svg(rows, simulate(rows, Cut::map), title)};
+}
 
 }  // namespace
 
@@ -66,6 +76,8 @@ std::vector<Picture> synchronous_pictures() {
       draw<Four, OnFour<ZeroBubbleH2, 7>>(
           "zero_bubble_h2", "Pipeline<ZeroBubbleH2, 7, ...>",
           "More forwards ahead than in H1: none waits between two passes."),
+      draw_two_steps<OnFour<PostValidated<ZeroBubbleH2>, 7>>(
+          "post_validated", "Pipeline<PostValidated<ZeroBubbleH2>, 7, ...>: two steps"),
       draw<EightLayers, OnFourTwice<VHalf, 5>>(
           "v_half", "Pipeline<VHalf, 5, ...>",
           "Half of 1F1B's activations: passes repeat in a pattern of six."),

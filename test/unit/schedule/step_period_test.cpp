@@ -18,19 +18,23 @@ struct Times {
   Ticks period = 0;  ///< of steps in a row
 };
 
-Times times(std::string const& name, int ranks, int microbatches, ActionCosts const& costs = {}) {
-  RuntimeMap const map = make_map(name, ranks);
-  ActionRows const rows = lower(make_schedule(name, ranks, microbatches), map);
+Times times(std::string const& name, int ranks, int microbatches, ActionCosts const& costs = {},
+            int chunks = 1) {
+  RuntimeMap const map = make_map(name, ranks, chunks);
+  ActionRows const rows = lower(make_schedule(name, ranks, microbatches, chunks), map);
   return {simulate(rows, map, costs).makespan, step_period(rows, map, microbatches, costs)};
 }
 
-TEST_CASE("of ZeroBubbleH2 no device is idle between steps; alone a step is idle at its ends") {
+TEST_CASE("of ZeroBubbleH2 and ZeroBubbleV none is idle between steps, alone at their ends") {
   for (int const ranks : {2, 3, 4, 8}) {
     for (int const microbatches : {2 * ranks - 1, 2 * ranks, 4 * ranks}) {
       INFO(ranks << " ranks, " << microbatches << " microbatches");
       Times const h2 = times("zero_bubble_h2", ranks, microbatches);
       CHECK(h2.period == 3 * microbatches);
       CHECK(h2.alone == 3 * microbatches + ranks - 1);
+      Times const v = times("zero_bubble_v", ranks, microbatches, {}, 2);
+      CHECK(v.period == 6 * microbatches);
+      CHECK(v.alone == 6 * microbatches + ranks - 1);
     }
   }
 }
@@ -40,8 +44,14 @@ TEST_CASE("where the first device ends last, nothing is gained") {
   Times const whole = times("one_f_one_b", 4, 8, costs);
   CHECK(whole.alone == 11 * 9);
   CHECK(whole.period == whole.alone);
-  Times const h1 = times("zero_bubble_h1", 4, 8);
-  CHECK(h1.period == h1.alone);
+  for (char const* const name : {"gpipe", "interleaved", "one_f_one_b", "zero_bubble_h1", "v_half",
+                                 "v_min", "dual_pipe_v"}) {
+    INFO(name);
+    bool const has_two = name[0] == 'v' || name[0] == 'd' || name[0] == 'i';  // stages a rank
+    Times const own = times(name, 4, 8, {}, has_two ? 2 : 1);
+    CHECK(own.period == own.alone);
+    CHECK(own.alone > 0);
+  }
 }
 
 TEST_CASE("rows of several steps are those of one, with further microbatches") {

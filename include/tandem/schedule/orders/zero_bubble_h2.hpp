@@ -16,8 +16,8 @@ namespace tandem {
 /// Idle for (p - 1) max(F, F + I - 2 W) in a step of m >= 2 p - 1, of that between its passes for
 /// (p - 1 - r) max(0, F + I - 2 W): never if F = I = W. The rest is before its first pass and
 /// behind its last one, since a step has its sums and updates behind all passes: the norm of the
-/// gradients is known before any update. At most min(m, 2 p - 1) microbatches are live on each
-/// device, twice as many as in H1.
+/// gradients is known before any update, unless it is PostValidated<ZeroBubbleH2>. At most min(m, 2
+/// p - 1) microbatches are live on each device, twice as many as in H1.
 /// Source: Qi et al., arXiv:2401.10241 (H2)
 struct ZeroBubbleH2 {
   static constexpr char const* name = "zero_bubble_h2";
