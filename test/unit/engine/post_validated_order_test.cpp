@@ -22,6 +22,7 @@
 
 #include <compare.hpp>
 #include <parity.hpp>
+#include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 #include <trap_network.hpp>
 
@@ -272,6 +273,35 @@ TEST_CASE("a stage that throws ends the training on all devices, however far ahe
       }
     }
   }
+}
+
+TEST_CASE("several processes are refused: one of them says whether a step follows") {
+  using Program = Trainer<Net, Two, Host>::ProgramType;
+  TrainerOptions several = options(0.0);
+  CHECK(checked<Program>(several).batch == batch);
+  several.world.processes = 2;
+  CHECK(message<ContractError>([&] {
+          checked<Program>(several);
+        }).starts_with("TrainerOptions: a PostValidated schedule runs in one process"));
+}
+
+TEST_CASE("an epoch that is saved in and gone on with has the bits of one that is not") {
+  Watchdog const watchdog{"saved in an epoch"};
+  TemporaryFolder const folder;
+  TrainerOptions saves = options(0.7);
+  saves.checkpoints = {.folder = folder.file("steps"), .every_steps = 3};
+  Trainer<Net, Two, Host> whole{options(0.7)};
+  whole.train(rows(), 0);
+  {
+    Trainer<Net, Two, Host> saving{saves};
+    saving.train(rows(), 0);
+    CHECK(first_difference(saving.parameters(), whole.parameters()) == "");
+  }
+  Trainer<Net, Two, Host> resumed{saves};
+  CHECK(resumed.resume() != "");
+  CHECK(resumed.position().step == 6);
+  resumed.train(rows(), 0);
+  CHECK(first_difference(resumed.parameters(), whole.parameters()) == "");
 }
 
 TEST_CASE("the further copy is as large as fits<> counts it") {
