@@ -98,13 +98,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   if (found == emulator().streams.end()) {
     return result(cudaErrorInvalidResourceHandle);
   }
-  auto const state = found->second;
-  if (state->capture != nullptr) {
-    std::erase(state->capture->streams, state.get());
-    break_capture(*state->capture, cudaErrorStreamCaptureInvalidated);
+  auto const destroyed = found->second;
+  if (destroyed->capture != nullptr) {
+    std::erase(destroyed->capture->streams, destroyed.get());
+    break_capture(*destroyed->capture, cudaErrorStreamCaptureInvalidated);
   }
-  if (!state->items.empty()) {
-    emulator().orphans.push_back(state);  // CUDA lets the work finish
+  if (!destroyed->items.empty()) {
+    emulator().orphans.push_back(destroyed);  // CUDA lets the work finish
   }
   emulator().streams.erase(found);
   return result(cudaSuccess);
