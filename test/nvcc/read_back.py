@@ -31,7 +31,7 @@ ROUNDS = re.compile(r"\bcolumn_map_kernel<8, \S*(AddBias|BatchNorm)|SumBody<tand
                     r"\bsoftmax_cross_entropy_gradient_kernel<|\bvocabulary_rows_kernel<|\bdropout_kernel<|"
                     r"\bvocabulary_part_gradients_kernel<|"
                     r"\battention_softmax_(gradient_)?kernel<|\badditive_softmax_kernel<|\bapply_update_kernel<|\bupdate_rows_kernel<|"
-                    r"\beach_kernel<tandem::cuda::(?!TakeUp<)\w+<tandem::BFloat16>")
+                    r"\beach_kernel<tandem::cuda::(?!TakeUp<|GatherKeys<)\w+<tandem::BFloat16>")
 REGISTERS = 65536  # of a multiprocessor
 
 BAD = r"""

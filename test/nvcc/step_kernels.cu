@@ -4,6 +4,7 @@
 
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/kernels/cuda/attention_softmax.cuh>
+#include <tandem/kernels/cuda/attention_time_chunk.cuh>
 #include <tandem/kernels/cuda/bahdanau.cuh>
 #include <tandem/kernels/cuda/batch_norm.cuh>
 #include <tandem/kernels/cuda/batch_norm_gradient.cuh>
@@ -122,6 +123,8 @@ void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, Update
   each(s, 64, GruRowGradient<T>{row});
   each(s, 64, HandOn<T>{64});
   each(s, 64, TakeUp<T>{64});
+  each(s, 64, GatherKeys<T>{});
+  each(s, 64, TakeKeyGradients<T>{});
   each(s, 64, StateGradientSum<T>{row, 64});
   AdditiveRows const rows{1, 1, 64, 64, 64};
   AdditiveTerms<float> const terms{p, p, p, p, p};

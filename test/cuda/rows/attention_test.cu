@@ -2,6 +2,7 @@
 // Attention by products and softmax, and by cuDNN, against Host's, row by row, in double.
 #include <tandem/kernels/cuda/attention.cuh>
 #include <tandem/kernels/cuda/attention_step.cuh>
+#include <tandem/kernels/cuda/attention_time_chunk.cuh>
 #if defined(TANDEM_CUDNN)
 #include <tandem/ops/cuda/attention_cudnn.cuh>
 #endif
@@ -238,6 +239,118 @@ TEST_CASE_TEMPLATE("attention in pieces: as Host's of the whole, the same bits h
     CHECK(test::same_bits(in_pieces<T>(p.shape, x, p.rows, true), y));
   }
   CHECK(cuda::AttentionStep<T>{{2, 2, 4, 9, false}}.carried_bytes() == 0);
+}
+
+/// Rows [first, first + count) of each sample of @p all, whose rows have @p width numbers.
+template <class T>
+std::vector<T> some_rows(std::vector<T> const& all, Case const& c, int first, int count,
+                         std::int64_t width) {
+  std::vector<T> some;
+  for (int b = 0; b < c.batch; ++b) {
+    auto const at = all.begin() + (std::int64_t{b} * c.time + first) * width;
+    some.insert(some.end(), at, at + count * width);
+  }
+  return some;
+}
+
+/// All rows again, of chunks of so many.
+template <class T>
+std::vector<T> joined_rows(std::vector<std::vector<T>> const& chunks, int batch, int count,
+                           std::int64_t width) {
+  std::vector<T> all;
+  for (int b = 0; b < batch; ++b) {
+    for (std::vector<T> const& chunk : chunks) {
+      auto const at = chunk.begin() + std::int64_t{b} * count * width;
+      all.insert(all.end(), at, at + count * width);
+    }
+  }
+  return all;
+}
+
+/// Forward from the first chunk, back from the last; inputs of chunks stand one behind the other.
+/// @param turned  the last chunk's first
+template <class T>
+void check_in_chunks(Case const& c, int count, bool turned) {
+  using P = MasterOf<T>;
+  CAPTURE(c.batch);
+  CAPTURE(count);
+  CAPTURE(c.limit);
+  int const time = c.time / count;
+  auto const x = test::numbers<T>(std::int64_t{c.batch} * c.time * c.shape.row(), 1, 1.5);
+  auto const dy = test::numbers<T>(std::int64_t{c.batch} * c.time * c.shape.out(), 2);
+  Expected const expected = on_host(c, test::in_double(x), test::in_double(dy));
+  DeviceArray<std::uint64_t> const seeds{gpu(), std::vector<std::uint64_t>{seed}};
+  DeviceArray<std::int64_t> const steps{gpu(), std::vector<std::int64_t>{step}};
+  cuda::AttentionMaskSource const mask{{seeds.data(), steps.data(), layer, first_sample}, c.rate};
+  cuda::TimeChunkAttention<T> attention{gpu().library<cuda::CublasLt>(), c.shape, c.batch, count,
+                                        cuda::MatmulMath::full,          c.limit};
+  DeviceArray<std::byte> const scratch{gpu(), attention.scratch_bytes()};
+  DeviceArray<P> const sums{gpu(),
+                            c.batch * attention.sum_bytes() / static_cast<std::int64_t>(sizeof(P))};
+  std::int64_t const apart = std::int64_t{c.batch} * time * c.shape.row();
+  std::vector<T> inputs;
+  for (int i = 0; i < count; ++i) {
+    auto const own = some_rows(x, c, (turned ? count - 1 - i : i) * time, time, c.shape.row());
+    inputs.insert(inputs.end(), own.begin(), own.end());
+  }
+  DeviceArray<T> const in{gpu(), inputs};
+  struct Chunk {
+    DeviceArray<T> y, slope, dx;
+    DeviceArray<P> normalisers;
+    DeviceArray<std::int32_t> lengths;
+  };
+  std::vector<Chunk> chunks;
+  for (int i = 0; i < count; ++i) {
+    std::vector<std::int32_t> lengths;
+    for (std::int32_t const length : c.lengths) {
+      lengths.push_back(std::clamp(length - i * time, 0, time));
+    }
+    chunks.push_back({{gpu(), c.batch * time * c.shape.out()},
+                      {gpu(), some_rows(dy, c, i * time, time, c.shape.out())},
+                      {gpu(), apart},
+                      {gpu(), std::int64_t{c.batch} * c.shape.heads * time},
+                      {gpu(), lengths}});
+  }
+  auto const run = [&](int i, bool forward) {
+    Chunk const& own = chunks[static_cast<std::size_t>(i)];
+    AttentionRows const rows{c.batch, time, c.lengths.empty() ? nullptr : own.lengths.data()};
+    cuda::AttentionTimeChunk<P> const at{i * time, turned ? -apart : apart, i + 1 == count,
+                                         sums.data()};
+    cuda::AttentionOperands<T> const o{in.data() + (turned ? count - 1 - i : i) * apart,
+                                       own.y.data(), own.normalisers.data(), own.slope.data(),
+                                       own.dx.data()};
+    forward ? attention.forward(gpu().compute, rows, at, mask, o, scratch.data())
+            : attention.input_gradient(gpu().compute, rows, at, mask, o, scratch.data());
+  };
+  std::vector<std::vector<T>> y;
+  std::vector<std::vector<T>> dx;
+  for (int i = 0; i < count; ++i) {
+    run(i, true);
+  }
+  for (int i = count; i-- > 0;) {
+    run(i, false);
+  }
+  for (Chunk const& own : chunks) {
+    y.push_back(own.y.host());
+    dx.push_back(own.dx.host());
+  }
+  check_results<T>(c, expected, joined_rows(y, c.batch, time, c.shape.out()),
+                   joined_rows(dx, c.batch, time, c.shape.row()));
+  static_cast<void>(scratch.host());
+}
+
+TEST_CASE_TEMPLATE("attention in chunks of time: as Host's of the whole, however scores are cut", T,
+                   float, double, BFloat16) {
+  for (float const rate : {0.0F, 0.25F}) {
+    for (int const count : {1, 2, 5}) {
+      check_in_chunks<T>({{6, 2, 5, 40, true}, 3, 30, {30, 1, 17}, rate}, count, false);
+      check_in_chunks<T>({{2, 2, 8, 20, true}, 2, 20, {}, rate}, count, true);
+    }
+  }
+  for (std::int64_t const scores : {1, 2 * 10 * 24, 4 * 10 * 24, 2 * 4 * 10 * 24, 100000}) {
+    check_in_chunks<T>({{4, 2, 8, 20, true}, 3, 20, {20, 7, 15}, 0.25F, scores * 16}, 2, false);
+  }
+  check_in_chunks<T>({{1, 1, 4, 1200, true}, 1, 1200, {1100}, 0.25F}, 4, false);
 }
 
 TEST_CASE("attention_chunks: whole samples while they fit, then an equal part of the key heads") {
