@@ -553,7 +553,17 @@ TEST_CASE("types are what the library runs, or a plan only") {
   CHECK(plan_only({.data = 2, .shard = Sharding::parameters}).empty());
   CHECK(plan_only({.data = 2, .tensor = 4, .sequence_rows = true, .shard = Sharding::gradients}) ==
         "sharded gradients beside rows of sequences");
-  CHECK(plan_only({.pipeline = 2, .time_chunks = 4}) == "chunks of time on GPUs");
+  MeshLayout chunks{.data = 2, .pipeline = 2, .tensor = 2, .time_chunks = 4};
+  CHECK(plan_only(chunks).empty());
+  chunks.sequence_rows = true;
+  CHECK(plan_only(chunks) == "chunks of time beside rows of sequences");
+  chunks.sequence_rows = false;
+  chunks.shard = Sharding::gradients;
+  CHECK(plan_only(chunks) == "chunks of time beside sharded gradients");
+  chunks.shard = Sharding::state;
+  CHECK(plan_only(chunks).empty());
+  chunks.recomputation = Recomputation::full;
+  CHECK(plan_only(chunks) == "chunks of time that are computed again");
   CHECK(mesh_type({.data = 2, .shard = Sharding::parameters}, 1) ==
         "DataParallel<2, ShardedParameters>");
   CHECK(mesh_type({}, 1) == "SingleDevice<>");

@@ -440,7 +440,7 @@ TEST_CASE("a search tries both, chunks of time and devices that share layers, wh
                                                          {4, 2, 2},
                                                          {4, 2, 4},
                                                          {4, 2, 8}});
-  CHECK(both_on(dgx_a100()).empty());  // said of chunks alone
+  CHECK(both_on(dgx_a100()) == both_on(hosts()));
 }
 
 struct TwoWays
@@ -462,8 +462,7 @@ std::vector<std::string> chunks_refused(GraphView network, Machine const& machin
 TEST_CASE("what cannot come in chunks of time says so once for each number of them") {
   CHECK(chunks_refused(graph<Recurrent>, hosts()).empty());
   CHECK(chunks_refused(graph<Small>, hosts()).empty());
-  CHECK(chunks_refused(graph<Small>, dgx_a100()) ==
-        std::vector<std::string>(3, "Chunks is not for GPUs yet"));
+  CHECK(chunks_refused(graph<Small>, dgx_a100()).empty());
   CHECK(chunks_refused(graph<TwoWays>, hosts()) ==
         std::vector<std::string>(3,
                                  "a layer looks at all rows of a sequence, so that these cannot "

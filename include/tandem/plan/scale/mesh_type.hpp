@@ -15,8 +15,12 @@ namespace tandem {
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::string plan_only(MeshLayout const& layout) {
   // A line each, to be left out as soon as the library runs it.
-  return layout.sequence > 1      ? "parallelism of sequences"
-         : layout.time_chunks > 1 ? "chunks of time on GPUs"
+  bool const in_chunks = layout.time_chunks > 1;
+  return layout.sequence > 1                           ? "parallelism of sequences"
+         : in_chunks && layout.sequence_rows           ? "chunks of time beside rows of sequences"
+         : in_chunks && layout.shard > Sharding::state ? "chunks of time beside sharded gradients"
+         : in_chunks && layout.recomputation == Recomputation::full
+             ? "chunks of time that are computed again"
          : layout.sequence_rows && layout.shard > Sharding::state
              ? "sharded gradients beside rows of sequences"
          : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"

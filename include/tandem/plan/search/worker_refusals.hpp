@@ -49,12 +49,11 @@ int rows_of_time(GraphView network) {
   return rows;
 }
 
-/// @param gpus  the library does chunks on the host alone so far
 template <class = void>
-std::string refusal_of_chunks(GraphView network, int chunks, bool gpus) {
+std::string refusal_of_chunks(GraphView network, int chunks) {
   switch (check_chunks(RuntimeGraph{network}, chunks).fault) {
     case ChunkFault::none:
-      return chunks > 1 && gpus ? "Chunks is not for GPUs yet" : "";
+      return {};
     case ChunkFault::rows:
       return "chunks of time must divide a sequence";
     case ChunkFault::two_inputs:
@@ -66,17 +65,17 @@ std::string refusal_of_chunks(GraphView network, int chunks, bool gpus) {
 
 /// Why Program has a sentence for @p worker where it trains @p network; else empty.
 template <class = void>
-std::string refusal_of(GraphView network, WorkerStrategy const& worker, bool gpus) {
+std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
   if (worker.slices > 1) {
     RuntimeGraph const graph{network};
     return has_row_gradients(network) ? "RowGradient is not for devices that share layers"
            : carries_states(network)  ? "Stateful is not for devices that share layers"
            : worker.sequence_rows && time_to_deal(graph, worker.slices) % worker.slices != 0
                ? "devices that have rows of a sequence each must divide it"
-               : refusal_of_chunks(network, worker.time_chunks, gpus);
+               : refusal_of_chunks(network, worker.time_chunks);
   }
   if (worker.time_chunks > 1) {
-    return refusal_of_chunks(network, worker.time_chunks, gpus);
+    return refusal_of_chunks(network, worker.time_chunks);
   }
   bool const late = worker.asynchrony().on();
   if (late || worker.keeps_two_copies()) {

@@ -93,7 +93,7 @@ double counted_memory(GraphView network, SearchTask const& task, WorkerCut const
 template <class = void>
 void count_network(WorkerStrategy const& worker, SearchTask const& task, WorkerStep& step) {
   if (step.problem.empty()) {
-    step.problem = refusal_of(*task.network, worker, !task.machine.cpus);
+    step.problem = refusal_of(*task.network, worker);
   }
   if (step.problem.empty()) {
     WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
@@ -118,7 +118,7 @@ WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph, SearchT
 /// Why none of @p worker's slices, rows and chunks of time can be, on however many devices.
 template <class = void>
 std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
-  std::string const refusal = refusal_of(*task.network, worker, !task.machine.cpus);
+  std::string const refusal = refusal_of(*task.network, worker);
   return refusal.empty() ? nothing_to_share(*task.network, worker.slices) : refusal;
 }
 
