@@ -173,6 +173,22 @@ struct Shared
                                       Attention<4, Causal, KeyHeads<2>, Percent<20>>, Linear<32>>>,
                   Residual<Sequential<RmsNorm<>, Linear<96, NoBias>, SwiGlu, Linear<32>>>,
                   Vocabulary<64>>> {};
+/// Rows in chunks of 24, of which microbatches of 32 have two.
+struct Pieces
+    : Network<Tokens<16, 64>, Sequential<Embedding<64, 32>, LayerNorm<>,
+                                         Vocabulary<64, Chunked<20>, Smoothing<Percent<10>>>>> {};
+TEST_CASE("the account of logits that are made again, and of words that GPUs share") {
+  auto const step = [](auto& trainer) {
+    std::vector<std::int32_t> const tokens(4 * 16, 3);
+    trainer.step(tokens, tokens);
+  };
+  std::vector<std::string> const exact{"cublasLtMatmul"};
+  check_devices<Pieces, SingleDevice<Microbatches<2>>, Fp32>({.batch = 4}, exact, step);
+  using Shared = TensorParallel<2, Microbatches<2>, SplitInputs<0>, SplitOutputs<2>>;
+  check_devices<Pieces, Shared, Fp32>({.batch = 4}, exact, step);
+  check_devices<Pieces, Shared, Bf16>({.batch = 4, .clips = true}, exact, step);
+}
+
 TEST_CASE("the account of layers that GPUs share, and of what they add") {
   auto const step = [](auto& trainer) {
     std::vector<std::int32_t> const tokens(4 * 16, 3);

@@ -202,6 +202,23 @@ constexpr bool words_of_one(S const& s) { return all_words(s) && !own_words(s); 
 constexpr double word_parts(S const& s) { return 32 * tokens(s); }
 constexpr double all_word_parts(S const& s) { return word_parts(s) * s.node.slices; }
 constexpr double criterion_products(S const& s) { return 2 * s.weights * tokens(s); }
+// Rows come in chunks, whose logits are made again for each gradient: see VocabularyOp.
+constexpr bool in_chunks(S const& s) { return s.traits.chunk_rows > 0; }
+constexpr double row_chunks(S const& s) {
+  std::int64_t const rows = s.rows(s.node.in);
+  std::int64_t const chunk = in_chunks(s) ? (s.traits.chunk_rows + 7) / 8 * 8 : rows;
+  return static_cast<double>((rows + chunk - 1) / chunk);
+}
+constexpr double chunks_added(S const& s) {  // to gradients that are there
+  return row_chunks(s) - (s.accumulates ? 0 : 1);
+}
+constexpr bool makes_again(S const& s) { return all_words(s) && in_chunks(s); }
+constexpr bool makes_again_of_one(S const& s) { return words_of_one(s) && in_chunks(s); }
+constexpr bool makes_again_own(S const& s) { return own_words(s) && in_chunks(s); }
+constexpr double criterion_read(S const& s) {
+  return s.x + row_chunks(s) * s.rounded(s.weights + s.biases);
+}
+constexpr double own_gradients_read(S const& s) { return logits(s) + word_parts(s); }
 
 inline constexpr LaunchRow launch_rows[] = {
     // clang-format off
@@ -329,15 +346,21 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Attention", input_gradient, apart, "cublasLtMatmul", [](S const& s) { return head_and_key_rows(s, 4, 3) + added_again(s) + s.rounded(3 * scores(s)); }, [](S const& s) { return s.y + key_gradients(s) + 2 * real_scores(s); }, [](S const& s) { return 2.5 * attention_products(s); }, [](S const& s) { return 5 * product_calls(s); }},
     {"Attention", input_gradient, apart, "attention_softmax_gradient_kernel", [](S const& s) { return 2 * real_scores(s) + 2 * s.y + head_rows(s); }, [](S const& s) { return s.rounded(2 * scores(s)); }, none, chunk_count},
 
-    {"Vocabulary", forward, all_words, "cublasLtMatmul", [](S const& s) { return s.x + s.rounded(s.weights + s.biases); }, logits, criterion_products},
-    {"Vocabulary", forward, words_of_one, "vocabulary_rows_kernel", logits, [](S const& s) { return logits(s) + s.y; }},
-    {"Vocabulary", forward, own_words, "vocabulary_parts_kernel", logits, word_parts},
+    {"Vocabulary", forward, all_words, "cublasLtMatmul", criterion_read, logits, criterion_products, row_chunks},
+    {"Vocabulary", forward, words_of_one, "vocabulary_rows_kernel", logits, [](S const& s) { return (in_chunks(s) ? 0 : logits(s)) + s.y; }, none, row_chunks},
+    {"Vocabulary", forward, own_words, "vocabulary_parts_kernel", logits, word_parts, none, row_chunks},
     {"Vocabulary", forward, own_words, "ncclAllGather", word_parts, all_word_parts},
-    {"Vocabulary", forward, own_words, "each_kernel:JoinVocabularyParts", all_word_parts, [](S const& s) { return word_parts(s) + s.y; }},
-    {"Vocabulary", forward, own_words, "vocabulary_part_gradients_kernel", [](S const& s) { return logits(s) + word_parts(s); }, logits},
-    {"Vocabulary", input_gradient, all_words, "cublasLtMatmul", [](S const& s) { return logits(s) + s.rounded(s.weights); }, x, criterion_products},
-    {"Vocabulary", weight_gradient, all_words, "cublasLtMatmul", [](S const& s) { return s.x + logits(s) + (s.accumulates ? s.kept(s.weights) : 0); }, [](S const& s) { return s.kept(s.weights + s.biases); }, criterion_products},
-    {"Vocabulary", weight_gradient, [](S const& s) { return all_words(s) && has_bias(s) && adds(s); }, "map_kernel:Plus", [](S const& s) { return s.kept(2 * s.biases); }, [](S const& s) { return s.kept(s.biases); }},
+    {"Vocabulary", forward, own_words, "each_kernel:JoinVocabularyParts", all_word_parts, [](S const& s) { return (in_chunks(s) ? 2 : 1) * word_parts(s) + s.y; }},
+    {"Vocabulary", forward, [](S const& s) { return own_words(s) && !in_chunks(s); }, "vocabulary_part_gradients_kernel", own_gradients_read, logits},
+    {"Vocabulary", input_gradient, makes_again, "cublasLtMatmul", criterion_read, logits, criterion_products, row_chunks},
+    {"Vocabulary", input_gradient, makes_again_of_one, "vocabulary_rows_kernel", logits, logits, none, row_chunks},
+    {"Vocabulary", input_gradient, makes_again_own, "vocabulary_part_gradients_kernel", own_gradients_read, logits, none, row_chunks},
+    {"Vocabulary", input_gradient, all_words, "cublasLtMatmul", [](S const& s) { return logits(s) + row_chunks(s) * s.rounded(s.weights); }, x, criterion_products, row_chunks},
+    {"Vocabulary", weight_gradient, makes_again, "cublasLtMatmul", criterion_read, logits, criterion_products, row_chunks},
+    {"Vocabulary", weight_gradient, makes_again_of_one, "vocabulary_rows_kernel", logits, logits, none, row_chunks},
+    {"Vocabulary", weight_gradient, makes_again_own, "vocabulary_part_gradients_kernel", own_gradients_read, logits, none, row_chunks},
+    {"Vocabulary", weight_gradient, all_words, "cublasLtMatmul", [](S const& s) { return s.x + logits(s) + chunks_added(s) * s.kept(s.weights); }, [](S const& s) { return row_chunks(s) * s.kept(s.weights + s.biases); }, criterion_products, row_chunks},
+    {"Vocabulary", weight_gradient, [](S const& s) { return all_words(s) && has_bias(s) && chunks_added(s) > 0; }, "map_kernel:Plus", [](S const& s) { return chunks_added(s) * s.kept(2 * s.biases); }, [](S const& s) { return chunks_added(s) * s.kept(s.biases); }, none, chunks_added},
     // clang-format on
 };
 
@@ -365,7 +388,7 @@ bool has_launches(std::string_view layer) {
   return has;
 }
 
-/// What transform.cuh takes in place of @p kernel for so many bytes.
+/// What transform.cuh takes in place of @p kernel for so many bytes of one.
 template <class = void>
 std::string_view transform_kernel(std::string_view kernel, double written, LaunchSizes const& s) {
   if (!kernel.starts_with("map_kernel:") || kernel.ends_with("Body")) {
@@ -388,7 +411,8 @@ void each_launch(LaunchSizes const& sizes, KernelPass pass, F const& f) {
   each_launch_row(layer, [&](LaunchRow const& row) {
     if (row.pass == pass && row.when(sizes)) {
       double const written = row.written(sizes);
-      f(Launch{transform_kernel(row.kernel, written, sizes), row.times(sizes), row.read(sizes),
+      double const times = row.times(sizes);
+      f(Launch{transform_kernel(row.kernel, written / times, sizes), times, row.read(sizes),
                written, row.operations(sizes)});
     }
   });

@@ -51,8 +51,8 @@ class VocabularySliceOp : public VocabularyOp<Precision, Linear> {
              chunk_rows},
         all_words_{words},
         slice_{setup.slice} {
-    auto const [first, count] = padded_range(words, slice_);
-    own_ = {.first = first, .count = count, .stride = this->words_};
+    OwnRows const rows = padded_range(words, slice_);
+    own_ = {.first = rows.first, .count = rows.count, .stride = this->words_};
     if (this->chunked_) {
       this->saved_ = all_rows(setup) * std::int64_t{sizeof(VocabularyPart)};
     }
