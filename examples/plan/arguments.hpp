@@ -36,6 +36,7 @@ struct PlanArguments {
   std::string_view mode = searching;
   bool place = false;
   bool late_gradients = false;
+  bool wide = false;
   std::string graph;
   std::string net;
   std::string profile;
@@ -281,6 +282,9 @@ inline void add_flags(CLI::App& app, PlanArguments& a) {
   app.add_flag("--late-gradients", a.late_gradients,
                "recommend asynchronous pipelines, too: their epochs are not known, those of "
                "synchronous training are taken");
+  app.add_flag("--wide", a.wide,
+               "seek more, as on more than 1024 devices: workers of up to 128, any number of "
+               "microbatches, and simulate only what may be best");
   add("--html", "FILE.html", a.html,
       "a page for a browser: all plans, time against devices, memory, a step")
       ->group("With a search and --global-batch");

@@ -29,10 +29,12 @@
 
 namespace td = tandem;
 
-/// Of up to 1,024 devices all plans; of more those that may be the best, of wider workers, too.
+/// Of up to 1,024 devices all plans; of more, or with --wide, those that may be the best, of wider
+/// workers, too.
 td::SearchResult found(PlanArguments const& a, td::SearchTask const& task) {
   auto const costs = [&](int samples) { return costs_of(a, samples); };
-  auto const many = std::upper_bound(a.counts.begin(), a.counts.end(), most_listed_devices);
+  auto const many =
+      std::upper_bound(a.counts.begin(), a.counts.end(), a.wide ? 0 : most_listed_devices);
   td::SearchResult result = td::search_all(td::WorkerSteps{task, costs}, epochs_of(a),
                                            {a.counts.begin(), many}, sources_of(a, task));
   if (many != a.counts.end()) {

@@ -62,6 +62,12 @@ class Plan(plan_cases.PlanTest):
             self.assertGreaterEqual(bound["above"], 0)
         self.assertRegex(self.output(*words, "--devices", 65536), r"\A65536 devices; none converges before .*, were sums of gradients free; the first takes .* longer; ")
 
+    def test_a_wide_search_finds_what_the_usual_one_does_not_try(self):
+        words = ("--net", "resnet50", "--devices", 8, "--batch-per-worker", 512)
+        usual, wide = (self.searched(*words, *more)["results"][0]["plans"][0] for more in ((), ("--wide",)))
+        self.assertEqual(wide["strategy"], "DataParallel<8, Microbatches<8>>")
+        self.assertLess(wide["C"], 0.97 * usual["C"])
+
     def test_two_branches_on_two_devices(self):
         result = self.placed(self.graph(2))
         self.assertAlmostEqual(result["speedup"], 210 / 120, places=5)

@@ -383,6 +383,55 @@ TEST_CASE("chunks of time: a pipeline of one microbatch, its memory and its wave
   CHECK(seconds(4) < 0.8 * seconds(1));
 }
 
+TEST_CASE("microbatches one after another on one device, and where devices share all layers") {
+  WorkerStep const whole{.sizes = {graph<Pairs>.tops}};
+  WorkerStrategy worker{.microbatches = 4};
+  check<Pairs, DataParallel<2, Microbatches<4>>>(worker, whole, 8);
+  check<Pairs, DataParallel<2, Microbatches<4>, ShardedState>>(worker, whole, 8);
+  CHECK(strategy_type({.worker = worker}) == "SingleDevice<Microbatches<4>>");
+  CHECK(strategy_type({.worker = worker, .workers = 2, .shard = Sharding::state}) ==
+        "DataParallel<2, Microbatches<4>, ShardedState>");
+  worker.devices = worker.slices = 2;
+  check<Pairs, TensorParallel<2, Microbatches<4>>>(worker, whole, 8);
+  CHECK(strategy_type({.worker = worker}) == "TensorParallel<2, Microbatches<4>>");
+  CHECK(strategy_type({.worker = worker, .workers = 3}) ==
+        "Hybrid<DataParallel<3>, TensorParallel<2, Microbatches<4>>>");
+  auto const step_of = [&](int microbatches, int batch) {
+    worker.microbatches = microbatches;
+    return rewritten_worker_step(worker, graph<Pairs>, hosts(), MathPrecision::fp32, batch);
+  };
+  CHECK(step_of(4, 8).seconds == doctest::Approx(4 * step_of(1, 2).seconds));
+  CHECK(step_of(4, 8).idle == doctest::Approx(step_of(1, 2).idle));
+}
+
+TEST_CASE("a wide search takes fewer samples at once where all do not fit") {
+  SearchTask task{.machine = dgx1_v100(),
+                  .batch_per_worker = 64,
+                  .most_devices_a_worker = 1,
+                  .wide = true,
+                  .network = graph<models::ResNet18<10>>};
+  auto const costs = [&](int samples) {
+    return static_costs(*task.network, task.machine, MathPrecision::fp32, samples);
+  };
+  auto const best_of = [&] {
+    return search_plans(WorkerSteps{task, costs}, EpochCurve::measured({{1, 1}}), 8).front();
+  };
+  Plan const whole = best_of();
+  CHECK(strategy_type(whole) == "DataParallel<8>");
+  task.memory = 0.4 * whole.step.memory;
+  Plan const parts = best_of();
+  CHECK(parts.feasible());
+  CHECK(parts.worker.microbatches > 1);
+  CHECK(parts.step.memory <= task.memory);
+  CHECK(parts.step.seconds ==
+        doctest::Approx(parts.worker.microbatches * costs(64 / parts.worker.microbatches).time()));
+  // Sums hide beside the last pass alone.
+  CHECK(parts.reduction == detail::exposed_reduction(costs(64 / parts.worker.microbatches),
+                                                     task.machine, 8, parts.shard,
+                                                     parts.worker.microbatches));
+  CHECK(parts.reduction >= whole.reduction);
+}
+
 TEST_CASE("chunks of time through stages whose layers devices share") {
   WorkerStrategy worker{
       .schedule = "one_f_one_b", .devices = 4, .microbatches = 2, .slices = 2, .time_chunks = 4};

@@ -17,8 +17,10 @@ namespace tandem::detail {
 
 /// As many bytes at a time as strategies take unless told, from the last layer to the first; a
 /// layer with gradients by rows ends one.
+/// @param graph         of a microbatch
+/// @param microbatches  of a replica
 template <class = void>  // compiled where it is called, not by every include
-std::vector<GradientBucket> gradient_buckets(CostGraph const& graph) {
+std::vector<GradientBucket> gradient_buckets(CostGraph const& graph, int microbatches = 1) {
   constexpr auto full = static_cast<double>(Batching{}.bucket_bytes);
   std::vector<GradientBucket> buckets;
   double left = 0;  // of the backward pass, behind what was looked at
@@ -29,7 +31,7 @@ std::vector<GradientBucket> gradient_buckets(CostGraph const& graph) {
   for (std::size_t n = graph.node.size(); n-- > 0;) {
     left -= graph.node[n].backward;
     open.bytes += graph.node[n].dense_bytes();
-    open.row_bytes += graph.node[n].rows.bytes();
+    open.row_bytes += graph.node[n].rows.bytes(microbatches);
     bool const any = open.bytes + open.row_bytes > 0;
     if (any && (open.bytes >= full || open.row_bytes > 0 || n == 0)) {
       open.before_end = n == 0 ? 0 : std::max(0.0, left);

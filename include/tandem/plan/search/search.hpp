@@ -55,18 +55,20 @@ struct Plan {
 
 namespace detail {
 
-/// Gradients of one device go while the others of its backward pass are computed, one bucket after
-/// another. Where workers share the state, each gets the sum of its part, and all parameters behind
-/// the update; where they share the parameters, these are gathered before forward and again before
-/// backward, each bucket while the one before is at work: what is longer than that shows.
+/// Gradients of one device go while the others of its last backward pass are computed, one bucket
+/// after another. Where workers share the state, each gets the sum of its part, and all parameters
+/// behind the update; where they share the gradients, the sums of each of so many @p passes; where
+/// they share the parameters, these are gathered before forward and again before backward, each
+/// bucket while the one before is at work: what is longer than that shows.
+/// @param graph  of a pass
 template <class = void>
 double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers,
-                         Sharding shard = Sharding::none) {
+                         Sharding shard = Sharding::none, int passes = 1) {
   DeviceGroup const group{workers, 1};
   double sent = -std::numeric_limits<double>::infinity();  // seconds behind the end of backward
   double gathered = 0;
   double longest = 0;
-  for (GradientBucket const& bucket : gradient_buckets(graph)) {
+  for (GradientBucket const& bucket : gradient_buckets(graph, passes)) {
     sent = std::max(sent, -bucket.before_end) +
            (shard != Sharding::none
                 ? reduce_scatter_seconds(machine, group, bucket.bytes)
@@ -83,10 +85,11 @@ double exposed_reduction(CostGraph const& graph, Machine const& machine, int wor
       forward += node.forward;
       backward += node.backward;
     }
-    return std::max(0.0, sent) + 2 * longest + std::max(0.0, gathered - longest - forward) +
-           std::max(0.0, gathered - longest - backward);
+    return passes *
+           (std::max(0.0, sent) + 2 * longest + std::max(0.0, gathered - longest - forward) +
+            std::max(0.0, gathered - longest - backward));
   }
-  return std::max(0.0, sent) + gathered;
+  return (shard == Sharding::gradients ? passes : 1) * std::max(0.0, sent) + gathered;
 }
 
 /// A device of a pipeline sums its gradients when its last backward pass has ended, or those of
@@ -184,7 +187,8 @@ template <class = void>
   if (plan.workers > 1) {
     plan.reduction +=
         one.strategy.devices == 1
-            ? detail::exposed_reduction(steps.graph(), task.machine, plan.workers, plan.shard)
+            ? detail::exposed_reduction(steps.graph(one.strategy.microbatches), task.machine,
+                                        plan.workers, plan.shard, one.strategy.microbatches)
             : detail::exposed_reduction(one.step, task.machine, plan.workers, one.strategy.devices,
                                         plan.shard, one.strategy.passes());
   }
@@ -252,7 +256,8 @@ namespace detail {
 
 template <class = void>
 std::string strategy_text(Plan const& plan, std::string const& table) {
-  std::string const workers = std::to_string(plan.workers) + sharding_option(plan.shard);
+  std::string const alone = plan.worker.devices == 1 ? accumulated_text(plan.worker) : "";
+  std::string const workers = std::to_string(plan.workers) + alone + sharding_option(plan.shard);
   if (plan.worker.devices > 1) {
     std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
     bool const one_type = plan.worker.slices == 1 || plan.worker.is_tensor();
@@ -260,7 +265,9 @@ std::string strategy_text(Plan const& plan, std::string const& table) {
            : one_type       ? worker
                             : "Hybrid<" + worker + ">";
   }
-  return plan.workers == 1 ? "SingleDevice<>" : "DataParallel<" + workers + ">";
+  return plan.workers > 1 ? "DataParallel<" + workers + ">"
+         : alone.empty()  ? "SingleDevice<>"
+                          : "SingleDevice<" + alone.substr(2) + ">";
 }
 
 }  // namespace detail

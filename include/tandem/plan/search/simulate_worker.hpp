@@ -52,7 +52,7 @@ template <class = void>  // compiled where it is called, not by every include
   SimulatedCosts costs =
       chain_costs(made.map, graph, step.sizes, worker.repeats_forward(), worker.microbatches);
   if (worker.devices == 1) {
-    costs.stage[0].gradients = detail::gradient_buckets(graph);
+    costs.stage[0].gradients = detail::gradient_buckets(graph, worker.microbatches);
   }
   return simulate_on(machine, made.table, made.map, costs, options);
 }

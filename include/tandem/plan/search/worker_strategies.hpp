@@ -21,15 +21,28 @@ constexpr bool takes_one_wave(NamedSchedule const& schedule, int devices) {
   return !has_count || (schedule.is_asynchronous && schedule.fits(devices, 1));
 }
 
+/// How many microbatches are tried one after another where a stage has all layers.
+template <class = void>
+std::vector<int> accumulated(int batch, bool wide) {
+  std::vector<int> all{1};
+  for (int m = 2; wide && m <= batch && batch % m == 0; m *= 2) {
+    all.push_back(m);
+  }
+  return all;
+}
+
 /// What is tried on so many devices of a worker, where none share layers.
-/// @param wide  in as many microbatches as there can be, too, and computing passes again in
-///              pipelines of other orders than 1F1B
+/// @param wide  in any number of microbatches, and computing passes again in pipelines of other
+///              orders than 1F1B, too
 template <class = void>
 std::vector<WorkerStrategy> worker_strategies(int devices, int batch, bool wide = false) {
-  if (devices == 1) {
-    return {WorkerStrategy{}};
-  }
   std::vector<WorkerStrategy> all;
+  if (devices == 1) {
+    for (int const m : accumulated(batch, wide)) {
+      all.push_back({.microbatches = m});
+    }
+    return all;
+  }
   auto const add = [&](NamedSchedule const& schedule, int microbatches) {
     if (schedule.words.runs_on(devices) && schedule.fits(devices, microbatches)) {
       all.push_back({.schedule = std::string{schedule.name},
@@ -87,7 +100,9 @@ std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool se
   for (int slices = devices; slices > 1; slices /= 2) {
     int const cut = devices / slices;
     if (cut == 1) {
-      add({.devices = devices, .slices = slices});
+      for (int const m : accumulated(batch, wide)) {
+        add({.devices = devices, .microbatches = m, .slices = slices});
+      }
       continue;
     }
     for (WorkerStrategy worker : worker_strategies(cut, batch, wide)) {
@@ -125,6 +140,13 @@ std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& si
   return text;
 }
 
+/// ", Microbatches<4>" where there are more than one, of a type that does not have their number.
+template <class = void>
+std::string accumulated_text(WorkerStrategy const& worker) {
+  return worker.microbatches > 1 ? ", Microbatches<" + std::to_string(worker.microbatches) + ">"
+                                 : "";
+}
+
 /// How the type begins: "Pipeline<Interleaved<2>, 8, ".
 template <class = void>
 std::string type_beginning(WorkerStrategy const& worker) {
@@ -150,7 +172,8 @@ std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& si
     return "ModelParallel<Placed<" + table + ">>";
   }
   std::string const shared = "TensorParallel<" + std::to_string(worker.slices) +
-                             (worker.sequence_rows ? ", SequenceRows>" : ">");
+                             (worker.sequence_rows ? ", SequenceRows" : "") +
+                             (worker.is_tensor() ? accumulated_text(worker) : "") + ">";
   if (worker.is_tensor()) {
     return shared;
   }

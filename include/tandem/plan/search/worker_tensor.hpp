@@ -181,13 +181,13 @@ template <class = void>  // compiled where it is called, not by every include
       dense += node.dense_bytes();
     }
     auto const devices = static_cast<std::size_t>(worker.devices);
-    step.seconds = whole.time();
-    step.idle = 1 - busy / step.seconds;
+    step.seconds = worker.microbatches * whole.time();
+    step.idle = 1 - busy / whole.time();
     step.sizes = {network.node[network.nodes - 1].top + 1};
     step.done.assign(devices, step.seconds);
     step.gradient_bytes.assign(devices, dense);
     step.row_bytes.assign(devices, 0.0);
-    step.stages = detail::chain_stages(whole, step.sizes);
+    step.stages = detail::chain_stages(whole, step.sizes, worker.microbatches);
     step.ties = detail::partial_sums(all.view(network), worker, machine, precision);
     return step;
   }

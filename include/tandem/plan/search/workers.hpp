@@ -209,8 +209,11 @@ class WorkerSteps {
   void add(WorkerStrategy const& worker, Costs const& costs) {
     detail::WorkerKinds::Known const kind = kinds_.find(worker, task_);
     if (!worker.rewrites()) {
-      int const samples = std::max(1, task_.batch_per_worker / worker.microbatches);
-      all_.push_back({worker, detail::step_of(worker, costs(samples), task_)});
+      CostGraph graph = costs(std::max(1, task_.batch_per_worker / worker.microbatches));
+      all_.push_back({worker, detail::step_of(worker, graph, task_)});
+      if (worker.devices == 1) {
+        of_microbatch_.insert_or_assign(worker.microbatches, std::move(graph));
+      }
     } else if (kind.refusal.empty()) {
       all_.push_back({worker, detail::rewritten_step_of(worker, task_)});
     } else if (kind.is_first) {  // it says so once
@@ -237,10 +240,16 @@ class WorkerSteps {
   }
   [[nodiscard]] SearchTask const& task() const { return task_; }
   [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
+  /// Of a microbatch.
+  /// @pre a worker of one device and so many microbatches was added
+  [[nodiscard]] CostGraph const& graph(int microbatches) const {
+    return of_microbatch_.at(microbatches);
+  }
 
  private:
   SearchTask task_;
   CostGraph whole_;
+  std::map<int, CostGraph> of_microbatch_{};  // by their number, of workers of one device
   detail::WorkerKinds kinds_{};
   std::vector<One> all_{};
 };
