@@ -254,7 +254,7 @@ struct Entry {
   int replicas = 1;
   int devices = 1;
   int slices = 1;  ///< ranks that share each device's part
-  int pieces = 1;  ///< in which each layer that is dealt out is computed
+  int pieces = 1;  ///< in which each layer or image that is dealt out is computed
   int chunks = 1;  ///< of time
   int copies = 1;
   bool over_processes = false;
@@ -299,7 +299,7 @@ Entry<MasterOf<Backend>> entry(std::string name) {
           .replicas = Named::ranks / S::devices,  // or slices, of which each shows all
           .devices = S::devices,
           .slices = P::slices,
-          .pieces = P::layer_slices,
+          .pieces = P::has_tiles ? P::slices : P::layer_slices,
           .chunks = P::batching.chunks,
           .copies = P::map.copies,
           .over_processes = !std::is_same_v<Backend, Computes>,
