@@ -74,6 +74,12 @@ TEST_CASE("so do replicas of stages of them") {
                       FreeWords, 4>();
 }
 
+TEST_CASE("so do stages of them whose rows come in chunks of time") {
+  check_as_one_device<Hybrid<Pipeline<OneFOneB, 2, Chunks<2>, Split<2>, Split<2>>,
+                             TensorParallel<2, SplitInputs<0>, SplitOutputs<3>>>,
+                      FreeWords, 2>();
+}
+
 struct LargeWords
     : Network<Tokens<4, 4097>, Sequential<Embedding<4097, 256>, Linear<8>, Vocabulary<4097>>> {};
 
