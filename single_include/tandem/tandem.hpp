@@ -49100,7 +49100,7 @@ struct PostValidatedTakes {
 /// one would have been right. So the numbers are those of a synchronous run, bit for bit.
 ///
 ///   device 0 | F0 F1 F2 I0 W0 I1 W1 I2 W2 U F0 F1 …     Pipeline<PostValidated<ZeroBubbleH2>, …>
-///   device 1 |    F0 I0 F1 I1 W0 F2 I2 W1 W2 U F0 …
+///   device 1 |    F0 I0 F1 I1 F2 I2 W0 W1 W2 U F0 …
 ///
 /// With ZeroBubbleH2, F = I = W and at least 2 p - 1 microbatches no device is idle between the
 /// steps of an epoch: each takes m (F + I + W), (p - 1) F less than without; likewise with

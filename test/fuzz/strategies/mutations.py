@@ -201,6 +201,12 @@ MUTATIONS = {
         "mesh_.coordinate(first, Axis::data)"),
     "scores_of_own_samples": (  # of a text that is written
         "train/over_processes.hpp", "      add_over_processes(workers, numbers);\n", ""),
+    "update_not_taken_back": (  # that was made before the norm was known
+        "engine/rank/updates.hpp", "      undo_.give_back(parts.device, parts.memory);\n", ""),
+    "states_not_taken_back": (
+        "engine/memory/undo_copy.hpp", "copy(i), place(memory, i), trained_);", "copy(0), place(memory, 0), trained_);"),
+    "messages_of_dropped_step": (  # stay on their way
+        "engine/rank/ahead_run.hpp", "        pass_by(rank, next);\n", ""),
 }
 
 # Those that only networks of tokens show are looked for in such networks alone.
@@ -213,6 +219,7 @@ OF_PROCESSES = ("summed_as_they_arrive", "pieces_in_other_order", "joined_by_hal
                 "part_of_first_rank", "scores_of_own_samples")
 # Those of one way to share layers are looked for where strategies have it alone.
 OF_OPTION = {
+    "ahead": ("update_not_taken_back", "states_not_taken_back", "messages_of_dropped_step"),
     "split_outputs": ("losses_of_own_words",),
     "split_outputs,smoothing": ("smoothing_over_a_slice",),
     "in_rows": ("gradients_of_rows_apart", "rows_not_gathered", "rows_not_summed"),
