@@ -26052,8 +26052,9 @@ class StepStream {
     }
   }
 
-  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
-  /// so every stage knows before its update whether there is one.
+  /// By one rank, step by step: in an asynchronous pipeline the last stage, before it sends the
+  /// gradient of the step's last microbatch, so that every stage knows before its update whether
+  /// there is one; elsewhere any, when the step's sums are known.
   void finish(StepResult const& result) {
     {
       std::lock_guard const lock{mutex_};
@@ -62118,7 +62119,7 @@ class WorkerGroup {
   TANDEM_COLD ~WorkerGroup() { try_drain(); }
 
   /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
-  /// @param traced  walked, and stamped: not in a pipeline that stays filled
+  /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
   void queue(StepState const& state, Batch const& batch, bool traced = false) {
     if constexpr (requires { transport_.at_step(state.step); }) {
       transport_.at_step(state.step + 1);

@@ -203,8 +203,9 @@ class StepStream {
     }
   }
 
-  /// By the last stage, step by step, before it sends the gradient of the step's last microbatch:
-  /// so every stage knows before its update whether there is one.
+  /// By one rank, step by step: in an asynchronous pipeline the last stage, before it sends the
+  /// gradient of the step's last microbatch, so that every stage knows before its update whether
+  /// there is one; elsewhere any, when the step's sums are known.
   void finish(StepResult const& result) {
     {
       std::lock_guard const lock{mutex_};

@@ -124,7 +124,7 @@ class WorkerGroup {
   TANDEM_COLD ~WorkerGroup() { try_drain(); }
 
   /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
-  /// @param traced  walked, and stamped: not in a pipeline that stays filled
+  /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
   void queue(StepState const& state, Batch const& batch, bool traced = false) {
     if constexpr (requires { transport_.at_step(state.step); }) {
       transport_.at_step(state.step + 1);
