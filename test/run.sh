@@ -4,7 +4,8 @@
 #   test/run.sh [--whole]
 # What needs no compiler comes first (a minute at most, and nothing is built if it fails), then the suite, its larger tests
 # without optimisation, and the unit tests under the sanitizers. --whole draws more strategies and failures, sees whether
-# the host's benchmarks compile, and has every misuse by both compilers and a network for every GPU (TANDEM_TESTS_WHOLE).
+# the host's benchmarks compile, and has every misuse by both compilers, a network for every GPU and more tests under both
+# sanitizers (TANDEM_TESTS_WHOLE).
 # All output of the build is in build/. Ends with the time of each part. Exits 0 only if all passed; what is not installed
 # and cannot be is skipped.
 set -euo pipefail
