@@ -36,7 +36,7 @@ struct Llama
               Sequential<Embedding<words, 8>, Linear<16>,
                          Residual<Sequential<RotaryPositions<4, KeyHeads<2>>,
                                              Attention<4, Causal, KeyHeads<2>, Percent<20>>,
-                                             Linear<24>, SwiGlu, Linear<16>>>,
+                                             Linear<24>, SwiGlu, Dropout<Percent<10>>, Linear<16>>>,
                          RotaryPositions<4, KeyHeads<2>>, Attention<4, Causal, KeyHeads<2>>,
                          Vocabulary<words>>> {};
 

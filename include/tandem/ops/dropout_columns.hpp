@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// dropout_columns, dropout_rows: what a Dropout has of a batch where several ranks share it.
+/// dropout_columns, chunk_columns, dropout_rows: what a Dropout has of a batch where several ranks
+/// share it, or where its rows come in chunks of time.
 
 #include <cstdint>
 
@@ -31,6 +32,15 @@ DropoutColumns dropout_columns(OpSetup const& setup) {
                                 columns.count[columns.runs++] = count * pixels;
                               });
   }
+  return columns;
+}
+
+/// Which columns, and which rows of a sample, a pass over a chunk of time has.
+/// @param own  as dropout_columns() has it
+template <class Device>
+DropoutColumns chunk_columns(DropoutColumns const& own, Shape const& shape, Pass<Device> const& p) {
+  DropoutColumns columns = own.runs > 0 ? own : DropoutColumns::of_rows(detail::row_size(shape), 0);
+  columns.first_row = p.position;
   return columns;
 }
 

@@ -32,6 +32,11 @@ TEST_CASE("replicas that deal states, of devices that share heads and words") {
   CHECK(distance(one.numbers, Run<S, Gpt>{}.numbers) <= 1e-12);
 }
 
+TEST_CASE("masks between products that devices share") {
+  using S = Hybrid<Pipeline<GPipe, 1, Chunks<2>, Split<3>, Split<3>>, TensorParallel<2>>;
+  CHECK(distance(Run<SingleDevice<>, Llama>{}.numbers, Run<S, Llama>{}.numbers) <= 1e-12);
+}
+
 TEST_CASE("keys of heads, angles of rows and lengths, both gradients apart") {
   std::vector<std::int32_t> const lengths{6, 1, 2, 3, 4, 5, 6};
   using One = SingleDevice<>;

@@ -8,7 +8,6 @@
 #include <tandem/kernels/cuda/relu.cuh>
 #include <tandem/kernels/functors/dropout_mask.hpp>
 #include <tandem/layers/activation.hpp>
-#include <tandem/layers/rows.hpp>
 #include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
@@ -68,8 +67,7 @@ class DropoutOp {
   void drop(Pass<RankDevice> const& p, float rate, T const* from, T* to) const {
     Stream const& stream = p.device.compute;
     if (p.is_chunk()) {
-      drop_columns(stream, dropout_rows(shape_, p),
-                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), source(p),
+      drop_columns(stream, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p), source(p),
                    rate, from, to);
     } else if (columns_.runs > 0 && shape_.rank != 3) {
       drop_columns(stream, dropout_rows(shape_, p), columns_, source(p), rate, from, to);

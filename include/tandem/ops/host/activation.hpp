@@ -8,7 +8,6 @@
 #include <tandem/kernels/host/activation.hpp>
 #include <tandem/kernels/host/dropout.hpp>
 #include <tandem/layers/activation.hpp>
-#include <tandem/layers/rows.hpp>
 #include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -57,9 +56,8 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, dropout_rows(shape_, p),
-                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
-                   rate, from, to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
+                   place(p), rate, from, to);
     } else if (columns_.runs > 0) {
       drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate, from, to);
     } else {

@@ -8,7 +8,6 @@
 #include <tandem/kernels/channels_last/elementwise.hpp>
 #include <tandem/kernels/host/dropout.hpp>
 #include <tandem/layers/activation.hpp>
-#include <tandem/layers/rows.hpp>
 #include <tandem/ops/dropout_columns.hpp>
 #include <tandem/ops/host/activation.hpp>
 #include <tandem/ops/op.hpp>
@@ -63,9 +62,8 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, dropout_rows(shape_, p),
-                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
-                   rate_, from, to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
+                   place(p), rate_, from, to);
     } else if (columns_.runs > 0 && shape_.rank != 3) {
       drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate_, from, to);
     } else {
