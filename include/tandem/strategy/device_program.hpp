@@ -29,11 +29,8 @@ namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
 /// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
-/// its activation. A dropout that a norm computes with its sum knows no chunks of time. Weights
-/// that come and go in slots are not kept side by side as well.
-constexpr Rewrites allowed(Rewrites wanted, Batching const& batching, bool slots) {
-  bool const reproducible = batching.reproducible;
-  wanted.fuse_sum = wanted.fuse_sum && batching.chunks == 1;
+/// its activation. Weights that come and go in slots are not kept side by side as well.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible, bool slots) {
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible && !slots;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   wanted.fuse_linear = wanted.fuse_linear && !reproducible;
@@ -120,7 +117,8 @@ struct RewrittenGraph<Program, D, true> {
       checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
   static constexpr auto graph = rewrite(
       RankGraph<Program, D>::graph,
-      allowed(Program::rewrites, Program::batching, Program::sharded_parameters), segments.of);
+      allowed(Program::rewrites, Program::batching.reproducible, Program::sharded_parameters),
+      segments.of);
 };
 
 }  // namespace detail
