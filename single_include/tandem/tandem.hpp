@@ -28800,11 +28800,8 @@ namespace detail {
 
 /// Reproducible bits must not depend on which siblings a device has, so it computes them one by
 /// one; nor on whether a convolution and the batch norm behind it are in one stage, or a Linear and
-/// its activation. A dropout that a norm computes with its sum knows no chunks of time. Weights
-/// that come and go in slots are not kept side by side as well.
-constexpr Rewrites allowed(Rewrites wanted, Batching const& batching, bool slots) {
-  bool const reproducible = batching.reproducible;
-  wanted.fuse_sum = wanted.fuse_sum && batching.chunks == 1;
+/// its activation. Weights that come and go in slots are not kept side by side as well.
+constexpr Rewrites allowed(Rewrites wanted, bool reproducible, bool slots) {
   wanted.merge_pointwise = wanted.merge_pointwise && !reproducible && !slots;
   wanted.absorb_bias = wanted.absorb_bias && !reproducible;
   wanted.fuse_linear = wanted.fuse_linear && !reproducible;
@@ -28891,7 +28888,8 @@ struct RewrittenGraph<Program, D, true> {
       checkpoint_segments(RankGraph<Program, D>::graph, Program::checkpoint);
   static constexpr auto graph = rewrite(
       RankGraph<Program, D>::graph,
-      allowed(Program::rewrites, Program::batching, Program::sharded_parameters), segments.of);
+      allowed(Program::rewrites, Program::batching.reproducible, Program::sharded_parameters),
+      segments.of);
 };
 
 }  // namespace detail
@@ -34817,7 +34815,8 @@ TANDEM_NOINLINE void drop_columns(Team& team, DropoutRows const& rows,
 // ---- tandem/ops/dropout_columns.hpp
 
 /// @file
-/// dropout_columns, dropout_rows: what a Dropout has of a batch where several ranks share it.
+/// dropout_columns, chunk_columns, dropout_rows: what a Dropout has of a batch where several ranks
+/// share it, or where its rows come in chunks of time.
 
 namespace tandem {
 
@@ -34840,6 +34839,15 @@ DropoutColumns dropout_columns(OpSetup const& setup) {
                                 columns.count[columns.runs++] = count * pixels;
                               });
   }
+  return columns;
+}
+
+/// Which columns, and which rows of a sample, a pass over a chunk of time has.
+/// @param own  as dropout_columns() has it
+template <class Device>
+DropoutColumns chunk_columns(DropoutColumns const& own, Shape const& shape, Pass<Device> const& p) {
+  DropoutColumns columns = own.runs > 0 ? own : DropoutColumns::of_rows(detail::row_size(shape), 0);
+  columns.first_row = p.position;
   return columns;
 }
 
@@ -34896,9 +34904,8 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, dropout_rows(shape_, p),
-                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
-                   rate, from, to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
+                   place(p), rate, from, to);
     } else if (columns_.runs > 0) {
       drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate, from, to);
     } else {
@@ -65200,9 +65207,8 @@ class DropoutOp {
  private:
   void drop(Pass<Device> const& p, T const* from, T* to) const {
     if (p.is_chunk()) {
-      drop_columns(p.device.team, dropout_rows(shape_, p),
-                   DropoutColumns::of_rows(tandem::detail::row_size(shape_), p.position), place(p),
-                   rate_, from, to);
+      drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
+                   place(p), rate_, from, to);
     } else if (columns_.runs > 0 && shape_.rank != 3) {
       drop_columns(p.device.team, dropout_rows(shape_, p), columns_, place(p), rate_, from, to);
     } else {

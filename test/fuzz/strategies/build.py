@@ -121,6 +121,7 @@ class Builder:
         with tempfile.TemporaryDirectory(dir=self.scratch) as own:  # what it saves is no other run's
             environment = {**(launcher.environment() if processes else os.environ), "MALLOC_PERTURB_": "128",
                            "OMP_WAIT_POLICY": "passive", "TMPDIR": own, "TSAN_OPTIONS": "halt_on_error=1",
+                           "CUDA_DEVICE_MAX_CONNECTIONS": "32",
                            "ASAN_OPTIONS": "max_malloc_fill_size=1000000000"}
             command = launcher.command(self.mpirun, processes, [binary] + ([only] if only is not None else []))
             run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -281,7 +281,7 @@ def with_chunks(seed, program):
     """Of a draw of its own, likewise: pipelines whose rows come in chunks of time."""
     r = random.Random(f"{seed} of chunks")
     network = program["network"]
-    if program["backend"] == "emulated" or not networks.is_of_tokens(network) or not sequences.takes_chunks(network):
+    if not networks.is_of_tokens(network) or not sequences.takes_chunks(network):
         return program
     time = network["input"].time
     choices = [k for k in range(2, time + 1) if time % k == 0]
@@ -342,7 +342,7 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, pro
         kinds, pairs_each = 2, 6
     network = random_network(r, largest, tokens)
     own = random.Random(f"{seed} time")
-    if networks.is_of_tokens(network) and backend != "emulated" and own.random() < 0.3:
+    if networks.is_of_tokens(network) and own.random() < 0.3:
         network = sequences.random_network_in_chunks(own, largest)
     while backend == "emulated" and sequences.is_of_host(network):
         network = random_network(r, largest, tokens)

@@ -42,7 +42,7 @@ def is_of_host(network):
     return any(part.get("sampled", 0) for part in parts_in(network["body"]))
 
 
-IN_CHUNKS = ("embedding", "positions", "rotary", "attention", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu",
+IN_CHUNKS = ("embedding", "positions", "rotary", "attention", "layer_norm", "rms_norm", "gelu", "gelu_tanh", "silu", "swiglu",
              "sigmoid", "tanh", "relu", "dropout", "linear", "recurrent", "vocabulary", "let", "use")
 
 
