@@ -161,8 +161,7 @@ class BoundedSearch {
 /// the steps of an epoch and failures depend on the numbers of workers and devices alone, and sums
 /// of gradients take no time in it. Workers are taken by their bounds; one whose bound is above the
 /// best C of the numbers of devices it stands on is not simulated. The bound of a result is the
-/// least C there is if sums of gradients are free. Workers share as little state as fits, as those
-/// of search_all() do.
+/// least C there is if sums of gradients are free.
 ///
 /// @param costs    as WorkerSteps
 /// @param devices  ascending

@@ -113,8 +113,22 @@ double exposed_reduction(WorkerStep const& step, Machine const& machine, int wor
   return last - step.seconds;
 }
 
+/// Seconds of the sums of gradients among so many workers, and of the gathers of what they share.
+template <class = void>
+double seconds_of_sums(WorkerSteps const& steps, WorkerSteps::One const& one, int workers,
+                       Sharding shard) {
+  Machine const& machine = steps.task().machine;
+  WorkerStrategy const& worker = one.strategy;
+  return workers == 1          ? 0
+         : worker.devices == 1 ? exposed_reduction(steps.graph(worker.microbatches), machine,
+                                                   workers, shard, worker.microbatches)
+                               : exposed_reduction(one.step, machine, workers, worker.devices,
+                                                   shard, worker.passes());
+}
+
 /// Counts the memory; where all of it does not fit, workers share as little as does, if they can:
-/// the optimizer's state, gradients too, parameters too.
+/// the optimizer's state, gradients too, parameters too. A wide search has them share more where
+/// that takes less time.
 template <class = void>
 void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& plan) {
   SearchTask const& task = steps.task();
@@ -123,10 +137,20 @@ void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& pla
   bool const packs =
       task.machine.cpus && element_bytes(task.precision) < master_bytes(task.precision);
   for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
-    if (plan.step.memory > memory && plan.workers > 1 && task.network &&
-        can_shard(shard, *task.network, one.strategy, packs)) {
-      plan.step.memory = steps.memory(one, plan.workers, shard);
-      plan.shard = shard;
+    bool const fits = plan.step.memory <= memory;
+    if (plan.workers == 1 || !task.network ||
+        !can_shard(shard, *task.network, one.strategy, packs)) {
+      continue;
+    }
+    constexpr double rounding = 1 - 1e-9;  // half an all-reduce twice is one
+    if (!fits ||
+        (task.wide && seconds_of_sums(steps, one, plan.workers, shard) <
+                          rounding * seconds_of_sums(steps, one, plan.workers, plan.shard))) {
+      double const shared = steps.memory(one, plan.workers, shard);
+      if (!fits || shared <= memory) {
+        plan.step.memory = shared;
+        plan.shard = shard;
+      }
     }
   }
   if (plan.step.memory > memory) {
@@ -184,14 +208,7 @@ template <class = void>
     }
     plan.reduction += exchange_seconds(task.machine, {2, one.strategy.devices - 1}, most);
   }
-  if (plan.workers > 1) {
-    plan.reduction +=
-        one.strategy.devices == 1
-            ? detail::exposed_reduction(steps.graph(one.strategy.microbatches), task.machine,
-                                        plan.workers, plan.shard, one.strategy.microbatches)
-            : detail::exposed_reduction(one.step, task.machine, plan.workers, one.strategy.devices,
-                                        plan.shard, one.strategy.passes());
-  }
+  plan.reduction += detail::seconds_of_sums(steps, one, plan.workers, plan.shard);
   plan.waiting = detail::waiting_share(task.machine, devices) * one.step.seconds;
   plan.time = convergence_of(task, epochs, plan.workers, devices,
                              one.step.seconds + plan.reduction + plan.waiting);

@@ -39,7 +39,8 @@ struct SearchTask {
   double bytes_of_parameter = 3;       ///< as PlacementTask: 2, and arrays of states and averages
   double memory = 0;                   ///< of a device, bytes; 0: the machine's
   int most_devices_a_worker = 16;      ///< M
-  bool wide = false;                   ///< any microbatches, and more that compute passes again
+  bool wide = false;                   ///< any microbatches, more that compute passes again, and
+                                       ///< sharded state that takes less time, not only memory
   bool late_gradients = false;         ///< asynchronous pipelines may be recommended
   std::optional<GraphView> network{};  ///< whose tensors are counted as fits<> does; if it is not
                                        ///< known, weights and outputs of the costs are
