@@ -134,7 +134,8 @@ class VocabularySliceOp : public VocabularyOp<Precision, Linear> {
   /// Doubles of a rank.
   [[nodiscard]] std::int64_t gathered_each(Pass<RankDevice> const& p) const {
     constexpr std::int64_t numbers = sizeof(VocabularyPart) / sizeof(double);
-    return p.scores != nullptr ? this->words_ : p.rows(this->in_) * numbers;
+    std::int64_t const scores = p.batch > 0 ? this->words_ : 0;
+    return p.scores != nullptr ? scores : p.rows(this->in_) * numbers;
   }
   [[nodiscard]] double* gathered_at(RankDevice const& device) const {
     return reinterpret_cast<double*>(this->found(device));
