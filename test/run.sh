@@ -51,8 +51,10 @@ part() {
   return "$result"
 }
 
-# An end in the middle says, too, how long its parts took.
+# An end in the middle says, too, how long its parts took, and leaves no build behind.
+building=
 finish() {
+  [ -z "$building" ] || kill -- "-$building" 2>/dev/null || true
   printf '%s\n' "${parts[@]}"
   printf '%6d s  in all, on %d cores\n' "$SECONDS" "$jobs"
 }
@@ -69,6 +71,30 @@ build() {
   part "$1: build" cmake --build --preset "$1" -j "$jobs" || fail "$1: the build failed"
 }
 
+# begin_build PRESET: configures and builds it while the tests of another run, which leave cores idle where they wait for
+# each other, for a limit of time or for the last of them. At the lowest priority, so that they have what they want. Where
+# memory would be short, end_build does it all.
+begin_build() {
+  local available
+  available=$(awk '/^MemAvailable:/ { print int($2 / 1048576) }' /proc/meminfo 2>/dev/null) || true
+  [ "${available:-0}" -ge $((6 * jobs)) ] || return 0
+  set -m  # a process group of its own, for finish
+  (configure "$@" && nice -n 19 cmake --build --preset "$1" -j "$jobs") >"$results/$1.build" 2>&1 &
+  building=$!
+  set +m
+}
+
+# end_build PRESET OPTION ...: waits for it. One that fails ends the script.
+end_build() {
+  if [ -n "$building" ]; then
+    part "$1: build, the rest" wait "$building" || { building=; cat "$results/$1.build"; fail "$1: the build failed"; }
+    building=
+  else
+    part "$1: configure" configure "$@"
+    build "$1"
+  fi
+}
+
 # tests PRESET NAME OPTION ...: of ctest; results are NAME.xml. One that fails does not end the script.
 tests() {
   part "$2: test" ctest --preset "$1" -j "$jobs" --no-tests=error --output-junit "$results/$2.xml" "${@:3}" || status=1
@@ -81,12 +107,17 @@ part "suite: configure" configure suite "${with_tests[@]}" "${whole[@]}" \
 tests suite first -L first
 [ "$status" = 0 ] || fail "the first tests failed; see above. Nothing was built"
 build suite
+options=("${with_tests[@]}" "${unoptimized[@]}" "${whole[@]}")
+begin_build larger "${options[@]}"
 tests suite suite -LE first
-for preset in larger asan tsan; do
-  part "$preset: configure" configure "$preset" "${with_tests[@]}" "${unoptimized[@]}" "${whole[@]}"
-  build "$preset"
-  tests "$preset" "$preset"
-done
+end_build larger "${options[@]}"
+begin_build asan "${options[@]}"
+tests larger larger
+end_build asan "${options[@]}"
+begin_build tsan "${options[@]}"
+tests asan asan
+end_build tsan "${options[@]}"
+tests tsan tsan
 if [ ${#whole[@]} -gt 0 ]; then
   part "larger: benchmarks" cmake --build --preset larger -j "$jobs" --target benches || fail "a benchmark does not compile"
 fi
