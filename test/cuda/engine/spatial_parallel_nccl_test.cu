@@ -116,6 +116,11 @@ TEST_CASE("GPUs with tiles: branches at the same time, whose halos come in one o
   check_recorded<SpatialParallel<2, 1>, Fp32>(3);
 }
 
+TEST_CASE("GPUs with tiles: two passes of a pair at the same time, each with its messages") {
+  using Pairs = Pipeline<DualPipeV, 4, Split<1>, Split<2>, Split<2>, Split<3>>;
+  check_as_host<Hybrid<Pairs, SpatialParallel<2, 1>>, Fp64, Portable>(1e-12);
+}
+
 }  // namespace spatial_parallel_nccl_test
 
 #endif
