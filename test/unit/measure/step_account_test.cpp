@@ -150,6 +150,8 @@ TEST_CASE("the account of tiles by hand: the first has one neighbour, the middle
   CHECK(sum_of(first, "1 BatchNorm2d", "forward").times == 5);
   CHECK(sum_of(first, "gradients of tiles", "").times == 1);
   CHECK(first.unknown.empty());
+  std::string const text = account_text(first, "Wide", dgx_h100(), MathPrecision::tf32);
+  CHECK(text.find("on one GPU, whose images 3 share") != std::string::npos);
   CHECK_THROWS_WITH_AS(static_cast<void>(step_account<Wide, Three, Tf32>({.slice = 3})),
                        doctest::Contains("one of the GPUs that share layers"), ContractError);
 }

@@ -35,6 +35,7 @@ struct StepAccount {
   int device = 0;                      ///< of the replica
   int devices = 1;                     ///< that it has
   int slices = 1;                      ///< GPUs that share the layers of this one, itself included
+  bool tiles = false;                  ///< each of these has a tile of every image
 
   [[nodiscard]] cuda::Launch total() const {
     cuda::Launch sum{.kernel = "total", .times = 0};

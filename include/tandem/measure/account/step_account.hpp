@@ -290,7 +290,10 @@ StepAccount step_account_of(AccountPrecision const& precision, AccountOptions co
           "step_account({.device = ...}): give a device of the replica, counted from 0");
   expects(options.slice >= 0 && options.slice < Whole::slices,
           "step_account({.slice = ...}): give one of the GPUs that share layers, counted from 0");
-  StepAccount account{.device = options.device, .devices = Whole::devices, .slices = Whole::slices};
+  StepAccount account{.device = options.device,
+                      .devices = Whole::devices,
+                      .slices = Whole::slices,
+                      .tiles = Whole::has_tiles};
   [&]<int... D>(std::integer_sequence<int, D...>) {
     auto const follow = [&](AccountDevice device) {
       device.largest = largest_microbatch(options.batch, Whole::batching);

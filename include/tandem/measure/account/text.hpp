@@ -94,7 +94,8 @@ template <class = void>  // compiled where it is called, not by every include
                                          : "GPU " + std::to_string(account.device) + " of " +
                                                std::to_string(account.devices);
   if (account.slices > 1) {
-    gpu += ", whose layers " + std::to_string(account.slices) + " share";
+    gpu += (account.tiles ? ", whose images " : ", whose layers ") +
+           std::to_string(account.slices) + " share";
   }
   std::string text = "\n" + title + ": a step of " + std::to_string(account.samples) +
                      " samples on " + gpu + "; us by the roofline of " + machine.name + "\n" +
