@@ -16464,11 +16464,13 @@ class ParameterMemory {
       return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
     }
   }
-  /// The first @p count parameters of a slot, as products read them.
-  void round_slot(Device& device, int slot, std::int64_t count) const {
+  /// The first @p count parameters of a slot, as products read them: behind what @p stream has
+  /// brought.
+  template <class Stream>
+  void round_slot(Stream& stream, int slot, std::int64_t count) const {
     if constexpr (mixed) {
-      Verbs<Backend>::cast(device, static_cast<P const*>(parameter_slot(slot)),
-                           weights() + slot * Program::parameter_slot, count);
+      Verbs<Backend>::cast_on(stream, static_cast<P const*>(parameter_slot(slot)),
+                              weights() + slot * Program::parameter_slot, count);
     }
   }
   /// Likewise what is frozen, where the others are in slots.
@@ -17307,13 +17309,12 @@ class SlotTurns {
   /// Nothing is in the slots.
   void forget() {
     used_ = none;
-    in_slot_[0] = in_slot_[1] = {};
+    in_slot_[0] = in_slot_[1] = none;
   }
 
   /// The parameters of node @p n are read next: fetch(b) of a bucket that is to be on its way from
-  /// now on, since the slot's other is behind the pass; await(b, whether it is there for the first
-  /// time) of the one that is read. The next in @p direction is fetched meanwhile, if it has nodes
-  /// of the same run.
+  /// now on, since the slot's other is behind the pass; await(b) of the one that is read. The next
+  /// in @p direction is fetched meanwhile, if it has nodes of the same run.
   template <class Fetch, class Await>
   void use(int n, PassDirection direction, Fetch const& fetch, Await const& await) {
     int const bucket = bucket_of_[static_cast<std::size_t>(n)];
@@ -17321,7 +17322,7 @@ class SlotTurns {
       return;
     }
     bring(bucket, fetch);
-    await(bucket, std::exchange(in_slot_[bucket & 1].is_new, false));
+    await(bucket);
     used_ = bucket;
     int const next = bucket + static_cast<int>(direction);
     if (next >= 0 && next < static_cast<int>(stage_.size()) && are_of_one_run(bucket, next)) {
@@ -17332,15 +17333,9 @@ class SlotTurns {
  private:
   static constexpr int none = -1;
 
-  struct InSlot {
-    int bucket = none;
-    bool is_new = false;
-  };
-
   template <class Fetch>
   void bring(int bucket, Fetch const& fetch) {
-    if (InSlot& own = in_slot_[bucket & 1]; own.bucket != bucket) {
-      own = {bucket, true};
+    if (std::exchange(in_slot_[bucket & 1], bucket) != bucket) {
       fetch(bucket);
     }
   }
@@ -17361,7 +17356,7 @@ class SlotTurns {
   std::vector<int> first_;  // of each bucket: the first node that has parameters there
   std::vector<int> last_;
   std::vector<int> bucket_of_{};  // of each node: that of its parameters
-  InSlot in_slot_[2];
+  int in_slot_[2] = {none, none};
   int used_ = none;  // the bucket that the pass is at
 };
 
@@ -17571,12 +17566,7 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   void use(Device& device, Memory const& memory, int n, PassDirection direction) {
     turns_.use(
         n, direction, [&](int bucket) { fetch(device, memory, bucket); },
-        [&](int bucket, bool is_new) {
-          device.await_on(device.communication, gathered_[bucket & 1]);
-          if (is_new) {
-            memory.round_slot(device, bucket & 1, bucket_range(layout, bucket).count());
-          }
-        });
+        [&](int bucket) { device.await_on(device.communication, gathered_[bucket & 1]); });
   }
 
   /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
@@ -17596,13 +17586,15 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
  private:
   template <class Memory>
   void fetch(Device& device, Memory const& memory, int bucket) {
-    auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
+    std::int64_t const count = bucket_range(layout, bucket).count();
     Label const label{"parameters", bucket};
     detail::queue_collective(device, this->tracer_, label, gathered_[bucket & 1], [&] {
       P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
       this->group(bucket).all_gather(
-          std::span<P const>{own, count / static_cast<std::size_t>(shares)},
-          std::span<P>{memory.parameter_slot(bucket & 1), count}, device.communication, label);
+          std::span<P const>{own, static_cast<std::size_t>(count / shares)},
+          std::span<P>{memory.parameter_slot(bucket & 1), static_cast<std::size_t>(count)},
+          device.communication, label);
+      memory.round_slot(device.communication, bucket & 1, count);
     });
   }
 

@@ -152,7 +152,7 @@ MUTATIONS = {
         "        Verbs<Backend>::add(device, gradients.lend(device, memory, tie.held[i].begin, 1), sum,\n"
         "                            count);\n", ""),
     "parameters_of_last_step": (  # what was gathered before the update
-        "strategy/memory/slot_turns.hpp", "in_slot_[0] = in_slot_[1] = {};", "in_slot_[0] = {};"),
+        "strategy/memory/slot_turns.hpp", "in_slot_[0] = in_slot_[1] = none;", "in_slot_[0] = none;"),
     "microbatch_not_added": (  # to the part of the gradients that a rank keeps
         "engine/links/scattered_buckets.hpp", "slot.adds = microbatch > 0;", "slot.adds = false;"),
     "divisor_of_shard": (  # a mean of the replicas' means over their own targets

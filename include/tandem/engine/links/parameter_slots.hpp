@@ -44,12 +44,7 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
   void use(Device& device, Memory const& memory, int n, PassDirection direction) {
     turns_.use(
         n, direction, [&](int bucket) { fetch(device, memory, bucket); },
-        [&](int bucket, bool is_new) {
-          device.await_on(device.communication, gathered_[bucket & 1]);
-          if (is_new) {
-            memory.round_slot(device, bucket & 1, bucket_range(layout, bucket).count());
-          }
-        });
+        [&](int bucket) { device.await_on(device.communication, gathered_[bucket & 1]); });
   }
 
   /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
@@ -69,13 +64,15 @@ class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
  private:
   template <class Memory>
   void fetch(Device& device, Memory const& memory, int bucket) {
-    auto const count = static_cast<std::size_t>(bucket_range(layout, bucket).count());
+    std::int64_t const count = bucket_range(layout, bucket).count();
     Label const label{"parameters", bucket};
     detail::queue_collective(device, this->tracer_, label, gathered_[bucket & 1], [&] {
       P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
       this->group(bucket).all_gather(
-          std::span<P const>{own, count / static_cast<std::size_t>(shares)},
-          std::span<P>{memory.parameter_slot(bucket & 1), count}, device.communication, label);
+          std::span<P const>{own, static_cast<std::size_t>(count / shares)},
+          std::span<P>{memory.parameter_slot(bucket & 1), static_cast<std::size_t>(count)},
+          device.communication, label);
+      memory.round_slot(device.communication, bucket & 1, count);
     });
   }
 

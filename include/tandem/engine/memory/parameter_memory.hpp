@@ -106,11 +106,13 @@ class ParameterMemory {
       return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
     }
   }
-  /// The first @p count parameters of a slot, as products read them.
-  void round_slot(Device& device, int slot, std::int64_t count) const {
+  /// The first @p count parameters of a slot, as products read them: behind what @p stream has
+  /// brought.
+  template <class Stream>
+  void round_slot(Stream& stream, int slot, std::int64_t count) const {
     if constexpr (mixed) {
-      Verbs<Backend>::cast(device, static_cast<P const*>(parameter_slot(slot)),
-                           weights() + slot * Program::parameter_slot, count);
+      Verbs<Backend>::cast_on(stream, static_cast<P const*>(parameter_slot(slot)),
+                              weights() + slot * Program::parameter_slot, count);
     }
   }
   /// Likewise what is frozen, where the others are in slots.

@@ -29,27 +29,20 @@ class SlotAccounts {
       return;
     }
     turns_.use(
-        n, direction, [&](int bucket) { gather(elements(bucket)); },
-        [&](int bucket, bool is_new) {
-          if (is_new && precision_.mixed()) {
-            round(elements(bucket));
-          }
-        });
+        n, direction,
+        [&](int bucket) { gather(device_.buckets[static_cast<std::size_t>(bucket)].elements); },
+        [](int /*bucket*/) {});
   }
 
  private:
-  [[nodiscard]] std::int64_t elements(int bucket) const {
-    return device_.buckets[static_cast<std::size_t>(bucket)].elements;
-  }
   void gather(std::int64_t count) {
     auto const all = static_cast<double>(count * precision_.master);
     to_.add("parameters", "", "ncclAllGather", all / device_.shares, all);
-  }
-  void round(std::int64_t count) {
-    bool const is_bulk = count * precision_.master >= (1 << 20);
-    to_.add("parameters", "", is_bulk ? "cub::DeviceTransform::Transform" : "map_kernel:AsItIs",
-            static_cast<double>(count * precision_.master),
-            static_cast<double>(count * precision_.scalar));
+    if (precision_.mixed()) {
+      bool const is_bulk = count * precision_.master >= (1 << 20);
+      to_.add("parameters", "", is_bulk ? "cub::DeviceTransform::Transform" : "map_kernel:AsItIs",
+              all, static_cast<double>(count * precision_.scalar));
+    }
   }
 
   StepAccount& to_;

@@ -44,6 +44,11 @@ struct Verbs<BasicCuda<Kernels, Precision>> {
   static void cast(cuda::RankDevice& d, T const* x, U* y, std::int64_t n) {
     cuda::cast(d.compute, x, y, n);
   }
+  /// The same behind what @p stream, another of the device's, has brought.
+  template <class T, class U>
+  static void cast_on(cuda::Stream const& stream, T const* x, U* y, std::int64_t n) {
+    cuda::cast(stream, x, y, n);
+  }
   /// `in` itself is in host memory and may be reused at once.
   template <class T>
   static void sum(cuda::RankDevice& d, T const* const* in, int k, T* out, std::int64_t n,

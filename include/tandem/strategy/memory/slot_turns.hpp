@@ -48,13 +48,12 @@ class SlotTurns {
   /// Nothing is in the slots.
   void forget() {
     used_ = none;
-    in_slot_[0] = in_slot_[1] = {};
+    in_slot_[0] = in_slot_[1] = none;
   }
 
   /// The parameters of node @p n are read next: fetch(b) of a bucket that is to be on its way from
-  /// now on, since the slot's other is behind the pass; await(b, whether it is there for the first
-  /// time) of the one that is read. The next in @p direction is fetched meanwhile, if it has nodes
-  /// of the same run.
+  /// now on, since the slot's other is behind the pass; await(b) of the one that is read. The next
+  /// in @p direction is fetched meanwhile, if it has nodes of the same run.
   template <class Fetch, class Await>
   void use(int n, PassDirection direction, Fetch const& fetch, Await const& await) {
     int const bucket = bucket_of_[static_cast<std::size_t>(n)];
@@ -62,7 +61,7 @@ class SlotTurns {
       return;
     }
     bring(bucket, fetch);
-    await(bucket, std::exchange(in_slot_[bucket & 1].is_new, false));
+    await(bucket);
     used_ = bucket;
     int const next = bucket + static_cast<int>(direction);
     if (next >= 0 && next < static_cast<int>(stage_.size()) && are_of_one_run(bucket, next)) {
@@ -73,15 +72,9 @@ class SlotTurns {
  private:
   static constexpr int none = -1;
 
-  struct InSlot {
-    int bucket = none;
-    bool is_new = false;
-  };
-
   template <class Fetch>
   void bring(int bucket, Fetch const& fetch) {
-    if (InSlot& own = in_slot_[bucket & 1]; own.bucket != bucket) {
-      own = {bucket, true};
+    if (std::exchange(in_slot_[bucket & 1], bucket) != bucket) {
       fetch(bucket);
     }
   }
@@ -102,7 +95,7 @@ class SlotTurns {
   std::vector<int> first_;  // of each bucket: the first node that has parameters there
   std::vector<int> last_;
   std::vector<int> bucket_of_{};  // of each node: that of its parameters
-  InSlot in_slot_[2];
+  int in_slot_[2] = {none, none};
   int used_ = none;  // the bucket that the pass is at
 };
 
