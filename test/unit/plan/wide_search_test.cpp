@@ -5,6 +5,7 @@
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/machine/machines.hpp>
 #include <tandem/plan/search/search.hpp>
+#include <tandem/plan/search/simulate_worker.hpp>
 #include <tandem/plan/search/workers.hpp>
 
 namespace wide_search_test {
@@ -59,6 +60,20 @@ TEST_CASE("a wide search shards parameters where that takes less time, and they 
   }
   CHECK(sharded > 1);
   CHECK(whole > 5);
+}
+
+TEST_CASE("a group of devices that share layers, in several nodes, is simulated as it is planned") {
+  SearchTask const task = task_on(1e11, true);
+  for (int const microbatches : {1, 4}) {
+    WorkerStrategy const worker{.devices = 4, .microbatches = microbatches, .slices = 4};
+    WorkerStep const step = rewritten_worker_step(worker, *task.network, task.machine,
+                                                  task.precision, task.batch_per_worker);
+    REQUIRE(step.problem.empty());
+    CostGraph const graph = static_costs(*task.network, task.machine, task.precision,
+                                         task.batch_per_worker / microbatches);
+    SimulatedStep const simulated = simulate_worker(worker, step, graph, task.machine);
+    CHECK(simulated.last_pass == doctest::Approx(step.seconds));
+  }
 }
 
 }  // namespace wide_search_test

@@ -132,10 +132,11 @@ double partial_sums(GraphView rank, WorkerStrategy const& worker, Machine const&
   return most > 0 ? all_reduce_seconds(machine, {worker.slices, 1}, most) : 0;
 }
 
-/// As the first devices of groups of @p slices neighbours see it, all of which send at once.
+/// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
+/// that lies in several nodes is alone.
 template <class = void>
 Machine machine_of_groups(Machine machine, int slices) {
-  machine.devices_per_node /= slices;
+  machine.devices_per_node = std::max(1, machine.devices_per_node / slices);
   machine.adapters = std::max(1, machine.adapters / slices);
   return machine;
 }
