@@ -49,12 +49,21 @@ struct Run {
   Trainer<Net, S, Backend, DefaultLoss<Net>, Accuracy, Transport> trainer;
   std::vector<double> numbers{};
 
+  /// Whether a gradient is GradientRows, which momentum would change everywhere.
+  static constexpr bool by_rows() {
+    bool any = false;
+    for (int p = 0; p < graph<Net>.parameters; ++p) {
+      any = any || graph<Net>.parameter[p].parameter.touched.sparse();
+    }
+    return any;
+  }
+
   /// @param order   passes to run in place of the schedule's, if any
   /// @param record  on a GPU, whether steps are recorded and replayed
   explicit Run(std::vector<std::int32_t> const& lengths = {}, int time = rows,
                ActionRows const& order = {}, bool record = true)
       : trainer{{.batch = batch,
-                 .optimizer = Sgd{.learning_rate = 0.5F, .momentum = 0.9F},
+                 .optimizer = Sgd{.learning_rate = 0.5F, .momentum = by_rows() ? 0.0F : 0.9F},
                  .seed = 3,
                  .threads_per_device = 1,
                  .rows = order,

@@ -57,6 +57,17 @@ TEST_CASE("Stateful layers in chunks on GPUs, some samples short, steps that no 
   }
 }
 
+struct Rows : Network<Tokens<rows, words>,
+                      Sequential<Embedding<words, 5, RowGradient>, Lstm<6>, Vocabulary<words>>> {};
+
+TEST_CASE("gradients of rows in chunks on GPUs, each chunk's added to those of later ones") {
+  using Two = Pipeline<OneFOneB, 2, Chunks<3>, Split<1>, Split<2>>;
+  OnGpu<Two, Rows> const two;
+  CHECK(distance(OnGpu<SingleDevice<Microbatches<2>>, Rows>{}.numbers, two.numbers) <= bound);
+  constexpr DeviceMemory most = device_memory<Rows, Two, Sgd, Fp64>(batch, 0);
+  CHECK(two.trainer.memory(0).gradients <= most.gradients);
+}
+
 TEST_CASE("keys of earlier chunks on GPUs: whole sequences' numbers, and Host's") {
   OnGpu<SingleDevice<Microbatches<2>>, Gpt> const one;
   using Two = Pipeline<OneFOneB, 2, Chunks<3>, Split<3>, Split<3>>;
@@ -93,6 +104,8 @@ TEST_CASE("chunks on GPUs from both ends of a pipeline, in rounds, and in more d
                    TensorParallel<2>>;
   OnGpu<SingleDevice<Microbatches<2>>, Gpt> const whole;
   CHECK(distance(whole.numbers, OnGpu<S, Gpt>{}.numbers) <= bound);
+  using Shared = Hybrid<Pipeline<GPipe, 1, Chunks<2>, Split<3>, Split<3>>, TensorParallel<2>>;
+  CHECK(distance(OnGpu<SingleDevice<>, Llama>{}.numbers, OnGpu<Shared, Llama>{}.numbers) <= bound);
 }
 
 TEST_CASE("chunks on GPUs in fp32 and in bf16 by cuDNN, whose attention has none") {
@@ -106,6 +119,29 @@ TEST_CASE("chunks on GPUs in fp32 and in bf16 by cuDNN, whose attention has none
           OnGpu<One, Layers<>, Bf16>{}.numbers,
           OnGpu<Pipeline<OneFOneB, 2, Chunks<3>, Split<3>, Split<5>>, Layers<>, Bf16>{}.numbers) <=
       0.05);
+}
+
+/// What each device has allocated, against what is said without one.
+template <class Net, class S>
+void check_memory() {
+  OnGpu<S, Net, Fp32> const run;
+  auto const check = [&]<int D>() {
+    CAPTURE(D);
+    MemoryReport const own = run.trainer.memory(D);
+    DeviceMemory const most = device_memory<Net, S, Sgd, Fp32>(batch, D);
+    CHECK(own.kept <= most.kept);
+    CHECK(own.kept > most.kept / 2);
+    CHECK(own.transient <= most.passing + most.activation_gradients);
+    CHECK(own.states == most.states);
+  };
+  check.template operator()<0>();
+  check.template operator()<1>();
+}
+
+TEST_CASE("fits<> has the memory of GPUs whose rows come in chunks") {
+  check_memory<Layers<Stateful>, Wave<3>>();
+  check_memory<Gpt, Pipeline<ZeroBubbleH1, 2, Chunks<2>, Split<3>, Split<3>>>();
+  check_memory<Llama, Pipeline<GPipe, 2, Chunks<2>, Split<3>, Split<3>>>();
 }
 
 #if defined(TANDEM_NCCL)
