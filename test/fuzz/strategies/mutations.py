@@ -129,6 +129,8 @@ MUTATIONS = {
     "halo_one_short": (
         "ops/host/tile_exchange.hpp", "messages_[i].in, in, o.y, own, in);",
         "messages_[i].in, in, o.y, own, {in.row, in.column, {in.size.height - 1, in.size.width}});"),
+    "halo_of_last_neighbour": (  # what all send comes to one place
+        "ops/tile_routes.hpp", "scratch + route.in_at * numbers", "scratch + routes_.back().in_at * numbers"),
     "statistics_of_one_tile": ("engine/rank/op_passes.hpp", "if constexpr (OverTiles)", "if constexpr (false)"),
     "gradients_of_one_tile": ("engine/rank/rank_parts.hpp", "if constexpr (Whole::has_tiles)", "if constexpr (false)"),
     "statistics_of_each_tile": (  # each adds what all have
@@ -228,8 +230,8 @@ OF_OPTION = {
     "slices,masks": ("mask_of_first_slice",),
     "slices": ("copy_sum_not_awaited", "copy_not_summed", "kernel_of_one_cell", "norm_of_each_slice", "sum_dropped",
                "sum_twice", "sum_not_awaited", "copy_summed_before_its_reader"),
-    "tiles": ("halo_gradient_dropped", "halo_one_short", "statistics_of_one_tile", "gradients_of_one_tile",
-              "statistics_of_each_tile"),
+    "tiles": ("halo_gradient_dropped", "halo_one_short", "halo_of_last_neighbour", "statistics_of_one_tile",
+              "gradients_of_one_tile", "statistics_of_each_tile"),
 }
 
 
