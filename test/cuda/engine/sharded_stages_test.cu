@@ -25,16 +25,16 @@ using tandem::test::Part;
 using Buckets = BucketBytes<256, 1024>;
 
 /// Both recorded and walked.
-template <class S, class Same, class Precision>
+template <class S, class Same, class Precision, class Net = SharedLayers>
 void check_bits() {
   if (!enough_gpus(S::ranks)) {
     return;
   }
   Watchdog const watchdog{"stages and slices of parts of parameters"};
   NoRaces const races;
-  OnGpus<Same, Precision, NcclTransport> same{shared_options(false)};
-  OnGpus<S, Precision, NcclTransport> walked{shared_options(false)};
-  OnGpus<S, Precision, NcclTransport> recorded{shared_options(true)};
+  OnGpus<Same, Precision, NcclTransport, Net> same{shared_options(false)};
+  OnGpus<S, Precision, NcclTransport, Net> walked{shared_options(false)};
+  OnGpus<S, Precision, NcclTransport, Net> recorded{shared_options(true)};
   auto const wanted = shared_steps(same, 5);
   auto const by_walking = shared_steps(walked, 5);
   auto const by_replaying = shared_steps(recorded, 5);
@@ -64,6 +64,12 @@ template <class... Shards>
 using Slices = Hybrid<DataParallel<2, Buckets, Shards...>, TensorParallel<2>>;
 TEST_CASE("parts of the parameters of layers that GPUs share, in bf16") {
   check_bits<Slices<ShardedParameters>, Slices<>, Bf16>();
+}
+
+template <class... Shards>
+using Replicas = DataParallel<2, Buckets, Shards...>;
+TEST_CASE("parts of the parameters of layers that share their words, in bf16") {
+  check_bits<Replicas<ShardedParameters>, Replicas<>, Bf16, SmallGpt>();
 }
 
 TEST_CASE("parts of the parameters of stages of shared layers train as one device on the host") {
