@@ -155,6 +155,9 @@ class SpreadPlanner {
   constexpr void decide_table(int owner) {
     bool words = has_table(graph_.parameter[owner].node) &&
                  first_parameter(graph_.parameter[owner].node) == owner;
+    if (!words) {
+      return;
+    }
     bool split = graph_.parameter[owner].parameter.shape.elements() >= dealt_table_elements;
     bool asked = false;
     bool whole = false;
