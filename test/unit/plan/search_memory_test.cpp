@@ -96,6 +96,18 @@ TEST_CASE("every other schedule") {
       worker, {.sizes = {2, 2, 2, 3}}, 16);
 }
 
+TEST_CASE("a further copy of what an update may take back") {
+  WorkerStrategy worker{.schedule = "zero_bubble_h2", .devices = 2, .microbatches = 4};
+  check<Net, Two::Pipe<ZeroBubbleH2>>(worker, Two::step, 16);
+  worker.post_validated = true;
+  check<Net, Two::Pipe<PostValidated<ZeroBubbleH2>>>(worker, Two::step, 16);
+  check<Net, Hybrid<DataParallel<2>, Two::Pipe<PostValidated<ZeroBubbleH2>>>>(worker, Two::step,
+                                                                              16);
+  worker.schedule = "zero_bubble_v";
+  check<Net, Pipeline<PostValidated<ZeroBubbleV>, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
+      worker, {.sizes = {2, 2, 2, 3}}, 16);
+}
+
 TEST_CASE("a gradient that comes before it is wanted is held beside what is computed meanwhile") {
   WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
   WorkerCut cut = detail::worker_cut(graph<Net>, worker, Two::step, 16);

@@ -99,7 +99,8 @@ TEST_CASE("a worker of the search: its step, and of several workers that of its 
       continue;
     }
     SimulatedStep const alone = simulated({});
-    SimulatedStep const step = simulated({.workers = plan.late_gradients ? 1 : plan.workers});
+    bool const many_steps = plan.late_gradients || plan.worker.post_validated;
+    SimulatedStep const step = simulated({.workers = many_steps ? 1 : plan.workers});
     CHECK(simulated({.shares_links = false}).last_pass <= alone.last_pass * (1 + 1e-12));
     double most = 0;
     for (SimulatedDevice const& device : step.device) {
@@ -107,7 +108,7 @@ TEST_CASE("a worker of the search: its step, and of several workers that of its 
     }
     CHECK(most > 0);
     CHECK(most <= one.step.memory);
-    if (plan.late_gradients) {  // of many steps
+    if (many_steps) {
       CHECK_THROWS_WITH_AS(static_cast<void>(simulated({.workers = 2})),
                            doctest::Contains("give one worker"), ContractError);
       continue;

@@ -154,8 +154,12 @@ template <class = void>
                                    most + " devices.",
                                memory_svg(result, extras.memory));
   if (!extras.step_svg.empty()) {
-    text += detail::page_section("A step of the recommended strategy", "Of one worker.",
-                                 "<div class=\"wide\">" + extras.step_svg + "</div>\n");
+    Plan const* const best = recommended_plan(result);
+    bool const two_steps = best != nullptr && best->worker.post_validated;
+    text += detail::page_section(
+        "A step of the recommended strategy",
+        two_steps ? "Of one worker, and the next one behind it." : "Of one worker.",
+        "<div class=\"wide\">" + extras.step_svg + "</div>\n");
   }
   text += detail::page_section(
       "All plans", "A click on a column's head sorts by it, a second one the other way round.",

@@ -115,7 +115,8 @@ std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& pl
 /// What bounds it, and whether its epochs are known.
 template <class = void>
 std::string plan_remark(Plan const& plan) {
-  return plan.bound() + (plan.late_gradients ? "; late gradients" : "");
+  return plan.bound() + (plan.late_gradients ? "; late gradients" : "") +
+         (plan.worker.post_validated ? "; no barrier" : "");
 }
 
 template <class = void>
@@ -135,10 +136,13 @@ inline std::string plan_head() {
 
 /// What the marks of the lines that were printed mean.
 template <class = void>
-std::string marks_text(bool extrapolated, bool late) {
+std::string marks_text(bool extrapolated, bool late, bool unbarred) {
   return std::string{extrapolated ? "~: E is a guess there, the batch is outside the points\n"
                                   : ""} +
-         (late ? "late gradients: E is that of synchronous training, theirs is not known\n" : "");
+         (late ? "late gradients: E is that of synchronous training, theirs is not known\n" : "") +
+         (unbarred ? "no barrier: updates that clip or skip are made twice, so it pays where few "
+                     "steps are clipped\n"
+                   : "");
 }
 
 /// "; of them one fails each 2.8 h, saved each 13 min 92 % of the time trains"; "" where none
@@ -246,6 +250,7 @@ template <class = void>
   std::string text;
   bool extrapolated = false;
   bool late = false;
+  bool unbarred = false;
   for (SearchResult::Devices const& own : result.of) {
     text += std::to_string(own.devices) + (own.devices == 1 ? " device" : " devices") +
             detail::failures_text(result.failures, own.devices) + detail::bound_text(own) + "\n";
@@ -257,9 +262,10 @@ template <class = void>
       extrapolated =
           extrapolated || (shown && plan.feasible() && detail::marks_epochs(result, plan));
       late = late || (shown && plan.feasible() && plan.late_gradients);
+      unbarred = unbarred || (shown && plan.feasible() && plan.worker.post_validated);
     }
   }
-  text += detail::marks_text(extrapolated, late) + detail::crossover_text(result);
+  text += detail::marks_text(extrapolated, late, unbarred) + detail::crossover_text(result);
   Plan const* const best = recommended_plan(result);
   if (best == nullptr) {
     text += "nothing fits: take a smaller batch, more devices or more memory\n";
@@ -288,6 +294,7 @@ std::string plan_json(SearchResult const& result, Plan const& plan) {
           ", \"bound\": " + json_text(plan.bound());
   json += marks_epochs(result, plan) ? ", \"extrapolated\": true" : "";
   json += plan.late_gradients ? ", \"late_gradients\": true" : "";
+  json += plan.worker.post_validated ? ", \"post_validated\": true" : "";
   return json + "}";
 }
 
@@ -295,7 +302,8 @@ std::string plan_json(SearchResult const& result, Plan const& plan) {
 
 /// `results`: for each number of `devices` the `plans` with `strategy`, `T` (seconds), `S`, `E`,
 /// `C` (seconds), `speedup`, `memory` (bytes), `bound`, or `strategy` and `problem`; `extrapolated`
-/// and `late_gradients` where E is a guess; `hybrid_gain` where both can be; `failures`
+/// and `late_gradients` where E is a guess; `post_validated` where T is that of few clipped steps;
+/// `hybrid_gain` where both can be; `failures`
 /// with `seconds_between`, `checkpoint_interval` and `goodput` where devices fail; `bound` with
 /// `C`, below which none is, by what share the first is `above` it, `workers`, and how many were
 /// `simulated`, where search_bounded() left some out. `recommended`:

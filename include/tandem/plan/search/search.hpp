@@ -211,7 +211,7 @@ template <class = void>
   plan.reduction += detail::seconds_of_sums(steps, one, plan.workers, plan.shard);
   plan.waiting = detail::waiting_share(task.machine, devices) * one.step.seconds;
   plan.time = convergence_of(task, epochs, plan.workers, devices,
-                             one.step.seconds + plan.reduction + plan.waiting);
+                             one.step.seconds + plan.reduction + plan.waiting + one.step.copies);
   if (plan.time.goodput < 0.01) {
     plan.problem = "devices fail so often that less than 1 % of the time trains";
   }
@@ -223,10 +223,12 @@ template <class = void>
 namespace detail {
 
 /// Whether a worker can stand on so many devices: alone if its gradients are late, since Hybrid
-/// takes none of these.
+/// takes none of these; in one node, where a process has them all, if its steps have no barrier.
 template <class = void>
-bool stands_on(WorkerStrategy const& worker, int devices) {
-  return devices % worker.devices == 0 && (worker.devices == devices || !worker.asynchrony().on());
+bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices) {
+  return devices % worker.devices == 0 &&
+         (worker.devices == devices || !worker.asynchrony().on()) &&
+         (!worker.post_validated || devices <= machine.devices_per_node);
 }
 
 /// The fastest to converge first, those that cannot be last; before these asynchronous pipelines,
@@ -261,7 +263,7 @@ template <class = void>
   detail::check_devices(steps.task().machine, devices);
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
-    if (detail::stands_on(one.strategy, devices)) {
+    if (detail::stands_on(one.strategy, steps.task().machine, devices)) {
       plans.push_back(make_plan(steps, one, epochs, devices));
     }
   }

@@ -19,11 +19,13 @@
 #include <tandem/plan/simulate/placement.hpp>
 #include <tandem/plan/simulate/simulator.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/schedule/time/step_period.hpp>
 
 namespace tandem {
 
 /// The step of options.workers such workers, each with its own minibatch; of an asynchronous
-/// pipeline, whose gradients are not summed, the steps in which worker_step() measures its period.
+/// pipeline, whose gradients are not summed, the steps in which worker_step() measures its period;
+/// two steps where no barrier stands between them.
 /// @param step   what worker_step() or placed_worker_step() made of the worker
 /// @param graph  costs of one microbatch
 /// @throws ContractError  @p step has a problem; else as simulate_on() and simulate_placement()
@@ -38,6 +40,9 @@ template <class = void>  // compiled where it is called, not by every include
       options.workers == 1 || !worker.asynchrony().on(),
       "simulate_worker(worker, step, graph, machine, options): an asynchronous pipeline has all "
       "devices; give one worker");
+  expects(options.workers == 1 || !worker.post_validated,
+          "simulate_worker(worker, step, graph, machine, options): workers sum their gradients "
+          "between steps that have no barrier; give one worker");
   if (worker.is_placed()) {
     return simulate_placement(machine, graph, network_order(graph, step.placement), worker.devices,
                               options);
@@ -53,6 +58,10 @@ template <class = void>  // compiled where it is called, not by every include
       chain_costs(made.map, graph, step.sizes, worker.repeats_forward(), worker.microbatches);
   if (worker.devices == 1) {
     costs.stage[0].gradients = detail::gradient_buckets(graph, worker.microbatches);
+  }
+  if (worker.post_validated) {
+    return simulate_on(machine, steps_in_a_row(made.table, worker.microbatches, 2), made.map, costs,
+                       options);
   }
   return simulate_on(machine, made.table, made.map, costs, options);
 }

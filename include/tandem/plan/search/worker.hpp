@@ -41,6 +41,7 @@ struct WorkerStrategy {
   int slices = 1;              ///< devices that share each layer of a stage: TensorParallel
   bool sequence_rows = false;  ///< these have their rows of what stands between: SequenceRows
   int time_chunks = 1;         ///< of each sequence, one a pass: Chunks
+  bool post_validated = false;  ///< PostValidated<Schedule>: no barrier between steps
 
   /// Whether devices hold two copies of the model.
   [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
@@ -76,6 +77,7 @@ struct WorkerStep {
   double seconds = 0;
   double idle = 0;                       ///< share of the devices' time
   double ties = 0;                       ///< seconds, behind it, of sums over shared weights
+  double copies = 0;                     ///< seconds, behind it, of what an update may take back
   double memory = 0;                     ///< bytes of the fullest device
   std::vector<int> sizes{};              ///< top-level parts of each stage
   std::vector<int> placement{};          ///< device of each node, where they are placed
@@ -118,8 +120,9 @@ WorkerTable worker_table(WorkerStrategy const& worker) {
 /// Stages are cut so that the heaviest is as light as it can be. The step is that of simulate_on():
 /// each message has its own bytes and the link between its two devices, inside a node or between
 /// nodes, and those that use a port at the same time share it. Where gradients are late, the step
-/// is the period of the filled pipeline. Not counted: the update, sums and exchanges of gradients,
-/// and other workers, which share ports with this one only where nodes do not hold whole workers.
+/// is the period of the filled pipeline; where steps have no barrier, step_period() on the machine.
+/// Not counted: the update, sums and exchanges of gradients, and other workers, which share ports
+/// with this one only where nodes do not hold whole workers.
 /// Memory: weights, as many versions as there are, and the like, and the outputs of all
 /// microbatches that are live at once; what a device needs for a moment, its arenas and workspaces,
 /// is not counted.
@@ -153,11 +156,15 @@ template <class = void>
   ActionRows const& table = made.table;
   Asynchrony const late = worker.asynchrony();
   bool const again = worker.repeats_forward();
-  SimulatedStep const simulated = simulate_on(
-      machine, table, map, detail::stage_costs(map, stages, again), {.depth = worker.time_chunks});
+  SimulatedCosts const costs = detail::stage_costs(map, stages, again);
+  SimulatedStep const simulated =
+      simulate_on(machine, table, map, costs, {.depth = worker.time_chunks});
 
   step.seconds = late.on() ? detail::period_seconds(simulated.device[0], late.microbatches)
-                           : simulated.last_pass;
+                 : worker.post_validated
+                     ? detail::unbarred_seconds(machine, table, map, costs, worker.microbatches)
+                     : simulated.last_pass;
+  double const copied = worker.post_validated ? bytes_of_parameter - 1 : 0;  // all but gradients
   for (int d = 0; d < devices; ++d) {
     auto const device = static_cast<std::size_t>(d);
     WeightPlaces const places{.rule = late, .stage = d};
@@ -178,12 +185,14 @@ template <class = void>
       }
     }
     step.idle += std::max(0.0, 1 - busy / step.seconds) / devices;
-    step.done.push_back(late.on() ? step.seconds : simulated.device[device].last_pass);
+    bool const has_barrier = !late.on() && !worker.post_validated;
+    step.done.push_back(has_barrier ? simulated.device[device].last_pass : step.seconds);
+    step.copies = std::max(step.copies, 2 * copied * dense / machine.memory_bandwidth);
     step.gradient_bytes.push_back(dense);
     step.row_bytes.push_back(rows);
     double const by_rows = bytes_of_parameter >= 1 ? parameters - dense - rows : 0;  // not taken
-    step.memory = std::max(step.memory,
-                           (bytes_of_parameter + places.count() - 1) * parameters - by_rows + kept);
+    step.memory = std::max(step.memory, (bytes_of_parameter + places.count() - 1) * parameters -
+                                            by_rows + copied * dense + kept);
   }
   if (worker.rewrites()) {
     step.stages = stages;

@@ -45,6 +45,7 @@ struct WorkerCut {
   Dealing dealing{};                ///< of each part's layers over the ranks that share them
   bool sequence_rows = false;       ///< these have their rows of what stands between
   int chunks = 1;                   ///< of each sequence: the table's passes are of one each
+  bool post_validated = false;      ///< updates may be taken back
 };
 
 /// Sizes of elements, and what the optimizer keeps.
@@ -217,6 +218,7 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
                   .states = sizes.states,
                   .state_shares = worker.shard != Sharding::none ? worker.replicas : 1,
                   .places = places.count(),
+                  .undoes = worker.post_validated,
                   .stage = stages.data(),
                   .stages = static_cast<int>(stages.size()),
                   .segment = segment.data()};

@@ -2,16 +2,21 @@
 #pragma once
 
 /// @file
-/// The period of a pipeline that is never emptied: what a step takes once it is filled.
+/// The periods of pipelines that are not emptied between steps: what a step takes among others.
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/simulate/simulator.hpp>
 #include <tandem/plan/simulate/step.hpp>
 #include <tandem/schedule/orders/asynchronous_table.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/table/action.hpp>
+#include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
+#include <tandem/schedule/time/step_period.hpp>
 
 namespace tandem::detail {
 
@@ -38,6 +43,23 @@ double period_seconds(SimulatedDevice const& first, int microbatches) {
   auto const each = static_cast<std::size_t>(microbatches);
   std::size_t const steps = std::max<std::size_t>(1, end.size() / each / 2);
   return (end.back() - end[end.size() - 1 - steps * each]) / static_cast<double>(steps);
+}
+
+/// step_period() in seconds on a machine, and no less than what a device has to do.
+/// @param table  of one step, with messages
+template <class = void>
+double unbarred_seconds(Machine const& machine, ActionRows const& table, StageMapView const& map,
+                        SimulatedCosts const& costs, int microbatches) {
+  auto const run = [&](int steps) {
+    return simulate_on(machine, steps_in_a_row(table, microbatches, steps), map, costs);
+  };
+  SimulatedStep const longer = run(4);
+  SimulatedStep const shorter = run(3);
+  double seconds = longer.last_pass - shorter.last_pass;
+  for (std::size_t d = 0; d < longer.device.size(); ++d) {
+    seconds = std::max(seconds, longer.device[d].busy - shorter.device[d].busy);
+  }
+  return seconds;
 }
 
 }  // namespace tandem::detail

@@ -77,6 +77,11 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
   if (worker.time_chunks > 1) {
     return refusal_of_chunks(network, worker.time_chunks);
   }
+  if (worker.post_validated) {
+    return has_row_gradients(network) ? "RowGradient is not for updates that may be taken back"
+           : carries_states(network)  ? "Stateful is not for updates that may be taken back"
+                                      : "";
+  }
   bool const late = worker.asynchrony().on();
   if (late || worker.keeps_two_copies()) {
     if (has_row_gradients(network)) {
@@ -94,8 +99,8 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
 /// @param packs  parameters are read in another form than they are kept in, each op its own
 template <class = void>
 bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, bool packs) {
-  bool const state =
-      !worker.asynchrony().on() && !worker.keeps_two_copies() && !has_row_gradients(network);
+  bool const state = !worker.asynchrony().on() && !worker.keeps_two_copies() &&
+                     !worker.post_validated && !has_row_gradients(network);
   bool const gradients = state && !worker.sequence_rows && worker.time_chunks == 1;
   return shard == Sharding::none        ? true
          : shard == Sharding::state     ? state

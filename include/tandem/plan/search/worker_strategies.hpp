@@ -83,6 +83,19 @@ std::vector<WorkerStrategy> worker_strategies(int devices, int batch, bool wide 
   return all;
 }
 
+/// Those of @p plain that gain where no barrier stands between steps, without it.
+template <class = void>
+std::vector<WorkerStrategy> unbarred_strategies(std::vector<WorkerStrategy> const& plain) {
+  std::vector<WorkerStrategy> all;
+  for (WorkerStrategy const& worker : plain) {
+    if (worker.schedule == ZeroBubbleH2::name || worker.schedule == ZeroBubbleV::name) {
+      all.push_back(worker);
+      all.back().post_validated = true;
+    }
+  }
+  return all;
+}
+
 /// What is tried where devices share layers, or passes have chunks of time.
 /// @param sequences  the network has some
 /// @param wide       as worker_strategies()
@@ -147,7 +160,7 @@ std::string accumulated_text(WorkerStrategy const& worker) {
                                  : "";
 }
 
-/// How the type begins: "Pipeline<Interleaved<2>, 8, ".
+/// How the type begins: "Pipeline<Interleaved<2>, 8, ", "Pipeline<PostValidated<ZeroBubbleV>, 8, ".
 template <class = void>
 std::string type_beginning(WorkerStrategy const& worker) {
   NamedSchedule const* const schedule = find_schedule(worker.schedule);
@@ -160,6 +173,11 @@ std::string type_beginning(WorkerStrategy const& worker) {
   };
   fill("{count}", worker.microbatches);
   fill("{chunks}", worker.chunks);
+  if (worker.post_validated) {
+    std::size_t const begin = text.find('<') + 1;
+    std::size_t const end = text.find(',');
+    text.replace(begin, end - begin, "PostValidated<" + text.substr(begin, end - begin) + ">");
+  }
   return text;
 }
 

@@ -67,7 +67,8 @@ WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker, WorkerStep
                 .recomputes = worker.recomputes,
                 .dealing = dealing,
                 .sequence_rows = worker.sequence_rows,
-                .chunks = worker.time_chunks};
+                .chunks = worker.time_chunks,
+                .post_validated = worker.post_validated};
   WorkerTable made =
       worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
   cut.map = std::move(made.map);
@@ -132,13 +133,25 @@ WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& tas
   return step;
 }
 
+/// Whether so many devices run PostValidated schedules: those of Host, in one process, whose
+/// parameters are not rounded for products.
+template <class = void>
+bool validates_behind(SearchTask const& task, int devices) {
+  return task.machine.cpus && devices <= task.machine.devices_per_node &&
+         element_bytes(task.precision) == master_bytes(task.precision);
+}
+
 /// Those that a search tries, in the order in which plans that are as fast stand.
 template <class = void>
 std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
   std::vector<WorkerStrategy> all;
   for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
-    for (WorkerStrategy& worker : worker_strategies(m, task.batch_per_worker, task.wide)) {
-      all.push_back(std::move(worker));
+    std::vector<WorkerStrategy> const plain =
+        worker_strategies(m, task.batch_per_worker, task.wide);
+    all.insert(all.end(), plain.begin(), plain.end());
+    if (validates_behind(task, m)) {
+      std::vector<WorkerStrategy> const unbarred = unbarred_strategies(plain);
+      all.insert(all.end(), unbarred.begin(), unbarred.end());
     }
     if (m > 1 && task.computed && task.network) {
       bool const sequences = rows_of_time(*task.network) > 0;

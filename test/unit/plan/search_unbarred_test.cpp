@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// Steps without a barrier, as the search tries them: where the library runs them, in the time of
+// step_period().
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tandem/graph/lower.hpp>
+#include <tandem/layers/embedding.hpp>
+#include <tandem/layers/recurrent.hpp>
+#include <tandem/layers/vocabulary.hpp>
+#include <tandem/plan/epochs/epoch_points.hpp>
+#include <tandem/plan/search/bounded_search.hpp>
+#include <tandem/plan/search/report.hpp>
+#include <tandem/plan/search/simulate_worker.hpp>
+#include <tandem/schedule/time/step_period.hpp>
+
+#include <chain_costs.hpp>
+#include <tiny_network.hpp>
+
+namespace search_unbarred_test {
+
+using namespace tandem;
+using test::chain;
+using test::free_links;
+using test::task_of;
+
+Machine hosts(int devices) {
+  Machine machine = free_links();
+  machine.devices_per_node = machine.adapters = devices;
+  return machine;
+}
+
+WorkerStep step_of(char const* name, std::vector<double> const& parts, bool post_validated,
+                   Machine const& machine) {
+  return worker_step(
+      {.schedule = name, .devices = 4, .microbatches = 8, .post_validated = post_validated},
+      chain(parts, 1, 7), machine, 3);
+}
+
+/// step_period() of stages that take so many seconds forward, and for each gradient.
+double period(char const* name, std::vector<double> const& parts, Ticks transfer = 0) {
+  RuntimeMap const map = make_map(name, 4);
+  std::vector<ActionCosts> of_stage;
+  for (double const forward : parts) {
+    auto const ns = static_cast<Ticks>(forward * 1e9);
+    of_stage.push_back({.forward = ns, .input_gradient = ns, .weight_gradient = ns});
+  }
+  ActionRows const table = lower(make_schedule(name, 4, 8), map);
+  return 1e-9 * static_cast<double>(step_period(
+                    table, map, 8, {.transfer = transfer, .of_stage = of_stage.data()}));
+}
+
+TEST_CASE("a step takes what it takes among others") {
+  std::vector<double> const equal{1, 1, 1, 1};
+  CHECK(step_of("zero_bubble_h2", equal, false, hosts(4)).seconds == doctest::Approx(27));
+  WorkerStep const own = step_of("zero_bubble_h2", equal, true, hosts(4));
+  CHECK(own.seconds == doctest::Approx(24));  // of passes
+  CHECK(own.idle == doctest::Approx(0));
+  CHECK(own.done == std::vector<double>(4, own.seconds));
+  // Parameters and one array of states, read and written at 8 GB/s.
+  CHECK(own.copies == doctest::Approx(2 * 2 * 1000 / 8e9));
+  CHECK(step_of("zero_bubble_h2", equal, false, hosts(4)).copies == 0);
+  CHECK(own.memory == step_of("zero_bubble_h2", equal, false, hosts(4)).memory + 2 * 1000);
+  Machine slow = hosts(4);
+  slow.inside = slow.between = {.bandwidth = 1e18, .latency = 0.5};  // which no messages share
+  for (std::vector<double> const& parts : {equal, {1, 2, 1, 1}, {2, 1, 1, 2}}) {
+    CHECK(step_of("zero_bubble_h2", parts, true, hosts(4)).seconds ==
+          doctest::Approx(period("zero_bubble_h2", parts)));
+    CHECK(step_of("zero_bubble_h2", parts, true, slow).seconds ==
+          doctest::Approx(period("zero_bubble_h2", parts, 500'000'000)));
+  }
+  std::vector<double> const eight(8, 1);
+  CHECK(step_of("zero_bubble_v", eight, true, hosts(4)).seconds ==
+        doctest::Approx(period("zero_bubble_v", eight)));
+}
+
+TEST_CASE("a simulated worker has two steps behind one another") {
+  std::vector<double> const parts{1, 1, 1, 1};
+  WorkerStep const step = step_of("zero_bubble_h2", parts, true, hosts(4));
+  WorkerStrategy const worker{
+      .schedule = "zero_bubble_h2", .devices = 4, .microbatches = 8, .post_validated = true};
+  CHECK(simulate_worker(worker, step, chain(parts, 1, 7), hosts(4)).last_pass ==
+        doctest::Approx(27 + 24));
+  CHECK_THROWS_AS(static_cast<void>(
+                      simulate_worker(worker, step, chain(parts, 1, 7), hosts(8), {.workers = 2})),
+                  ContractError);
+}
+
+std::vector<Plan> unbarred(std::vector<Plan> const& plans) {
+  std::vector<Plan> found;
+  std::copy_if(plans.begin(), plans.end(), std::back_inserter(found),
+               [](Plan const& plan) { return plan.worker.post_validated; });
+  return found;
+}
+
+auto const four_parts = [](int samples) { return chain({1, 1, 1, 1}, samples, 7); };
+
+TEST_CASE("the best pipeline of CPUs in a node; it says when it pays") {
+  // So that one worker is better than two, and a pipeline than data parallel.
+  EpochCurve const epochs = EpochCurve::measured(parse_epoch_points("8:1,16:4,64:16"));
+  SearchTask const task = task_of(hosts(8));
+  WorkerSteps const steps{task, four_parts};
+  SearchResult const result = search_all(steps, epochs, {4});
+  Plan const* const best = best_plan(result.of[0].plans, true);
+  REQUIRE(best != nullptr);
+  CHECK(strategy_type(*best) ==
+        "Pipeline<PostValidated<ZeroBubbleH2>, 8, Split<1>, Split<1>, Split<1>, Split<1>>");
+  CHECK(best->step.seconds == doctest::Approx(24));
+  CHECK(best->time.step == doctest::Approx(24 + best->step.copies));
+  std::vector<Plan> barred = result.of[0].plans;
+  std::erase_if(barred, [](Plan const& plan) {
+    return plan.worker.post_validated || plan.worker.keeps_two_copies();
+  });
+  CHECK(best_plan(barred, true)->step.seconds == doctest::Approx(27));  // as ZeroBubbleH2
+  CHECK(search_text(result).find("it pays where few steps are clipped") != std::string::npos);
+  CHECK(search_json(result).find("\"post_validated\": true") != std::string::npos);
+
+  std::vector<Plan> const eight = search_plans(steps, epochs, 8);
+  CHECK(std::any_of(eight.begin(), eight.end(), [](Plan const& plan) {
+    return strategy_type(plan) ==
+           "Hybrid<DataParallel<2>, Pipeline<PostValidated<ZeroBubbleH2>, "
+           "8, Split<1>, Split<1>, Split<1>, Split<1>>>";
+  }));
+  SearchTask wide = task;
+  wide.wide = true;
+  SearchResult const bounded = search_bounded(wide, four_parts, epochs, {4});
+  CHECK(strategy_type(*best_plan(bounded.of[0].plans, true)) == strategy_type(*best));
+}
+
+TEST_CASE("not tried where the library does not run it") {
+  EpochCurve const epochs = EpochCurve::measured({{1, 1}});
+  auto const tried = [&](SearchTask const& task, int devices) {
+    return unbarred(search_plans({task, four_parts}, epochs, devices)).size();
+  };
+  CHECK(tried(task_of(hosts(4)), 4) > 0);
+  CHECK(tried(task_of(hosts(4)), 8) == 0);  // in two nodes
+  CHECK(tried(task_of(hosts(2)), 4) == 0);
+  CHECK(tried(task_of(hosts(2)), 2) > 0);
+  SearchTask gpus = task_of(hosts(4));
+  gpus.machine.cpus = false;
+  CHECK(tried(gpus, 4) == 0);
+  SearchTask rounded = task_of(hosts(4));
+  rounded.precision = MathPrecision::bf16;
+  CHECK(tried(rounded, 4) == 0);
+}
+
+SearchTask tiny_task() {
+  SearchTask task = task_of(hosts(4));
+  task.network = graph<test::TinyNet>;
+  task.computed = true;
+  return task;
+}
+
+TEST_CASE("no slices, chunks of time, late gradients, second copies, or passes again beside it") {
+  int tried = 0;
+  for (WorkerStrategy const& worker : detail::tried_workers(tiny_task())) {
+    if (worker.post_validated) {
+      ++tried;
+      CHECK(!worker.rewrites());
+      CHECK(!worker.recomputes);
+      CHECK(!worker.asynchrony().on());
+      CHECK(!worker.keeps_two_copies());
+      for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
+        CHECK_FALSE(detail::can_shard(shard, graph<test::TinyNet>, worker, false));
+      }
+    }
+  }
+  CHECK(tried > 0);
+}
+
+struct Rows
+    : Network<Tokens<4, 50>, Sequential<Embedding<50, 8, RowGradient>, Lstm<8>, Vocabulary<50>>> {};
+struct Lives
+    : Network<Tokens<4, 50>, Sequential<Embedding<50, 8>, Lstm<8, Stateful>, Vocabulary<50>>> {};
+
+TEST_CASE("what the compiler refuses is not recommended, with its reason") {
+  WorkerStrategy const worker{
+      .schedule = "zero_bubble_h2", .devices = 2, .microbatches = 4, .post_validated = true};
+  CHECK(detail::refusal_of(graph<Rows>, worker) ==
+        "RowGradient is not for updates that may be taken back");
+  CHECK(detail::refusal_of(graph<Lives>, worker) ==
+        "Stateful is not for updates that may be taken back");
+  CHECK(detail::refusal_of(graph<test::TinyNet>, worker) == "");
+}
+
+}  // namespace search_unbarred_test
