@@ -14,6 +14,7 @@
 #include <tandem/layers/recurrent.hpp>
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
+#include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/search/bounded_search.hpp>
 #include <tandem/plan/search/report.hpp>
 #include <tandem/plan/search/simulate_worker.hpp>
@@ -61,7 +62,7 @@ TEST_CASE("a step takes what it takes among others") {
   WorkerStep const own = step_of("zero_bubble_h2", equal, true, hosts(4));
   CHECK(own.seconds == doctest::Approx(24));  // of passes
   CHECK(own.idle == doctest::Approx(0));
-  CHECK(own.done == std::vector<double>(4, own.seconds));
+  CHECK(own.done == step_of("zero_bubble_h2", equal, false, hosts(4)).done);
   // Parameters and one array of states, read and written at 8 GB/s.
   CHECK(own.copies == doctest::Approx(2 * 2 * 1000 / 8e9));
   CHECK(step_of("zero_bubble_h2", equal, false, hosts(4)).copies == 0);
@@ -77,6 +78,22 @@ TEST_CASE("a step takes what it takes among others") {
   std::vector<double> const eight(8, 1);
   CHECK(step_of("zero_bubble_v", eight, true, hosts(4)).seconds ==
         doctest::Approx(period("zero_bubble_v", eight)));
+}
+
+TEST_CASE("sums of workers show, but no longer than the longest and no more than with a barrier") {
+  // On one link a sum of two workers takes 1 ms a byte, and steps of 24 s follow each other.
+  Machine machine = hosts(8);
+  machine.inside = machine.between = {.bandwidth = 1e3, .latency = 0};
+  auto const reduction = [&](std::vector<double> const& done, std::vector<double> const& bytes) {
+    WorkerStep const step{
+        .seconds = 24, .done = done, .gradient_bytes = bytes, .row_bytes = {0, 0}};
+    return detail::exposed_reduction(step, machine, 2, 2);
+  };
+  double const longest = all_reduce_seconds(machine, {2, 2}, 1000);
+  REQUIRE(longest > 0.5);
+  CHECK(reduction({24, 27}, {1000, 1000}) == doctest::Approx(longest));
+  CHECK(reduction({24, 24.25}, {1000, 0}) == doctest::Approx(longest));
+  CHECK(reduction({23.5, 24.25}, {1000, 0}) == doctest::Approx(longest - 0.5));
 }
 
 TEST_CASE("a simulated worker has two steps behind one another") {

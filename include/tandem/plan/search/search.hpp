@@ -94,12 +94,17 @@ double exposed_reduction(CostGraph const& graph, Machine const& machine, int wor
 
 /// A device of a pipeline sums its gradients when its last backward pass has ended, or those of
 /// each of so many @p passes, where it keeps a part alone, and gathers its parameters for each of
-/// them twice, where it has a part alone; all of it shows.
+/// them twice, where it has a part alone; all of it shows. Where steps have no barrier, the first
+/// passes of the next step stand beside the last ones of this, so that devices end later than the
+/// step is long: no more shows than the longest sum, by which each would begin a step later, and no
+/// more than with a barrier.
 template <class = void>
 double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride,
                          Sharding shard = Sharding::none, int passes = 1) {
   DeviceGroup const group{workers, stride};
   double last = step.seconds;
+  double last_pass = step.seconds;
+  double longest = 0;
   for (std::size_t d = 0; d < step.done.size(); ++d) {
     double const bytes = step.gradient_bytes[d];
     int const scatters = shard >= Sharding::gradients ? passes : 1;
@@ -109,8 +114,11 @@ double exposed_reduction(WorkerStep const& step, Machine const& machine, int wor
                                : scatters * reduce_scatter_seconds(machine, group, bytes) +
                                      gathers * all_gather_seconds(machine, group, bytes);
     last = std::max(last, step.done[d] + seconds);
+    last_pass = std::max(last_pass, step.done[d]);
+    longest = std::max(longest, seconds);
   }
-  return last - step.seconds;
+  double const shown = last - step.seconds;
+  return last_pass > step.seconds ? std::min(shown, longest) : shown;
 }
 
 /// Seconds of the sums of gradients among so many workers, and of the gathers of what they share.

@@ -185,8 +185,7 @@ template <class = void>
       }
     }
     step.idle += std::max(0.0, 1 - busy / step.seconds) / devices;
-    bool const has_barrier = !late.on() && !worker.post_validated;
-    step.done.push_back(has_barrier ? simulated.device[device].last_pass : step.seconds);
+    step.done.push_back(late.on() ? step.seconds : simulated.device[device].last_pass);
     step.copies = std::max(step.copies, 2 * copied * dense / machine.memory_bandwidth);
     step.gradient_bytes.push_back(dense);
     step.row_bytes.push_back(rows);
