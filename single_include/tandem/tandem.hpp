@@ -15434,6 +15434,14 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
     }
     last_trained = n;
     whole = node.merged && node.home < whole ? node.home : whole;
+    // A norm has the bias of the convolution before it where a backend rewrites the graph so; then
+    // slots are as large on all backends.
+    if (in_slots && node.layer == LayerKind::batch_norm && node.edges == 1) {
+      int const source = graph.source[node.first_edge];
+      Node const& before = graph.node[source];
+      bool const biased = is_convolution(before.layer) && before.parameters == 2;
+      whole = biased && source < whole ? source : whole;
+    }
     whole = in_slots && node.absorbs >= 0 && node.absorbs < whole ? node.absorbs : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
