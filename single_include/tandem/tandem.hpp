@@ -26437,8 +26437,8 @@ constexpr Graph<Size> in_chunks(Graph<Size> graph, int chunks) {
 // ---- tandem/graph/runtime_graph.hpp
 
 /// @file
-/// RuntimeGraph: a graph whose size is known at run time only; PerNode: what a walk over a graph of
-/// either kind keeps of each node.
+/// RuntimeGraph: a graph whose size is known at run time only; PerNode, PerEdge: what a walk over a
+/// graph of either kind keeps of each node or edge.
 
 namespace tandem::detail {
 
@@ -26503,6 +26503,19 @@ struct PerNodeOf<T, RuntimeGraph> {
 /// One T for each node of a graph: an array where the compiler knows how many there are.
 template <class T, class G>
 using PerNode = typename PerNodeOf<T, G>::type;
+
+template <class T, class G>
+struct PerEdgeOf {
+  using type = T[static_cast<std::size_t>(G::edges > 0 ? G::edges : 1)];
+};
+template <class T>
+struct PerEdgeOf<T, RuntimeGraph> {
+  using type = Numbered<T>;
+};
+
+/// Likewise for each edge.
+template <class T, class G>
+using PerEdge = typename PerEdgeOf<T, G>::type;
 
 /// Makes room for so many, all T{}; an array has it.
 template <class T, std::size_t Size>
@@ -27858,10 +27871,10 @@ constexpr Graph<Own> deal_rows(Graph<Whole> const& graph, int slices) {
 namespace tandem {
 
 /// Of each node of a graph: whether a rank computes its tile of it.
-template <int Nodes>
+template <class G>
 struct TilePlan {
   int windows = 0;  ///< convolutions and pools of these
-  bool tiled[static_cast<std::size_t>(Nodes)] = {};
+  detail::PerNode<bool, G> tiled = {};
 };
 
 namespace detail {
@@ -27897,10 +27910,11 @@ constexpr bool fits_tiles(Node const& node, Extent2d tiles) {
 
 /// Convolutions and pools wherever @p tiles divide what they read and give, and their strides fit;
 /// what makes a pixel of pixels at its place, and joins, behind these alone.
-template <GraphSize Size>
-constexpr TilePlan<Size.nodes> plan_tiles(Graph<Size> const& graph, Extent2d tiles) {
-  TilePlan<Size.nodes> plan;
-  for (int n = 0; n < Size.nodes && graph.fault == Fault::none; ++n) {
+template <class G>
+constexpr TilePlan<G> plan_tiles(G const& graph, Extent2d tiles) {
+  TilePlan<G> plan;
+  detail::make_room(plan.tiled, graph.nodes);
+  for (int n = 0; n < graph.nodes && graph.fault == Fault::none; ++n) {
     Node const& node = graph.node[n];
     bool const joins = node.kind == NodeKind::concat || node.kind == NodeKind::add ||
                        node.kind == NodeKind::multiply;
@@ -28053,25 +28067,29 @@ namespace tandem {
 namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
-template <GraphSize Whole>
+template <class Whole>
 class Tiler {
  public:
-  constexpr Tiler(Graph<Whole> const& whole, Extent2d tiles)
-      : whole_{whole}, plan_{plan_tiles(whole, tiles)}, tiles_{tiles} {}
+  constexpr Tiler(Whole const& whole, Extent2d tiles)
+      : whole_{whole}, plan_{plan_tiles(whole, tiles)}, tiles_{tiles} {
+    make_room(sources_, whole.edges);
+    make_room(local_, whole.nodes);
+    make_room(cut_, whole.nodes);
+    make_room(made_, whole.nodes);
+  }
 
   template <class G>
   constexpr GraphSize walk(G* to) {
-    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    size_ = {.nodes = 0, .edges = 0, .parameters = whole_.parameters};
+    for (int n = 0; n < whole_.nodes; ++n) {
       local_[n] = cut_[n] = -1;
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
-      int sources[static_cast<std::size_t>(Whole.edges + 1)] = {};
-      for (int e = 0; e < node.edges; ++e) {
-        sources[e] = source_of(to, node.first_edge + e, n);
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        sources_[e] = source_of(to, e, n);
       }
-      add_own(to, n, sources);
+      add_own(to, n);
     }
     if (to != nullptr) {
       to->tops = whole_.tops;
@@ -28160,7 +28178,7 @@ class Tiler {
   }
 
   template <class G>
-  constexpr void add_own(G* to, int n, int const* sources) {
+  constexpr void add_own(G* to, int n) {
     Node node = whole_.node[n];
     if (plan_.tiled[n]) {
       Halo const around = halo(n);
@@ -28180,7 +28198,7 @@ class Tiler {
     }
     local_[n] = add(to, node, node.edges);
     for (int e = 0; e < node.edges; ++e) {
-      add_edge(to, sources[e], whole_.edge_origin[first + e]);
+      add_edge(to, sources_[first + e], whole_.edge_origin[first + e]);
     }
   }
 
@@ -28194,13 +28212,14 @@ class Tiler {
     return image_shape(tile[0], wide.height, wide.width);
   }
 
-  Graph<Whole> const& whole_;
-  TilePlan<Whole.nodes> plan_;
+  Whole const& whole_;
+  TilePlan<Whole> plan_;
   Extent2d tiles_;
   GraphSize size_{};
-  int local_[static_cast<std::size_t>(Whole.nodes)] = {};  // of a node: where its output is
-  int cut_[static_cast<std::size_t>(Whole.nodes)] = {};    // of a node: its last exchange, or -1
-  Node made_[static_cast<std::size_t>(Whole.nodes)] = {};  // that one
+  PerEdge<int, Whole> sources_ = {};  // of an edge: where its reader finds what it carries
+  PerNode<int, Whole> local_ = {};    // of a node: where its output is
+  PerNode<int, Whole> cut_ = {};      // of a node: its last exchange, or -1
+  PerNode<Node, Whole> made_ = {};    // that one
 };
 
 }  // namespace detail
@@ -28208,7 +28227,7 @@ class Tiler {
 /// How large spread_tiles() of @p graph is.
 template <GraphSize Whole>
 constexpr GraphSize tiled_size(Graph<Whole> const& graph, Extent2d tiles) {
-  return detail::Tiler<Whole>{graph, tiles}.walk(static_cast<Graph<Whole>*>(nullptr));
+  return detail::Tiler<Graph<Whole>>{graph, tiles}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
 /// The graph of each rank that has one of @p tiles.
@@ -28216,7 +28235,7 @@ constexpr GraphSize tiled_size(Graph<Whole> const& graph, Extent2d tiles) {
 template <GraphSize Own, GraphSize Whole>
 constexpr Graph<Own> spread_tiles(Graph<Whole> const& graph, Extent2d tiles) {
   Graph<Own> own;
-  detail::Tiler<Whole>{graph, tiles}.walk(&own);
+  detail::Tiler<Graph<Whole>>{graph, tiles}.walk(&own);
   return own;
 }
 

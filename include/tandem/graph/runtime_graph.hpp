@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// RuntimeGraph: a graph whose size is known at run time only; PerNode: what a walk over a graph of
-/// either kind keeps of each node.
+/// RuntimeGraph: a graph whose size is known at run time only; PerNode, PerEdge: what a walk over a
+/// graph of either kind keeps of each node or edge.
 
 #include <cstddef>
 
@@ -74,6 +74,19 @@ struct PerNodeOf<T, RuntimeGraph> {
 /// One T for each node of a graph: an array where the compiler knows how many there are.
 template <class T, class G>
 using PerNode = typename PerNodeOf<T, G>::type;
+
+template <class T, class G>
+struct PerEdgeOf {
+  using type = T[static_cast<std::size_t>(G::edges > 0 ? G::edges : 1)];
+};
+template <class T>
+struct PerEdgeOf<T, RuntimeGraph> {
+  using type = Numbered<T>;
+};
+
+/// Likewise for each edge.
+template <class T, class G>
+using PerEdge = typename PerEdgeOf<T, G>::type;
 
 /// Makes room for so many, all T{}; an array has it.
 template <class T, std::size_t Size>

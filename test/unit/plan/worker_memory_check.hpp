@@ -29,8 +29,8 @@ void check_worker_memory(WorkerStrategy const& worker, WorkerStep const& step, i
   SearchTask const task{.batch_per_worker = batch, .network = graph<Net>, .precision = precision};
   TensorSizes const sizes{.master_bytes = master_bytes(precision),
                           .scalar_bytes = element_bytes(precision)};
-  WorkerCut cut =
-      detail::worker_cut(graph<Net>, worker, step, batch, dealing_over(graph<Net>, worker.slices));
+  WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch,
+                                     dealing_over(graph<Net>, worker.layer_slices()));
   cut.replicas = S::batching.replicas;
   cut.shard = S::batching.sharded_parameters  ? Sharding::parameters
               : S::batching.sharded_gradients ? Sharding::gradients

@@ -2,13 +2,15 @@
 #pragma once
 
 /// @file
-/// runtime_rank_graph: the graph of each rank of those that share a network's layers, where its
-/// size is known at run time only, for planners.
+/// runtime_rank_graph, runtime_tile_graph: the graph of each rank of those that share a network's
+/// layers or images, where its size is known at run time only, for planners.
 
+#include <tandem/core/geometry.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/runtime_graph.hpp>
 #include <tandem/graph/spread/rewrite.hpp>
 #include <tandem/graph/spread/rows.hpp>
+#include <tandem/graph/spread/tile_rewrite.hpp>
 
 namespace tandem::detail {
 
@@ -27,6 +29,12 @@ template <class = void>  // compiled where it is called, not by every include
 RuntimeGraph runtime_rank_graph(RuntimeGraph const& whole, Dealing const& dealing, bool rows) {
   RuntimeGraph const spread = walked(Spreader<RuntimeGraph>{whole, dealing});
   return rows ? walked(RowDealer<RuntimeGraph>{spread, dealing.slices}) : spread;
+}
+
+/// spread_tiles() of @p whole.
+template <class = void>
+RuntimeGraph runtime_tile_graph(RuntimeGraph const& whole, Extent2d tiles) {
+  return walked(Tiler<RuntimeGraph>{whole, tiles});
 }
 
 }  // namespace tandem::detail

@@ -4,19 +4,18 @@
 /// @file
 /// plan_tiles: which layers of a graph are computed tile by tile, each rank one tile of each image.
 
-#include <cstddef>
-
 #include <tandem/core/geometry.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/neighbourhood.hpp>
+#include <tandem/graph/runtime_graph.hpp>
 
 namespace tandem {
 
 /// Of each node of a graph: whether a rank computes its tile of it.
-template <int Nodes>
+template <class G>
 struct TilePlan {
   int windows = 0;  ///< convolutions and pools of these
-  bool tiled[static_cast<std::size_t>(Nodes)] = {};
+  detail::PerNode<bool, G> tiled = {};
 };
 
 namespace detail {
@@ -52,10 +51,11 @@ constexpr bool fits_tiles(Node const& node, Extent2d tiles) {
 
 /// Convolutions and pools wherever @p tiles divide what they read and give, and their strides fit;
 /// what makes a pixel of pixels at its place, and joins, behind these alone.
-template <GraphSize Size>
-constexpr TilePlan<Size.nodes> plan_tiles(Graph<Size> const& graph, Extent2d tiles) {
-  TilePlan<Size.nodes> plan;
-  for (int n = 0; n < Size.nodes && graph.fault == Fault::none; ++n) {
+template <class G>
+constexpr TilePlan<G> plan_tiles(G const& graph, Extent2d tiles) {
+  TilePlan<G> plan;
+  detail::make_room(plan.tiled, graph.nodes);
+  for (int n = 0; n < graph.nodes && graph.fault == Fault::none; ++n) {
     Node const& node = graph.node[n];
     bool const joins = node.kind == NodeKind::concat || node.kind == NodeKind::add ||
                        node.kind == NodeKind::multiply;

@@ -11,11 +11,10 @@
 /// Halo brings what is around a tile from the tiles beside it; a Gather makes whole images of
 /// tiles.
 
-#include <cstddef>
-
 #include <tandem/core/geometry.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/neighbourhood.hpp>
+#include <tandem/graph/runtime_graph.hpp>
 #include <tandem/graph/spread/tile_plan.hpp>
 
 namespace tandem {
@@ -23,25 +22,29 @@ namespace tandem {
 namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
-template <GraphSize Whole>
+template <class Whole>
 class Tiler {
  public:
-  constexpr Tiler(Graph<Whole> const& whole, Extent2d tiles)
-      : whole_{whole}, plan_{plan_tiles(whole, tiles)}, tiles_{tiles} {}
+  constexpr Tiler(Whole const& whole, Extent2d tiles)
+      : whole_{whole}, plan_{plan_tiles(whole, tiles)}, tiles_{tiles} {
+    make_room(sources_, whole.edges);
+    make_room(local_, whole.nodes);
+    make_room(cut_, whole.nodes);
+    make_room(made_, whole.nodes);
+  }
 
   template <class G>
   constexpr GraphSize walk(G* to) {
-    size_ = {.nodes = 0, .edges = 0, .parameters = Whole.parameters};
-    for (int n = 0; n < Whole.nodes; ++n) {
+    size_ = {.nodes = 0, .edges = 0, .parameters = whole_.parameters};
+    for (int n = 0; n < whole_.nodes; ++n) {
       local_[n] = cut_[n] = -1;
     }
-    for (int n = 0; n < Whole.nodes; ++n) {
+    for (int n = 0; n < whole_.nodes; ++n) {
       Node const& node = whole_.node[n];
-      int sources[static_cast<std::size_t>(Whole.edges + 1)] = {};
-      for (int e = 0; e < node.edges; ++e) {
-        sources[e] = source_of(to, node.first_edge + e, n);
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        sources_[e] = source_of(to, e, n);
       }
-      add_own(to, n, sources);
+      add_own(to, n);
     }
     if (to != nullptr) {
       to->tops = whole_.tops;
@@ -130,7 +133,7 @@ class Tiler {
   }
 
   template <class G>
-  constexpr void add_own(G* to, int n, int const* sources) {
+  constexpr void add_own(G* to, int n) {
     Node node = whole_.node[n];
     if (plan_.tiled[n]) {
       Halo const around = halo(n);
@@ -150,7 +153,7 @@ class Tiler {
     }
     local_[n] = add(to, node, node.edges);
     for (int e = 0; e < node.edges; ++e) {
-      add_edge(to, sources[e], whole_.edge_origin[first + e]);
+      add_edge(to, sources_[first + e], whole_.edge_origin[first + e]);
     }
   }
 
@@ -164,13 +167,14 @@ class Tiler {
     return image_shape(tile[0], wide.height, wide.width);
   }
 
-  Graph<Whole> const& whole_;
-  TilePlan<Whole.nodes> plan_;
+  Whole const& whole_;
+  TilePlan<Whole> plan_;
   Extent2d tiles_;
   GraphSize size_{};
-  int local_[static_cast<std::size_t>(Whole.nodes)] = {};  // of a node: where its output is
-  int cut_[static_cast<std::size_t>(Whole.nodes)] = {};    // of a node: its last exchange, or -1
-  Node made_[static_cast<std::size_t>(Whole.nodes)] = {};  // that one
+  PerEdge<int, Whole> sources_ = {};  // of an edge: where its reader finds what it carries
+  PerNode<int, Whole> local_ = {};    // of a node: where its output is
+  PerNode<int, Whole> cut_ = {};      // of a node: its last exchange, or -1
+  PerNode<Node, Whole> made_ = {};    // that one
 };
 
 }  // namespace detail
@@ -178,7 +182,7 @@ class Tiler {
 /// How large spread_tiles() of @p graph is.
 template <GraphSize Whole>
 constexpr GraphSize tiled_size(Graph<Whole> const& graph, Extent2d tiles) {
-  return detail::Tiler<Whole>{graph, tiles}.walk(static_cast<Graph<Whole>*>(nullptr));
+  return detail::Tiler<Graph<Whole>>{graph, tiles}.walk(static_cast<Graph<Whole>*>(nullptr));
 }
 
 /// The graph of each rank that has one of @p tiles.
@@ -186,7 +190,7 @@ constexpr GraphSize tiled_size(Graph<Whole> const& graph, Extent2d tiles) {
 template <GraphSize Own, GraphSize Whole>
 constexpr Graph<Own> spread_tiles(Graph<Whole> const& graph, Extent2d tiles) {
   Graph<Own> own;
-  detail::Tiler<Whole>{graph, tiles}.walk(&own);
+  detail::Tiler<Graph<Whole>>{graph, tiles}.walk(&own);
   return own;
 }
 

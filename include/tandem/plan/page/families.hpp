@@ -30,11 +30,11 @@ struct StrategyFamily {
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, 10> family_names{
-    "DataParallel",       "ModelParallel",  "ModelParallel, placed",
-    "CrossModelParallel", "Pipeline",       "Pipeline, Checkpoint",
-    "late gradients",     "TensorParallel", "Pipeline, TensorParallel",
-    "Pipeline, Chunks"};
+inline constexpr std::array<std::string_view, 12> family_names{
+    "DataParallel",       "ModelParallel",   "ModelParallel, placed",
+    "CrossModelParallel", "Pipeline",        "Pipeline, Checkpoint",
+    "late gradients",     "TensorParallel",  "Pipeline, TensorParallel",
+    "Pipeline, Chunks",   "SpatialParallel", "Pipeline, SpatialParallel"};
 
 template <class = void>  // compiled where it is called, not by every include
 std::string_view family_name(Plan const& plan) {
@@ -49,7 +49,10 @@ std::string_view family_name(Plan const& plan) {
     return family_names[2];
   }
   if (worker.rewrites()) {
-    return family_names[worker.is_tensor() ? 7 : worker.slices > 1 ? 8 : 9];
+    return family_names[worker.has_tiles()   ? worker.is_tensor() ? 10 : 11
+                        : worker.is_tensor() ? 7
+                        : worker.slices > 1  ? 8
+                                             : 9];
   }
   std::string const type = type_beginning(worker);
   return type.starts_with("Pipeline")        ? family_names[worker.recomputes ? 5 : 4]

@@ -44,7 +44,7 @@ svg text { fill: var(--soft); font-size: 12px; }
 .crossover text { fill: var(--ink); font-weight: 600; }
 .f0 { --family: #6c6c70; } .f1 { --family: #0a6ed1; } .f2 { --family: #00838f; } .f3 { --family: #d1510a; }
 .f4 { --family: #9333ea; } .f5 { --family: #1a8f4c; } .f6 { --family: #c2185b; } .f7 { --family: #8a6d00; }
-.f8 { --family: #4f46e5; } .f9 { --family: #0f766e; }
+.f8 { --family: #4f46e5; } .f9 { --family: #0f766e; } .f10 { --family: #b45309; } .f11 { --family: #7c3f58; }
 .line { stroke: var(--family); } .point { fill: var(--family); stroke: var(--family); } .key { fill: var(--family); }
 .point.guess { fill: var(--paper); }
 .bar { fill: var(--bar); } .bar.full { fill: var(--full); } .limit { stroke: var(--ink); stroke-dasharray: 4 4; }

@@ -43,12 +43,14 @@ struct Plan {
   [[nodiscard]] bool feasible() const { return problem.empty(); }
   [[nodiscard]] bool can_win() const { return feasible() && !only_shown; }
   /// What most of a step's time on the devices goes to: "computing", "waiting in the pipeline",
-  /// "sums of layers" or "gradients".
+  /// "sums of layers", "exchanges of tiles" or "gradients".
   [[nodiscard]] std::string bound() const {
     double const idle = step.idle * step.seconds;
     double const busy = step.seconds - idle;
     return reduction > std::max(busy, idle) ? "gradients"
-           : idle > busy ? worker.is_tensor() ? "sums of layers" : "waiting in the pipeline"
+           : idle > busy ? worker.has_tiles() && worker.is_tensor() ? "exchanges of tiles"
+                           : worker.is_tensor()                     ? "sums of layers"
+                                                                    : "waiting in the pipeline"
                          : "computing";
   }
 };

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/geometry.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/chain_stages.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -29,7 +30,7 @@ namespace tandem {
 
 /// One way to cut a network, with a name of make_schedule(), of which "sequential" is
 /// ModelParallel, or one that is none: `placed`, see worker_placed.hpp. Devices may share the
-/// layers of each stage, see worker_tensor.hpp.
+/// layers of each stage, see worker_tensor.hpp, or its images, see worker_tiles.hpp.
 struct WorkerStrategy {
   static constexpr char const* placed = "placed";
 
@@ -41,6 +42,7 @@ struct WorkerStrategy {
   int slices = 1;              ///< devices that share each layer of a stage: TensorParallel
   bool sequence_rows = false;  ///< these have their rows of what stands between: SequenceRows
   int time_chunks = 1;         ///< of each sequence, one a pass: Chunks
+  Extent2d tiles{};            ///< of images, one of each for these devices: SpatialParallel
   bool post_validated = false;  ///< PostValidated<Schedule>: no barrier between steps
 
   /// Whether devices hold two copies of the model.
@@ -48,6 +50,10 @@ struct WorkerStrategy {
   [[nodiscard]] bool is_placed() const { return schedule == placed; }
   /// Whether all devices share all layers.
   [[nodiscard]] bool is_tensor() const { return slices > 1 && slices == devices; }
+  /// Whether these have tiles of images, and layers whole.
+  [[nodiscard]] bool has_tiles() const { return tiles != Extent2d{}; }
+  /// In how many a layer is dealt out that is.
+  [[nodiscard]] int layer_slices() const { return has_tiles() ? 1 : slices; }
   /// Devices over which the network is cut.
   [[nodiscard]] int cut_devices() const { return devices / slices; }
   /// Whether devices have other layers or shapes than the network.

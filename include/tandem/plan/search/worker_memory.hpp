@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/geometry.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -45,6 +46,7 @@ struct WorkerCut {
   Dealing dealing{};                ///< of each part's layers over the ranks that share them
   bool sequence_rows = false;       ///< these have their rows of what stands between
   int chunks = 1;                   ///< of each sequence: the table's passes are of one each
+  Extent2d tiles{};                 ///< of every image; of these each rank has one
   bool post_validated = false;      ///< updates may be taken back
 };
 
@@ -117,6 +119,9 @@ class RuntimeDeviceGraph {
     }
     if (worker.dealing.slices > 1) {
       graph_ = runtime_rank_graph(graph_, worker.dealing, worker.sequence_rows);
+    }
+    if (worker.tiles != Extent2d{}) {
+      graph_ = runtime_tile_graph(graph_, worker.tiles);
     }
   }
 

@@ -100,7 +100,7 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
 template <class = void>
 bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, bool packs) {
   bool const state = !worker.asynchrony().on() && !worker.keeps_two_copies() &&
-                     !worker.post_validated && !has_row_gradients(network);
+                     !worker.post_validated && !worker.has_tiles() && !has_row_gradients(network);
   bool const gradients = state && !worker.sequence_rows && worker.time_chunks == 1;
   return shard == Sharding::none        ? true
          : shard == Sharding::state     ? state

@@ -189,9 +189,12 @@ std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& si
   if (worker.is_placed()) {
     return "ModelParallel<Placed<" + table + ">>";
   }
-  std::string const shared = "TensorParallel<" + std::to_string(worker.slices) +
-                             (worker.sequence_rows ? ", SequenceRows" : "") +
-                             (worker.is_tensor() ? accumulated_text(worker) : "") + ">";
+  std::string const slices = worker.has_tiles()
+                                 ? "SpatialParallel<" + std::to_string(worker.tiles.height) + ", " +
+                                       std::to_string(worker.tiles.width)
+                                 : "TensorParallel<" + std::to_string(worker.slices) +
+                                       (worker.sequence_rows ? ", SequenceRows" : "");
+  std::string const shared = slices + (worker.is_tensor() ? accumulated_text(worker) : "") + ">";
   if (worker.is_tensor()) {
     return shared;
   }

@@ -28,6 +28,7 @@
 #include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/worker_tensor.hpp>
 #include <tandem/plan/search/worker_ties.hpp>
+#include <tandem/plan/search/worker_tiles.hpp>
 
 namespace tandem {
 
@@ -68,6 +69,7 @@ WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker, WorkerStep
                 .dealing = dealing,
                 .sequence_rows = worker.sequence_rows,
                 .chunks = worker.time_chunks,
+                .tiles = worker.tiles,
                 .post_validated = worker.post_validated};
   WorkerTable made =
       worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
@@ -99,7 +101,7 @@ void count_network(WorkerStrategy const& worker, SearchTask const& task, WorkerS
   }
   if (step.problem.empty()) {
     WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
-                                     dealing_over(*task.network, worker.slices));
+                                     dealing_over(*task.network, worker.layer_slices()));
     step.memory = counted_memory(*task.network, task, cut);
     add_ties(*task.network, cut, machine_of_groups(task.machine, worker.slices),
              master_bytes(task.precision), step);
@@ -121,14 +123,19 @@ WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph, SearchT
 template <class = void>
 std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
   std::string const refusal = refusal_of(*task.network, worker);
-  return refusal.empty() ? nothing_to_share(*task.network, worker.slices) : refusal;
+  return !refusal.empty()     ? refusal
+         : worker.has_tiles() ? nothing_to_tile(*task.network, worker.tiles)
+                              : nothing_to_share(*task.network, worker.slices);
 }
 
 /// The same of one that rewrites the network, and is not refused.
 template <class = void>
 WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task) {
-  WorkerStep step = rewritten_worker_step(worker, *task.network, task.machine, task.precision,
-                                          task.batch_per_worker);
+  WorkerStep step = worker.has_tiles()
+                        ? tiled_worker_step(worker, *task.network, task.machine, task.precision,
+                                            task.batch_per_worker)
+                        : rewritten_worker_step(worker, *task.network, task.machine, task.precision,
+                                                task.batch_per_worker);
   count_network(worker, task, step);
   return step;
 }
@@ -159,6 +166,12 @@ std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
            rewriting_strategies(m, task.batch_per_worker, sequences, task.wide)) {
         all.push_back(std::move(worker));
       }
+      if (has_windows(*task.network)) {
+        int const node = task.machine.devices_per_node;
+        for (WorkerStrategy& worker : tile_strategies(m, task.batch_per_worker, node, task.wide)) {
+          all.push_back(std::move(worker));
+        }
+      }
     }
   }
   return all;
@@ -174,7 +187,8 @@ class WorkerKinds {
 
   Known find(WorkerStrategy const& worker, SearchTask const& task) {
     auto const [kind, is_new] =
-        refusal_.try_emplace({worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks});
+        refusal_.try_emplace({worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks,
+                              worker.has_tiles() ? worker.tiles.height : 0});
     bool is_first = is_new;
     if (is_new && worker.slices > 1 && worker.time_chunks > 1) {  // each has its own words
       WorkerStrategy slices = worker;
@@ -192,7 +206,8 @@ class WorkerKinds {
   }
 
  private:
-  std::map<std::array<int, 3>, std::string> refusal_;  // of slices, rows and chunks of time
+  // Of slices, rows, chunks of time and rows of tiles.
+  std::map<std::array<int, 4>, std::string> refusal_;
 };
 
 }  // namespace detail
@@ -247,7 +262,7 @@ class WorkerSteps {
     }
     GraphView const network = *task_.network;
     WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker,
-                                       dealing_over(network, one.strategy.slices));
+                                       dealing_over(network, one.strategy.layer_slices()));
     cut.replicas = workers;
     cut.shard = shard;
     return detail::counted_memory(network, task_, cut);

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// Workers whose devices have a tile of every image each (SpatialParallel), alone or in each stage
+/// of a pipeline.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <tandem/core/geometry.hpp>
+#include <tandem/core/precision.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/neighbourhood.hpp>
+#include <tandem/graph/runtime_graph.hpp>
+#include <tandem/graph/spread/rank_graph.hpp>
+#include <tandem/graph/spread/tile_plan.hpp>
+#include <tandem/graph/spread/volume.hpp>
+#include <tandem/plan/cost/chain_partition.hpp>
+#include <tandem/plan/cost/chain_stages.hpp>
+#include <tandem/plan/cost/cost_graph.hpp>
+#include <tandem/plan/cost/kernel_times.hpp>
+#include <tandem/plan/cost/static_costs.hpp>
+#include <tandem/plan/machine/collectives.hpp>
+#include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/search/worker_memory.hpp>
+#include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/plan/search/worker_tensor.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether some convolution or pool has a window on images.
+template <class = void>  // compiled where it is called, not by every include
+bool has_windows(GraphView network) {
+  for (int n = 0; n < network.nodes; ++n) {
+    Node const& node = network.node[n];
+    bool const images = node.in.rank == 3 && node.out.rank == 3;
+    if (images && node.neighbourhood.local &&
+        (is_convolution(node.layer) || node.layer == LayerKind::pool)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// A problem where no layer can be computed in such tiles.
+template <class = void>
+std::string nothing_to_tile(GraphView network, Extent2d tiles) {
+  return plan_tiles(RuntimeGraph{network}, tiles).windows > 0
+             ? ""
+             : "the network has no convolution or pool whose images " +
+                   std::to_string(tiles.height) + " x " + std::to_string(tiles.width) +
+                   " tiles divide";
+}
+
+/// What is tried on so many devices where those that would share layers have tiles: where these are
+/// all, in any shape, and in stages of a pipeline as many rows as columns or twice as many.
+/// @param node  devices that have fast links; groups that these do not hold whole are not tried
+/// @param wide  as worker_strategies()
+template <class = void>
+std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node, bool wide = false) {
+  std::vector<WorkerStrategy> all;
+  for (WorkerStrategy worker : rewriting_strategies(devices, batch, false, wide)) {
+    for (int height = worker.slices; height >= 1 && node % worker.slices == 0; height /= 2) {
+      int const width = worker.slices / height;
+      if (worker.is_tensor() || height == width || height == 2 * width) {
+        worker.tiles = {height, width};
+        all.push_back(worker);
+      }
+    }
+  }
+  return all;
+}
+
+/// From how many others a rank gets something in an exchange of tiles, at most.
+template <class = void>
+int tile_peers(Node const& node, bool backward) {
+  bool const gathers = node.dealt == Dealt::gather;
+  if (node.dealt != Dealt::halo) {  // a whole image all have, so that one way is for nothing
+    return gathers == backward ? 0 : node.slices - 1;
+  }
+  auto const sides = [](int tiles, int before, int after) {
+    int const both = (before > 0 ? 1 : 0) + (after > 0 ? 1 : 0);
+    return std::min(both, tiles - 1);
+  };
+  return (sides(node.tiles.height, node.halo.top, node.halo.bottom) + 1) *
+             (sides(node.tiles.width, node.halo.left, node.halo.right) + 1) -
+         1;
+}
+
+/// Of one way of an exchange, for the rank that gets most, so many bytes: its messages one after
+/// another.
+template <class = void>
+double tile_seconds(Node const& node, bool backward, Machine const& machine, double bytes) {
+  return bytes > 0 ? tile_peers(node, backward) * machine.inside.latency +
+                         bytes / machine.inside.bandwidth
+                   : 0;
+}
+
+/// Adds what the nodes of a rank's graph take, and its exchanges and sums of statistics, to the
+/// nodes of the network that they are of.
+/// @param samples  of a microbatch
+template <class = void>
+void add_tile_times(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
+                    MathPrecision precision, int samples, CostGraph& to) {
+  CostGraph const costs = static_costs(rank, machine, precision, samples);
+  for (int n = 0; n < rank.nodes; ++n) {
+    Node const& node = rank.node[n];
+    CostNode const& own = costs.node[static_cast<std::size_t>(n)];
+    CostNode& whole = to.node[static_cast<std::size_t>(node.origin)];
+    whole.forward += own.forward;
+    whole.backward += own.backward;
+    if (node.kind == NodeKind::exchange) {
+      SpreadVolume const sent = spread_volume(node);
+      auto const bytes = [&](std::int64_t elements) {
+        return static_cast<double>(elements * element_bytes(precision)) * samples;
+      };
+      whole.forward += tile_seconds(node, false, machine, bytes(sent.forward));
+      whole.backward += tile_seconds(node, true, machine, bytes(sent.backward));
+    }
+    if (node.joins_tiles()) {  // two sums of each channel and how many there are, doubles
+      double const seconds =
+          all_reduce_seconds(machine, {worker.slices, 1}, 8.0 * (2.0 * node.in[0] + 1));
+      whole.forward += seconds;
+      whole.backward += node.needs_gradient ? seconds : 0;
+    }
+  }
+}
+
+/// What a rank's layers in tiles have of gradients, a part of each, is added up once a step, with
+/// all of a bucket that has some: seconds.
+template <class = void>
+double tile_sums(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
+                 MathPrecision precision) {
+  RuntimeLayout layout{rank};
+  constexpr Batching usual{};
+  fill_layout(layout, rank, master_bytes(precision), usual.first_bucket_bytes, usual.bucket_bytes,
+              1, false);
+  double seconds = 0;
+  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+    std::int64_t const begin = layout.bucket_begin[bucket];
+    std::int64_t const end = layout.bucket_begin[bucket + 1];
+    bool any = false;
+    for (int p = 0; p < rank.parameters; ++p) {
+      GraphParameter const& own = rank.parameter[p];
+      any = any || (own.parameter.role == Role::weight && rank.node[own.node].is_tile() &&
+                    layout.offset[p] >= begin && layout.offset[p] < end);
+    }
+    seconds +=
+        any ? all_reduce_seconds(machine, {worker.slices, 1},
+                                 static_cast<double>((end - begin) * master_bytes(precision)))
+            : 0;
+  }
+  return seconds;
+}
+
+}  // namespace detail
+
+/// The step of a worker whose devices have tiles of images: as rewritten_worker_step(), with the
+/// exchanges of tiles and the sums of statistics where that has sums of layers. Between stages go
+/// whole images. Step.ties is the sum of the gradients of layers in tiles, none of it beside the
+/// backward pass.
+/// @pre    worker.has_tiles(), and some layer can be computed in these
+/// @throws ContractError  as static_costs()
+template <class = void>  // compiled where it is called, not by every include
+[[nodiscard]] WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView network,
+                                           Machine const& machine, MathPrecision precision,
+                                           int batch) {
+  WorkerStep step;
+  if (!machine.has(worker.devices)) {
+    step.problem = detail::lacks_devices(worker);
+    return step;
+  }
+  if (machine.devices_per_node % worker.slices != 0) {
+    step.problem = "devices that have tiles of images must divide a node's " +
+                   std::to_string(machine.devices_per_node);
+    return step;
+  }
+  int const samples = std::max(1, batch / worker.microbatches);
+  CostGraph const idle = [&] {  // the network's bytes
+    CostGraph costs = static_costs(network, machine, precision, samples);
+    for (CostNode& node : costs.node) {
+      node.forward = node.backward = 0;
+    }
+    return costs;
+  }();
+  detail::RuntimeGraph const tiled =
+      detail::runtime_tile_graph(detail::RuntimeGraph{network}, worker.tiles);
+  GraphView const rank = tiled.view(network);
+  CostGraph whole = idle;
+  detail::add_tile_times(rank, worker, machine, precision, samples, whole);
+  if (worker.is_tensor()) {
+    double dense = 0;
+    for (CostNode const& node : whole.node) {
+      dense += node.dense_bytes();
+    }
+    auto const devices = static_cast<std::size_t>(worker.devices);
+    step.seconds = worker.microbatches * whole.time();
+    step.idle = 1 - static_costs(rank, machine, precision, samples).time() / whole.time();
+    step.sizes = {network.node[network.nodes - 1].top + 1};
+    step.done.assign(devices, step.seconds);
+    step.gradient_bytes.assign(devices, dense);
+    step.row_bytes.assign(devices, 0.0);
+    step.stages = detail::chain_stages(whole, step.sizes, worker.microbatches);
+    step.ties = detail::tile_sums(rank, worker, machine, precision);
+    return step;
+  }
+  std::vector<double> const times = detail::part_times(whole);
+  Machine const groups = detail::machine_of_groups(machine, worker.slices);
+  if (static_cast<std::size_t>(worker.stages()) > times.size()) {
+    return worker_step(worker, whole, groups, 0);  // as a problem
+  }
+  std::vector<int> const sizes = partition_chain(times, worker.stages()).sizes;
+  WorkerCut const cut{.part = detail::parts_of_nodes(network, sizes),
+                      .map = make_map(worker.schedule, worker.cut_devices(), worker.chunks),
+                      .tiles = worker.tiles};
+  detail::RuntimeRelays<> const relayed{network, cut};
+  CostGraph staged = idle;
+  double sums = 0;
+  for (int d = 0; d < cut.map.devices; ++d) {
+    detail::RuntimeDeviceGraph<> const device{relayed, cut, d};
+    detail::add_tile_times(device.view(), worker, machine, precision, samples, staged);
+    sums = std::max(sums, detail::tile_sums(device.view(), worker, machine, precision));
+  }
+  step = worker_step(worker, staged, groups, 0, sizes);
+  step.ties = sums;
+  return step;
+}
+
+}  // namespace tandem
