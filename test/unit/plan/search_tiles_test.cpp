@@ -284,6 +284,13 @@ TEST_CASE("a search that simulates few workers finds the same tiles") {
   }
 }
 
+TEST_CASE("replicas of a model in tiles have all of it, as their type has") {
+  for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
+    CHECK(detail::can_shard(shard, graph<Images>, {.devices = 2, .slices = 2}, false));
+    CHECK(!detail::can_shard(shard, graph<Images>, tiled(2, 1), false));
+  }
+}
+
 TEST_CASE("where links are slow, what was best without tiles is") {
   Machine slow = two_cpus();
   slow.devices_per_node = 8;
