@@ -98,13 +98,14 @@ TEST_CASE("every other schedule") {
 
 TEST_CASE("a further copy of what an update may take back") {
   WorkerStrategy worker{.schedule = "zero_bubble_h2", .devices = 2, .microbatches = 4};
-  check<Net, Two::Pipe<ZeroBubbleH2>>(worker, Two::step, 16);
+  check_worker_memory<Net, Two::Pipe<ZeroBubbleH2>>(worker, Two::step, 16);
   worker.post_validated = true;
-  check<Net, Two::Pipe<PostValidated<ZeroBubbleH2>>>(worker, Two::step, 16);
-  check<Net, Hybrid<DataParallel<2>, Two::Pipe<PostValidated<ZeroBubbleH2>>>>(worker, Two::step,
-                                                                              16);
+  check_worker_memory<Net, Two::Pipe<PostValidated<ZeroBubbleH2>>>(worker, Two::step, 16);
+  check_worker_memory<Net, Hybrid<DataParallel<2>, Two::Pipe<PostValidated<ZeroBubbleH2>>>>(
+      worker, Two::step, 16);
   worker.schedule = "zero_bubble_v";
-  check<Net, Pipeline<PostValidated<ZeroBubbleV>, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
+  check_worker_memory<
+      Net, Pipeline<PostValidated<ZeroBubbleV>, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
       worker, {.sizes = {2, 2, 2, 3}}, 16);
 }
 
