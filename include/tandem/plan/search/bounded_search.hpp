@@ -121,7 +121,8 @@ class BoundedSearch {
     Tried const& tried = tried_[w];
     bool simulated = false;
     for (Sought& own : of_) {
-      if (!stands_on(tried.worker, steps_.task().machine, own.devices)) {
+      if (!stands_on(tried.worker, steps_.task().machine, own.devices) ||
+          !steps_.needs(tried.worker, own.devices / tried.worker.devices)) {
         continue;
       }
       double const least = rounding * least_of(tried.worker, tried.least, own.devices);

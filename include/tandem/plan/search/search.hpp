@@ -63,9 +63,10 @@ namespace detail {
 /// they share the parameters, these are gathered before forward and again before backward, each
 /// bucket while the one before is at work: what is longer than that shows.
 /// @param graph  of a pass
+/// @param again  its runs are computed again: shared parameters are gathered for that, too
 template <class = void>
 double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers,
-                         Sharding shard = Sharding::none, int passes = 1) {
+                         Sharding shard = Sharding::none, int passes = 1, bool again = false) {
   DeviceGroup const group{workers, 1};
   double sent = -std::numeric_limits<double>::infinity();  // seconds behind the end of backward
   double gathered = 0;
@@ -89,7 +90,7 @@ double exposed_reduction(CostGraph const& graph, Machine const& machine, int wor
     }
     return passes *
            (std::max(0.0, sent) + 2 * longest + std::max(0.0, gathered - longest - forward) +
-            std::max(0.0, gathered - longest - backward));
+            std::max(0.0, (again ? 2 : 1) * gathered - longest - backward));
   }
   return (shard == Sharding::gradients ? passes : 1) * std::max(0.0, sent) + gathered;
 }
@@ -102,7 +103,7 @@ double exposed_reduction(CostGraph const& graph, Machine const& machine, int wor
 /// more than with a barrier.
 template <class = void>
 double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride,
-                         Sharding shard = Sharding::none, int passes = 1) {
+                         Sharding shard = Sharding::none, int passes = 1, bool again = false) {
   DeviceGroup const group{workers, stride};
   double last = step.seconds;
   double last_pass = step.seconds;
@@ -110,7 +111,7 @@ double exposed_reduction(WorkerStep const& step, Machine const& machine, int wor
   for (std::size_t d = 0; d < step.done.size(); ++d) {
     double const bytes = step.gradient_bytes[d];
     int const scatters = shard >= Sharding::gradients ? passes : 1;
-    int const gathers = shard == Sharding::parameters ? 2 * passes : 1;
+    int const gathers = shard == Sharding::parameters ? (again ? 3 : 2) * passes : 1;
     double const seconds = shard == Sharding::none
                                ? gradient_seconds(machine, group, bytes, step.row_bytes[d])
                                : scatters * reduce_scatter_seconds(machine, group, bytes) +
@@ -130,10 +131,10 @@ double seconds_of_sums(WorkerSteps const& steps, WorkerSteps::One const& one, in
   Machine const& machine = steps.task().machine;
   WorkerStrategy const& worker = one.strategy;
   return workers == 1          ? 0
-         : worker.devices == 1 ? exposed_reduction(steps.graph(worker.microbatches), machine,
-                                                   workers, shard, worker.microbatches)
+         : worker.devices == 1 ? exposed_reduction(steps.graph(worker), machine, workers, shard,
+                                                   worker.microbatches, worker.every > 0)
                                : exposed_reduction(one.step, machine, workers, worker.devices,
-                                                   shard, worker.passes());
+                                                   shard, worker.passes(), worker.every > 0);
 }
 
 /// Counts the memory; where all of it does not fit, workers share as little as does, if they can:
@@ -273,7 +274,8 @@ template <class = void>
   detail::check_devices(steps.task().machine, devices);
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
-    if (detail::stands_on(one.strategy, steps.task().machine, devices)) {
+    if (detail::stands_on(one.strategy, steps.task().machine, devices) &&
+        steps.needs(one.strategy, devices / one.strategy.devices)) {
       plans.push_back(make_plan(steps, one, epochs, devices));
     }
   }
@@ -285,9 +287,10 @@ namespace detail {
 
 template <class = void>
 std::string strategy_text(Plan const& plan, std::string const& table) {
-  std::string const alone = plan.worker.devices == 1 ? accumulated_text(plan.worker) : "";
+  bool const has_name = plan.worker.devices > 1 || plan.worker.every > 0;  // of its own
+  std::string const alone = has_name ? "" : accumulated_text(plan.worker);
   std::string const workers = std::to_string(plan.workers) + alone + sharding_option(plan.shard);
-  if (plan.worker.devices > 1) {
+  if (has_name) {
     std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
     bool const one_type = plan.worker.slices == 1 || plan.worker.is_tensor();
     return plan.workers > 1 ? "Hybrid<DataParallel<" + workers + ">, " + worker + ">"

@@ -14,6 +14,7 @@
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/gradient_buckets.hpp>
 #include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/search/worker_again.hpp>
 #include <tandem/plan/search/worker_tensor.hpp>
 #include <tandem/plan/simulate/chain.hpp>
 #include <tandem/plan/simulate/placement.hpp>
@@ -54,10 +55,11 @@ template <class = void>  // compiled where it is called, not by every include
     return simulate_on(detail::machine_of_groups(machine, worker.slices), made.table, made.map,
                        detail::stage_costs(made.map, step.stages, worker.repeats_forward()), own);
   }
+  CostGraph const own = detail::costs_again(graph, worker.every);
   SimulatedCosts costs =
-      chain_costs(made.map, graph, step.sizes, worker.repeats_forward(), worker.microbatches);
+      chain_costs(made.map, own, step.sizes, worker.repeats_forward(), worker.microbatches);
   if (worker.devices == 1) {
-    costs.stage[0].gradients = detail::gradient_buckets(graph, worker.microbatches);
+    costs.stage[0].gradients = detail::gradient_buckets(own, worker.microbatches);
   }
   if (worker.post_validated) {
     return simulate_on(machine, steps_in_a_row(made.table, worker.microbatches, 2), made.map, costs,

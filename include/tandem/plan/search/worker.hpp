@@ -44,6 +44,7 @@ struct WorkerStrategy {
   int time_chunks = 1;         ///< of each sequence, one a pass: Chunks
   Extent2d tiles{};            ///< of images, one of each for these devices: SpatialParallel
   bool post_validated = false;  ///< PostValidated<Schedule>: no barrier between steps
+  int every = 0;  ///< Checkpoint<Every<k>>, where all layers are one stage; 0: all is kept
 
   /// Whether devices hold two copies of the model.
   [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
@@ -69,7 +70,7 @@ struct WorkerStrategy {
   [[nodiscard]] Asynchrony asynchrony() const {
     return detail::asynchrony_named(schedule, cut_devices(), microbatches);
   }
-  /// Whether forward passes are computed again.
+  /// Whether forward passes are computed again, by whole stages.
   [[nodiscard]] bool repeats_forward() const {
     Asynchrony const late = asynchrony();
     return recomputes || (late.on() && late.weights == WeightRule::replayed);

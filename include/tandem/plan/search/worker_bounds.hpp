@@ -47,7 +47,7 @@ template <class = void>
   std::vector<double> loads = detail::part_times(graph);
   double pass = graph.time();
   for (CostNode const& node : graph.node) {
-    double const again = worker.recomputes ? node.forward : 0;
+    double const again = worker.recomputes || worker.every > 0 ? node.forward : 0;
     loads[static_cast<std::size_t>(node.part)] += again;
     pass += again;
   }

@@ -24,6 +24,7 @@
 #include <tandem/schedule/table/live_microbatches.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/device_graph.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 #include <tandem/strategy/cut/relays.hpp>
@@ -47,6 +48,7 @@ struct WorkerCut {
   bool sequence_rows = false;       ///< these have their rows of what stands between
   int chunks = 1;                   ///< of each sequence: the table's passes are of one each
   Extent2d tiles{};                 ///< of every image; of these each rank has one
+  int every = 0;                    ///< Checkpoint<Every<k>>, of a worker of one stage
   bool post_validated = false;      ///< updates may be taken back
 };
 
@@ -190,7 +192,9 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
   WeightPlaces const places{.rule = worker.asynchrony, .stage = device};
   bool const again =
       worker.recomputes || (places.rule.on() && places.rule.weights == WeightRule::replayed);
-  std::vector<int> segment(static_cast<std::size_t>(graph.nodes), -1);
+  std::vector<int> segment(static_cast<std::size_t>(graph.nodes));
+  fill_checkpoint_segments(graph, {again ? CheckpointRule::boundaries : worker.every},
+                           segment.data());
   int passes = 1;
   for (auto const& row : worker.table) {
     for (Action const& action : row) {
@@ -211,7 +215,6 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
       }
     }
     stages.back().last = n + 1;
-    segment[static_cast<std::size_t>(n)] = again ? static_cast<int>(stages.size()) : -1;
   }
   MemoryTask task{.batch = worker.samples,
                   .samples = worker.samples * (passes / worker.chunks),

@@ -160,6 +160,12 @@ std::string accumulated_text(WorkerStrategy const& worker) {
                                  : "";
 }
 
+/// ", Checkpoint<Every<2>>" where such runs are computed again.
+template <class = void>
+std::string again_text(WorkerStrategy const& worker) {
+  return worker.every > 0 ? ", Checkpoint<Every<" + std::to_string(worker.every) + ">>" : "";
+}
+
 /// How the type begins: "Pipeline<Interleaved<2>, 8, ", "Pipeline<PostValidated<ZeroBubbleV>, 8, ".
 template <class = void>
 std::string type_beginning(WorkerStrategy const& worker) {
@@ -189,12 +195,16 @@ std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& si
   if (worker.is_placed()) {
     return "ModelParallel<Placed<" + table + ">>";
   }
+  if (worker.devices == 1) {  // SingleDevice has no such option, a model in one part has
+    return "ModelParallel<Auto<1>" + accumulated_text(worker) + again_text(worker) + ">";
+  }
   std::string const slices = worker.has_tiles()
                                  ? "SpatialParallel<" + std::to_string(worker.tiles.height) + ", " +
                                        std::to_string(worker.tiles.width)
                                  : "TensorParallel<" + std::to_string(worker.slices) +
                                        (worker.sequence_rows ? ", SequenceRows" : "");
-  std::string const shared = slices + (worker.is_tensor() ? accumulated_text(worker) : "") + ">";
+  std::string const shared =
+      slices + (worker.is_tensor() ? accumulated_text(worker) : "") + again_text(worker) + ">";
   if (worker.is_tensor()) {
     return shared;
   }

@@ -28,6 +28,7 @@
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/search/worker_again.hpp>
 
 namespace tandem {
 
@@ -174,9 +175,10 @@ template <class = void>  // compiled where it is called, not by every include
     return detail::rank_costs(rank.view(network), worker, machine, precision, samples);
   };
   detail::RuntimeGraph const all = detail::rewritten_network(network, worker, dealing);
-  CostGraph const whole = costs_of(all);
+  CostGraph const whole = detail::costs_again(costs_of(all), worker.every);
   if (!in_stages) {
-    double const busy = static_costs(all.view(network), machine, precision, samples).time();
+    CostGraph const own = static_costs(all.view(network), machine, precision, samples);
+    double const busy = detail::costs_again(own, worker.every).time();
     double dense = 0;
     for (CostNode const& node : whole.node) {
       dense += node.dense_bytes();

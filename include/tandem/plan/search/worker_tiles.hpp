@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/geometry.hpp>
@@ -27,6 +28,7 @@
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/search/worker_again.hpp>
 #include <tandem/plan/search/worker_memory.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/worker_tensor.hpp>
@@ -199,13 +201,15 @@ template <class = void>  // compiled where it is called, not by every include
   CostGraph whole = idle;
   detail::add_tile_times(rank, worker, machine, precision, samples, whole);
   if (worker.is_tensor()) {
+    whole = detail::costs_again(std::move(whole), worker.every);
+    CostGraph const own = static_costs(rank, machine, precision, samples);
     double dense = 0;
     for (CostNode const& node : whole.node) {
       dense += node.dense_bytes();
     }
     auto const devices = static_cast<std::size_t>(worker.devices);
     step.seconds = worker.microbatches * whole.time();
-    step.idle = 1 - static_costs(rank, machine, precision, samples).time() / whole.time();
+    step.idle = 1 - detail::costs_again(own, worker.every).time() / whole.time();
     step.sizes = {network.node[network.nodes - 1].top + 1};
     step.done.assign(devices, step.seconds);
     step.gradient_bytes.assign(devices, dense);

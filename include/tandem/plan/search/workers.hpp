@@ -22,6 +22,7 @@
 #include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/worker.hpp>
+#include <tandem/plan/search/worker_again.hpp>
 #include <tandem/plan/search/worker_memory.hpp>
 #include <tandem/plan/search/worker_placed.hpp>
 #include <tandem/plan/search/worker_refusals.hpp>
@@ -70,6 +71,7 @@ WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker, WorkerStep
                 .sequence_rows = worker.sequence_rows,
                 .chunks = worker.time_chunks,
                 .tiles = worker.tiles,
+                .every = worker.every,
                 .post_validated = worker.post_validated};
   WorkerTable made =
       worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
@@ -148,7 +150,28 @@ bool validates_behind(SearchTask const& task, int devices) {
          element_bytes(task.precision) == master_bytes(task.precision);
 }
 
-/// Those that a search tries, in the order in which plans that are as fast stand.
+/// How many parts of the network a run of @p worker best has: all take as long, so that those that
+/// need least memory are.
+/// @param step  of the worker without runs
+template <class = void>
+int best_runs(WorkerStrategy const& worker, WorkerStep const& step, SearchTask const& task) {
+  WorkerCut cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
+                             dealing_over(*task.network, worker.layer_slices()));
+  int best = 0;
+  double least = 0;
+  for (int const every : tried_runs(step.sizes[0])) {
+    cut.every = every;
+    double const memory = counted_memory(*task.network, task, cut);
+    if (best == 0 || memory < least) {
+      best = every;
+      least = memory;
+    }
+  }
+  return best;
+}
+
+/// Those that a search tries, in the order in which plans that are as fast stand; where memory is
+/// counted, those of one stage also with runs, see WorkerSteps.
 template <class = void>
 std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
   std::vector<WorkerStrategy> all;
@@ -174,7 +197,7 @@ std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
       }
     }
   }
-  return all;
+  return task.network ? with_runs(all) : all;
 }
 
 /// Why workers that rewrite the network cannot be, each kind of them looked at once.
@@ -212,7 +235,10 @@ class WorkerKinds {
 
 }  // namespace detail
 
-/// The workers that search_plans() tries, made once and read for any number of devices.
+/// The workers that search_plans() tries, made once and read for any number of devices. Those of
+/// one stage are also tried with runs of layers that are computed again, Checkpoint<Every<k>>,
+/// where the same worker that keeps all does not fit: where it does it sums the same gradients and
+/// is faster.
 class WorkerSteps {
  public:
   struct One {
@@ -225,23 +251,34 @@ class WorkerSteps {
   template <class Costs>
   WorkerSteps(SearchTask const& task, Costs const& costs)
       : WorkerSteps{task, costs(task.batch_per_worker)} {
+    constexpr int most = 1 << 16;  // on some number of devices: rows' gradients are of all workers
     for (WorkerStrategy const& worker : detail::tried_workers(task)) {
-      add(worker, costs);
+      if (needs(worker, most)) {
+        add(worker, costs);
+      }
     }
   }
   /// With none.
   /// @param whole  costs of a worker's minibatch
   WorkerSteps(SearchTask const& task, CostGraph whole) : task_{task}, whole_{std::move(whole)} {}
 
-  /// Simulates @p worker, and has it then; of a kind that cannot be only the first.
+  /// Simulates @p tried, and has it then; of a kind that cannot be only the first. Of one with runs
+  /// their length is chosen.
+  /// @pre of one with runs that without was added, and has no problem
   template <class Costs>
-  void add(WorkerStrategy const& worker, Costs const& costs) {
+  void add(WorkerStrategy const& tried, Costs const& costs) {
+    WorkerStrategy worker = tried;
+    if (tried.every > 0) {
+      One const& whole = *without_runs(tried);
+      worker.every = detail::best_runs(whole.strategy, whole.step, task_);
+    }
     detail::WorkerKinds::Known const kind = kinds_.find(worker, task_);
     if (!worker.rewrites()) {
-      CostGraph graph = costs(std::max(1, task_.batch_per_worker / worker.microbatches));
+      CostGraph graph = detail::costs_again(
+          costs(std::max(1, task_.batch_per_worker / worker.microbatches)), worker.every);
       all_.push_back({worker, detail::step_of(worker, graph, task_)});
       if (worker.devices == 1) {
-        of_microbatch_.insert_or_assign(worker.microbatches, std::move(graph));
+        of_microbatch_.insert_or_assign({worker.microbatches, worker.every}, std::move(graph));
       }
     } else if (kind.refusal.empty()) {
       all_.push_back({worker, detail::rewritten_step_of(worker, task_)});
@@ -267,18 +304,38 @@ class WorkerSteps {
     cut.shard = shard;
     return detail::counted_memory(network, task_, cut);
   }
+  /// Whether so many of @p worker are worth a look: those with runs where the same without could
+  /// be, but for memory.
+  [[nodiscard]] bool needs(WorkerStrategy const& worker, int workers) const {
+    if (worker.every == 0) {
+      return true;
+    }
+    One const* const whole = without_runs(worker);
+    return whole != nullptr && whole->step.problem.empty() && whole->step.sizes[0] > 1 &&
+           memory(*whole, workers) > task_.device_memory();
+  }
   [[nodiscard]] SearchTask const& task() const { return task_; }
   [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
-  /// Of a microbatch.
-  /// @pre a worker of one device and so many microbatches was added
-  [[nodiscard]] CostGraph const& graph(int microbatches) const {
-    return of_microbatch_.at(microbatches);
+  /// Of a microbatch, with what is computed again.
+  /// @pre the worker has one device, and was added
+  [[nodiscard]] CostGraph const& graph(WorkerStrategy const& worker) const {
+    return of_microbatch_.at({worker.microbatches, worker.every});
   }
 
  private:
+  [[nodiscard]] One const* without_runs(WorkerStrategy worker) const {
+    worker.every = 0;
+    for (One const& one : all_) {
+      if (one.strategy == worker) {
+        return &one;
+      }
+    }
+    return nullptr;
+  }
   SearchTask task_;
   CostGraph whole_;
-  std::map<int, CostGraph> of_microbatch_{};  // by their number, of workers of one device
+  // of workers of one device, by the number of microbatches and the parts of runs
+  std::map<std::pair<int, int>, CostGraph> of_microbatch_{};
   detail::WorkerKinds kinds_{};
   std::vector<One> all_{};
 };

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 
 namespace tandem {
 
@@ -24,13 +25,13 @@ struct CheckpointSegments {
   int of[static_cast<std::size_t>(Nodes)] = {};
 };
 
-template <GraphSize Size>
-constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& graph,
-                                                             CheckpointRule rule) {
-  CheckpointSegments<Size.nodes> segments;
+namespace detail {
+
+/// @param of  of each node, to be filled
+constexpr void fill_checkpoint_segments(GraphView graph, CheckpointRule rule, int* of) {
   int segment = 0;
   int first_top = -1;  // of the run at work
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
     bool const new_stage = n > 0 && node.stage != graph.node[n - 1].stage;
     bool const full =
@@ -42,8 +43,17 @@ constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& 
     if (first_top < 0 && !node.is_end()) {  // a tensor from elsewhere has a top from elsewhere
       first_top = node.top;
     }
-    segments.of[n] = rule.every == CheckpointRule::none ? -1 : segment;
+    of[n] = rule.every == CheckpointRule::none ? -1 : segment;
   }
+}
+
+}  // namespace detail
+
+template <GraphSize Size>
+constexpr CheckpointSegments<Size.nodes> checkpoint_segments(Graph<Size> const& graph,
+                                                             CheckpointRule rule) {
+  CheckpointSegments<Size.nodes> segments;
+  detail::fill_checkpoint_segments(graph, rule, segments.of);
   return segments;
 }
 
