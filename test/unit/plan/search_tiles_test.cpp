@@ -230,7 +230,9 @@ TEST_CASE("a network of large images that does not fit is trained in tiles") {
                                        "Hybrid<DataParallel<2>, SpatialParallel<1, 4>>",
                                        "Hybrid<DataParallel<4>, SpatialParallel<2, 1>>",
                                        "Hybrid<DataParallel<4>, SpatialParallel<1, 2>>"});
-  CHECK(types.count(strategy_type(best)) == 1);
+  Plan kept = best;  // perhaps with runs that are computed again
+  kept.worker.every = 0;
+  CHECK(types.count(strategy_type(kept)) == 1);
 }
 
 TEST_CASE("tiles are tried of images alone, and what does not divide says so once") {
