@@ -110,7 +110,7 @@ double gain_of_two(WorkerSteps const& steps) {
   double two = 1e30;
   for (WorkerSteps::One const& found : steps.all()) {
     bool const usable = found.step.problem.empty() && !found.strategy.asynchrony().on();
-    if (usable && found.strategy.devices == 1) {
+    if (usable && found.strategy.devices == 1 && found.strategy.every == 0) {
       one = found.step.seconds;
     } else if (usable && found.strategy.devices == 2 && !found.strategy.keeps_two_copies()) {
       two = std::min(two, found.step.seconds);
