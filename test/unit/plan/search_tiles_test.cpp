@@ -133,6 +133,34 @@ TEST_CASE("a step waits for the bytes that describe says of exchanges") {
   check_exchanges<SpatialParallel<4, 2>>(4, 2);
 }
 
+TEST_CASE("so does each stage for those of its own layers, and for their gradients' sum at last") {
+  WorkerStrategy worker = tiled(2, 1, 4);
+  worker.schedule = "one_f_one_b";
+  worker.devices = 4;
+  constexpr int samples = 2;
+  Machine slow = fast();
+  slow.inside.bandwidth = 1e8;
+  WorkerStep const own = step_on(slow, worker, graph<Images>, 4 * samples);
+  WorkerStep const free = step_on(fast(), worker, graph<Images>, 4 * samples);
+  REQUIRE(own.sizes == std::vector<int>{2, 5});
+  REQUIRE(free.sizes == own.sizes);
+  using S = Hybrid<Pipeline<OneFOneB, 4, Split<2>, Split<5>>, SpatialParallel<2, 1>>;
+  using P = Program<Images, S, 4>;
+  SpreadVolume const sent[] = {spread_volume(detail::RankGraph<P, 0>::graph),
+                               spread_volume(detail::RankGraph<P, 1>::graph)};
+  double const statistics = all_reduce_seconds(slow, {2, 1}, 8.0 * (2 * 8 + 1));
+  for (std::size_t s = 0; s < 2; ++s) {  // of the first stage two batch norms
+    double const norms = s == 0 ? 2 * statistics : 0;
+    CHECK(own.stages[s].forward - free.stages[s].forward ==
+          doctest::Approx(4.0 * samples * static_cast<double>(sent[s].forward) / 1e8 + norms));
+    CHECK(own.stages[s].backward - free.stages[s].backward ==
+          doctest::Approx(4.0 * samples * static_cast<double>(sent[s].backward) / 1e8 + norms));
+  }
+  double const whole = step_on(slow, tiled(2, 1), graph<Images>, samples).ties;
+  CHECK(own.ties > whole / 2);  // of the stage that has more
+  CHECK(own.ties < whole);
+}
+
 TEST_CASE("each neighbour's message takes its latency, what is beside a corner, too") {
   Node node{.kind = NodeKind::exchange};
   node.dealt = Dealt::halo;
