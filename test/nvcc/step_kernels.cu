@@ -109,7 +109,7 @@ void sampled_step(Stream const& s, T* x, float* p, std::int32_t* tokens, std::by
 void sequence_step(Stream const& s, T* x, float* p, std::int32_t* tokens, UpdateChunk const* chunks,
                    std::byte* scratch, int const* stopped) {
   StagedBatch<float, std::int32_t> const* const staged = nullptr;
-  take_batch(s, staged, 0, 64, 1, 64, x, 1, tokens);
+  take_batch(s, staged, 0, 64, 1, 64, x, {}, 1, tokens);
   embedding_forward(s, tokens, 1, {0, 64}, 64, x, x);
   embedding_gradient(s, tokens, 1, 64, {0, 64}, 64, x, p, false, scratch, 4096);
   dropout_forward(s, 1, 64, 64, {}, 0.5F, x, x);

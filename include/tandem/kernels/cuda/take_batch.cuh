@@ -26,13 +26,26 @@ struct StagedBatch {
   std::int32_t const* lengths = nullptr;
 };
 
+/// Which of the elements taken are rows behind their sample's length.
+struct TakenRows {
+  std::int64_t rows = 0;   ///< of a sample; 0: there are no lengths
+  std::int64_t first = 0;  ///< the sample, of those with lengths, that they begin with
+
+  /// Of element @p i. @param lengths  as staged
+  [[nodiscard]] TANDEM_HOST_DEVICE bool is_padding(std::int64_t i,
+                                                   std::int32_t const* lengths) const {
+    return rows > 0 && i % rows >= lengths[first + i / rows];
+  }
+};
+
 namespace detail {
 
 template <class T, class P, class Target>
 TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::int64_t begin,
                                      std::int64_t elements, int channels, std::int64_t pixels,
-                                     T* samples, std::int64_t target_count, Target* targets,
-                                     std::int64_t length_count, std::int32_t* lengths) {
+                                     T* samples, TakenRows taken, std::int64_t target_count,
+                                     Target* targets, std::int64_t length_count,
+                                     std::int32_t* lengths) {
   await_previous();
   P const* const from = staged->samples + begin;
   Target const* const from_targets = staged->targets;
@@ -41,7 +54,7 @@ TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::
   std::int64_t const stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = first; i < elements; i += stride) {
     if constexpr (std::is_integral_v<T>) {
-      samples[i] = from[i];
+      samples[i] = taken.is_padding(i, from_lengths) ? T{0} : from[i];
       continue;
     }
     std::int64_t const pixel = i / channels;  // among those of all samples
@@ -61,21 +74,23 @@ TANDEM_KERNEL void take_batch_kernel(StagedBatch<P, Target> const* staged, std::
 }  // namespace detail
 
 /// samples = (T) staged->samples from element @p begin on, with its axes turned from (n, C, pixels)
-/// to (n, pixels, C); targets = staged->targets.
+/// to (n, pixels, C); targets = staged->targets. Indices behind a sample's length become 0: the
+/// order in which an embedding adds its gradient depends on all of them.
 ///
 /// Shapes: staged is one value in device memory; begin is a multiple of C pixels; elements =
-///         n C pixels.
+///         n C pixels. @p taken is of indices.
 /// Cost:   reads and writes each element once; reads are coalesced for one channel, else `channels`
 ///         streams.
 template <class T, class P, class Target>
 void take_batch(Stream const& stream, StagedBatch<P, Target> const* staged, std::int64_t begin,
                 std::int64_t elements, int channels, std::int64_t pixels, T* samples,
-                std::int64_t target_count, Target* targets, std::int64_t length_count = 0,
-                std::int32_t* lengths = nullptr) {
+                TakenRows const& taken, std::int64_t target_count, Target* targets,
+                std::int64_t length_count = 0, std::int32_t* lengths = nullptr) {
   std::int64_t most = elements > target_count ? elements : target_count;
   most = most > length_count ? most : length_count;
   launch(detail::take_batch_kernel<T, P, Target>, blocks_for(most, 256, 8192), 256, stream, staged,
-         begin, elements, channels, pixels, samples, target_count, targets, length_count, lengths);
+         begin, elements, channels, pixels, samples, taken, target_count, targets, length_count,
+         lengths);
 }
 
 }  // namespace tandem::cuda

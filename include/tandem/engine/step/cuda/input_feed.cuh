@@ -83,8 +83,9 @@ class InputFeed {
                           std::int64_t length_elements) {
       if (count > 0 || target_elements > 0 || length_elements > 0) {
         cuda::take_batch(device.compute, staged, (first - taken_.first) * each(), count * each(),
-                         channels, each() / channels, from(first), target_elements, targets,
-                         length_elements, lengths_.template as<std::int32_t>());
+                         channels, each() / channels, from(first), rows_from(first),
+                         target_elements, targets, length_elements,
+                         lengths_.template as<std::int32_t>());
       }
     };
     if constexpr (is_packed) {
@@ -141,6 +142,13 @@ class InputFeed {
   [[nodiscard]] std::int64_t each() const { return shape.elements(time_); }
   [[nodiscard]] Stored* from(std::int64_t sample) const {
     return samples_.template as<Stored>() + (sample - taken_.first) * (is_packed ? each() : stride);
+  }
+  // Of indices that begin with those of @p sample. In chunks of time gradients are sums of others
+  // anyway.
+  [[nodiscard]] cuda::TakenRows rows_from(std::int64_t sample) const {
+    return takes_indices && has_lengths_ && chunks == 1
+               ? cuda::TakenRows{each(), sample - shard_.first}
+               : cuda::TakenRows{};
   }
   [[nodiscard]] std::size_t bytes_of(std::int64_t samples) const {
     return static_cast<std::size_t>(samples * each()) * sizeof(In);
