@@ -134,7 +134,7 @@ void resample(typename A::Value const* in, std::size_t pitch, std::size_t inner,
     weigh<A>(across, from, pitch, inner, middle.data(), row, inner, rows, inner);
   }
   if (box.height == height) {
-    std::copy(middle.begin(), middle.end(), out);
+    std::copy_n(middle.begin(), size(window.height) * row, out);  // from row window.top on
   } else {
     AxisWeights shifted = down;
     for (std::size_t& place : shifted.first) {
