@@ -378,6 +378,13 @@ TEST_CASE(
   CHECK(transparent.bytes[3] == 5);  // of the gradient's first rows
 }
 
+TEST_CASE("CMYK in JPEG is stored inverted, with Adobe's marker or without") {
+  Bytes file = tandem::read_file(images + "cmyk.jpg");
+  REQUIRE(std::string{file.begin() + 6, file.begin() + 11} == "Adobe");  // a marker of 16 bytes
+  file.erase(file.begin() + 2, file.begin() + 18);
+  CHECK(difference(tandem::ImageDecode::decode(file, "f"), "cmyk.jpg") <= 2);
+}
+
 TEST_CASE("resize has the bits of Pillow's bilinear filter") {
   Pixels const image = decoded("rgb.png");
   CHECK(difference(tandem::resize(image, 29, 13), "rgb.png.stretched") == 0);

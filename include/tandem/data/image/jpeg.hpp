@@ -145,19 +145,17 @@ class JpegReader {
   Errors errors_{};
 };
 
-/// Rows of C, M, Y, K to RGB, as Pillow: Adobe's are stored as 255 - C, and so on.
+/// Rows of C, M, Y, K to RGB. As Pillow does, each is taken to be stored as 255 minus its value,
+/// with Adobe's marker in the file and without.
 template <class = void>  // compiled where it is called, not by every include
-Pixels rgb_of_cmyk(Pixels const& image, bool is_inverted) {
+Pixels rgb_of_cmyk(Pixels const& image) {
   Pixels out{3, image.height, image.width, {}};
   out.bytes.resize(image.bytes.size() / 4 * 3);
   std::uint8_t* write = out.bytes.data();
   for (std::size_t i = 0; i + 3 < image.bytes.size(); i += 4) {
-    auto const ink = [&](std::size_t c) {
-      return is_inverted ? 255 - image.bytes[i + c] : int{image.bytes[i + c]};
-    };
-    int const light = 255 - ink(3);
+    int const light = image.bytes[i + 3];
     for (std::size_t c = 0; c < 3; ++c) {
-      int const product = ink(c) * light + 128;
+      int const product = (255 - image.bytes[i + c]) * light + 128;
       *write++ = static_cast<std::uint8_t>(light - ((product >> 8) + product) / 256);
     }
   }
@@ -191,7 +189,7 @@ template <class = void>
   for (std::size_t r = 0; r < info.output_height; ++r) {
     check(reader.read_row(image.bytes.data() + r * row));
   }
-  return image.channels == 4 ? detail::rgb_of_cmyk(image, info.saw_Adobe_marker != FALSE) : image;
+  return image.channels == 4 ? detail::rgb_of_cmyk(image) : image;
 }
 
 }  // namespace tandem
