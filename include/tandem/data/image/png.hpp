@@ -74,10 +74,10 @@ class PngReader {
     return true;
   }
 
-  /// What stands behind the rows.
+  /// Reads what follows the rows. A file without its last chunk still has all its pixels.
   [[nodiscard]] bool finish() noexcept {
     if (setjmp(place_) != 0) {
-      return false;
+      return lacks_end_;
     }
     ::png_read_end(png_, nullptr);
     return true;
@@ -100,6 +100,9 @@ class PngReader {
   static void give(::png_structp png, ::png_bytep to, std::size_t count) {
     auto& reader = *static_cast<PngReader*>(::png_get_io_ptr(png));
     if (count > reader.left_.size()) {
+      constexpr std::uint32_t idat = 0x49444154;
+      reader.lacks_end_ =
+          (::png_get_io_state(png) & PNG_IO_CHUNK_HDR) != 0 || ::png_get_io_chunk_type(png) != idat;
       ::png_error(png, "the file is truncated");
     }
     std::memcpy(to, reader.left_.data(), count);
@@ -112,6 +115,7 @@ class PngReader {
   ::png_infop info_;
   std::span<std::uint8_t const> left_;
   int passes_ = 1;
+  bool lacks_end_ = false;  // the file ends, but not within a chunk of pixels
 };
 
 }  // namespace detail
