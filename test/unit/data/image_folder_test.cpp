@@ -104,6 +104,21 @@ TEST_CASE("ImageFolder has the sorted folders as classes, and samples by class a
   }
 }
 
+TEST_CASE("ImageFolder sorts the folders in a class by their whole paths, as torchvision") {
+  TemporaryFolder const folder;
+  std::vector<std::string> const sorted{"a/z.png",     "a/x/a.png",   "a/x/b.png",   "a/x y/a.png",
+                                        "a/x-y/a.png", "a/x.1/a.png", "a/x/y/a.png", "a/x0/a.png"};
+  for (std::string const& name : sorted) {
+    folder.write(name, grey(1, 1, 0));
+  }
+  PlainFolder<1, 1, 1> const data{folder.path()};
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    names.push_back(data.file(i).substr(folder.path().size() + 1));
+  }
+  CHECK(names == sorted);  // of sorted(os.walk("a")) each folder's sorted names
+}
+
 TEST_CASE("ImageFolder takes names of classes, so that two folders have the same labels") {
   TemporaryFolder const folder;
   folder.write("train/a/1.png", grey(1, 1, 0));
@@ -145,6 +160,17 @@ TEST_CASE("ImageFolder says what is wrong with a folder") {
   std::filesystem::remove(webp);
   std::filesystem::create_directory_symlink("..", folder.path() + "/a/round");
   CHECK_THROWS_WITH_AS(Folder{folder.path()}, Contains("does a link lead back?"), FileError);
+  std::filesystem::remove(folder.path() + "/a/round");
+  folder.write("a/1.png", grey(2, 2, 0));
+  CHECK(Folder{folder.path()}.size() == 1);
+  for (std::string const link : {"/a/2.png", "/b"}) {
+    std::filesystem::create_symlink("none", folder.path() + link);
+    CHECK_THROWS_WITH_AS(
+        Folder{folder.path()},
+        Contains((link + "': this link leads nowhere; mend it, or take it out of").c_str()),
+        FileError);
+    std::filesystem::remove(folder.path() + link);
+  }
 }
 
 TEST_CASE("ImageFolder checks its options") {

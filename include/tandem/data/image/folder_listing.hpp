@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// list_image_classes(): the folders of a folder, and the image files in each, sorted.
+/// list_folder() and list_images(): the folders of a folder, and the image files in each, sorted.
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,7 +26,8 @@ struct Listing {
   std::vector<std::string> files;
 };
 
-/// The entries of @p path, links followed; what is neither file nor folder is left out.
+/// The entries of @p path, links followed; an entry that is neither file nor folder is left out.
+/// @throws FileError  the folder cannot be read, or a link in it leads nowhere
 template <class = void>  // compiled where it is called, not by every include
 Listing list_folder(std::string const& path) {
   struct Open {
@@ -50,7 +52,14 @@ Listing list_folder(std::string const& path) {
   while (::dirent const* const entry = ::readdir(open.folder)) {
     std::string name = entry->d_name;
     struct ::stat status {};
-    if (name != "." && name != ".." && ::stat((path + "/" + name).c_str(), &status) == 0) {
+    if (name != "." && name != "..") {
+      if (::stat((path + "/" + name).c_str(), &status) != 0) {
+        throw FileError{
+            path + "/" + name,
+            (errno == ENOENT ? std::string{"this link leads nowhere"}
+                             : std::string{"this entry cannot be read: "} + std::strerror(errno)) +
+                "; mend it, or take it out of the folder"};
+      }
       if (S_ISDIR(status.st_mode)) {
         listing.folders.push_back(std::move(name));
       } else if (S_ISREG(status.st_mode)) {
@@ -78,17 +87,20 @@ inline bool ends_in(std::string_view name, std::string_view endings) {
          (' ' + std::string{endings} + ' ').find(' ' + ending + ' ') != std::string::npos;
 }
 
-/// Appends the .jpg, .jpeg and .png files of the tree @p path.
-/// @throws FileError  a file is an image of another kind, or folders are nested without an end
+/// Adds the .jpg, .jpeg and .png files of each folder of the tree @p path to @p images, by the
+/// folder's path: the order of both is torchvision's, which has "a-b" before "a/b".
+/// @throws FileError  a file is an image of another kind, folders are nested without an end, or as
+///                    list_folder()
 template <class = void>
-void list_images(std::string const& path, std::vector<std::string>& images, int depth = 0) {
+void list_images(std::string const& path, std::map<std::string, std::vector<std::string>>& images,
+                 int depth = 0) {
   if (depth > 32) {
     throw FileError{path, "folders are nested more than 32 deep; does a link lead back?"};
   }
   Listing const listing = list_folder(path);
   for (std::string const& name : listing.files) {
     if (ends_in(name, "jpg jpeg png")) {
-      images.push_back(path + "/" + name);
+      images[path].push_back(name);
     } else if (ends_in(name, "ppm bmp pgm tif tiff webp")) {
       throw FileError{path + "/" + name,
                       "of images .jpg, .jpeg and .png are read; convert it, or "

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <new>
 #include <optional>
@@ -98,7 +99,8 @@ class ImageFolder<Image<C, H, W>, Decoder> {
   using Target = std::int32_t;
   static constexpr std::uint32_t draws = 1;
 
-  /// @throws FileError      @p path is no folder, has no folders, or one of them has no image
+  /// @throws FileError      @p path is no folder, has no folders, one of them has no image, or a
+  ///                        link in them leads nowhere
   /// @throws ContractError  an option is out of its range
   template <class = void>  // compiled where it is called, not by every include
   explicit ImageFolder(std::string const& path, ImageFolderOptions options = {})
@@ -196,7 +198,13 @@ class ImageFolder<Image<C, H, W>, Decoder> {
         throw FileError{path + "/" + folder,
                         "there is no such class among ImageFolderOptions::class_names"};
       }
-      detail::list_images(path + "/" + folder, files_);
+      std::map<std::string, std::vector<std::string>> images;
+      detail::list_images(path + "/" + folder, images);
+      for (auto const& [place, files] : images) {
+        for (std::string const& file : files) {
+          files_.push_back(place + "/" + file);
+        }
+      }
       if (files_.size() == labels_.size()) {
         throw FileError{path + "/" + folder,
                         "the folder of a class has no .jpg, .jpeg or .png file; remove it, or put "
