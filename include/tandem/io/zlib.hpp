@@ -5,6 +5,7 @@
 /// Zlib: inflates gzip and zlib buffers; there only if the program defines TANDEM_ZLIB=1 and links
 /// -lz.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,7 +46,8 @@ class InflateStream {
 /// Inflates with zlib; a model of Inflater and of BlockInflater (gzip.hpp).
 struct Zlib {
   /// The content of the gzip buffer @p packed, all its members one after the other, checked against
-  /// their checksums. Memory never exceeds twice @p limit, whatever the buffer says.
+  /// their checksums; zeros after the last member are left out, as gzip does. Memory never exceeds
+  /// twice @p limit, whatever the buffer says.
   /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
@@ -112,7 +114,9 @@ struct Zlib {
                                          std::to_string(limit) + " bytes" + source.limit};
       }
       if (status == Z_STREAM_END) {
-        if (read == packed.size() || !source.gzip) {
+        auto const rest = packed.subspan(read);
+        if (!source.gzip ||
+            std::all_of(rest.begin(), rest.end(), [](std::uint8_t byte) { return byte == 0; })) {
           bytes.resize(used);
           return bytes;
         }

@@ -57,6 +57,15 @@ TEST_CASE("Zlib joins the members of a file") {
   CHECK(Zlib::inflate(packed, "two.gz", 10) == Bytes{'a', 'b', 'c'});
 }
 
+TEST_CASE("Zlib leaves out zeros after the last member") {
+  Bytes packed = gzip({'a', 'b'});
+  packed.insert(packed.end(), 100000, 0);
+  CHECK(Zlib::inflate(packed, "padded.gz", 10) == Bytes{'a', 'b'});
+  packed.push_back('x');
+  CHECK_THROWS_WITH_AS(static_cast<void>(Zlib::inflate(packed, "padded.gz", 10)),
+                       Contains("the gzip file is damaged: incorrect header check"), FileError);
+}
+
 TEST_CASE("Zlib refuses every truncation") {
   Bytes const packed = gzip(some_bytes(1000));
   for (std::size_t size = 0; size < packed.size(); size += 13) {
