@@ -48,7 +48,8 @@ inline std::string hexadecimal(std::uint32_t word) {
 inline std::string idx_kind(std::uint32_t magic) {
   std::string const kind = magic == 0x801          ? ", labels"
                            : magic == 0x803        ? ", images"
-                           : magic >> 16 == 0x1F8B ? ", a gzip file whose name lacks '.gz'"
+                           : magic >> 16 == 0x1F8B ? ", a gzip file"
+                           : magic >> 24 == '<'    ? ", a web page; download the file again"
                                                    : "";
   return hexadecimal(magic) + kind;
 }

@@ -14,7 +14,8 @@
 namespace tandem {
 
 /// A folder with `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`, `t10k-images-idx3-ubyte` and
-/// `t10k-labels-idx1-ubyte`, each under that name or with `.gz` behind it; I reads the latter.
+/// `t10k-labels-idx1-ubyte`, each under that name or with `.gz` after it, or with a dot before
+/// `idx`. What is gzipped is inflated by I.
 ///
 /// Cost: both splits stay in memory as bytes, 55 MB for MNIST and for Fashion-MNIST.
 template <Inflater I>
@@ -40,9 +41,16 @@ class BasicIdxFolder {
     return folder;
   }
 
+  /// The name that a file has, with a hyphen or a dot before @p kind.
+  static std::string located(std::string const& stem, std::string const& kind) {
+    std::string const dotted = stem + "." + kind;
+    bool const is_dotted = path_exists(dotted) || path_exists(dotted + ".gz");
+    return is_dotted ? dotted : stem + "-" + kind;
+  }
+
   static IdxSplit split(std::string const& folder, std::string const& part, int classes) {
-    std::string const images = folder + "/" + part + "-images-idx3-ubyte";
-    std::string const labels = folder + "/" + part + "-labels-idx1-ubyte";
+    std::string const images = located(folder + "/" + part + "-images", "idx3-ubyte");
+    std::string const labels = located(folder + "/" + part + "-labels", "idx1-ubyte");
     return {read_plain_or_gzip<I>(images), read_plain_or_gzip<I>(labels), images, labels, classes};
   }
 

@@ -60,19 +60,37 @@ using Inflate = Zlib;
 using Inflate = NoZlib;
 #endif
 
-/// The content of @p path, or if there is no such file, of the gzip file of that name with ".gz".
-/// @throws FileError  neither is there, or one cannot be read, or is larger than @p limit bytes
+namespace detail {
+
+/// Whether @p bytes begin as a gzip file does.
+[[nodiscard]] inline bool is_gzip(std::span<std::uint8_t const> bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B;
+}
+
+}  // namespace detail
+
+/// The content of a file, inflated if it begins as gzip does, whatever its name.
+/// @throws FileError  as read_file(), or it is larger than @p limit bytes when inflated
+template <Inflater I>
+[[nodiscard]] std::vector<std::uint8_t> read_inflated(std::string const& path,
+                                                      std::size_t limit = default_file_limit) {
+  std::vector<std::uint8_t> bytes = read_file(path, limit);
+  return detail::is_gzip(bytes) ? I::inflate(bytes, path, limit) : bytes;
+}
+
+/// The content of @p path, or if there is no such file, of the one of that name with ".gz".
+/// @throws FileError  neither is there, or as read_inflated()
 template <Inflater I>
 [[nodiscard]] std::vector<std::uint8_t> read_plain_or_gzip(std::string const& path,
                                                            std::size_t limit = default_file_limit) {
   if (path_exists(path)) {
-    return read_file(path, limit);
+    return read_inflated<I>(path, limit);
   }
   std::string const packed_path = path + ".gz";
   if (!path_exists(packed_path)) {
     throw FileError{path, "neither this file nor one of this name with '.gz' is there"};
   }
-  return I::inflate(read_file(packed_path, limit), packed_path, limit);
+  return read_inflated<I>(packed_path, limit);
 }
 
 }  // namespace tandem

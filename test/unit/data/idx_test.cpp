@@ -57,7 +57,10 @@ TEST_CASE("parse_idx refuses other files") {
                 "expected an IDX file with magic number 0x00000803, images; found 0x00000802");
   check_refused({0x1F, 0x8B, 8, 0, 0, 0, 0, 0}, 3,
                 "expected an IDX file with magic number 0x00000803, images; found 0x1f8b0800, a "
-                "gzip file whose name lacks '.gz'");
+                "gzip file");
+  check_refused({'<', '!', 'D', 'O', 'C'}, 3,
+                "expected an IDX file with magic number 0x00000803, images; found 0x3c21444f, a "
+                "web page; download the file again");
 }
 
 TEST_CASE("parse_idx refuses a cut header") {

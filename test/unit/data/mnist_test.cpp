@@ -47,6 +47,18 @@ TEST_CASE("Mnist reads a folder of plain files") {
   CHECK(label(mnist.test(), 1) == 1);
 }
 
+TEST_CASE("Mnist reads files with a dot in their names, and plain ones that are named .gz") {
+  support::TemporaryFolder const folder;
+  folder.write("train-images.idx3-ubyte", support::idx_images(5, 3, 2));
+  folder.write("train-labels.idx1-ubyte.gz", support::idx_labels(5));
+  folder.write("t10k-images.idx3-ubyte", support::idx_images(2, 3, 2, 100));
+  folder.write("t10k-labels-idx1-ubyte", support::idx_labels(2, 4));
+  Plain const mnist{folder.path()};
+  CHECK(label(mnist.train(), 1) == 7);
+  folder.write("train-labels.idx1-ubyte.gz", {'<', 'h', 't', 'm', 'l', '>'});
+  CHECK_THROWS_WITH_AS(Plain{folder.path()}, Contains("a web page; download"), FileError);
+}
+
 TEST_CASE("Mnist names what is missing") {
   support::TemporaryFolder const folder;
   CHECK_THROWS_WITH_AS(Plain{folder.path() + "/none"},
@@ -93,6 +105,7 @@ TEST_CASE("Mnist reads gzipped files, and mixed ones") {
   std::filesystem::remove(folder.path() + "/t10k-labels-idx1-ubyte");
   folder.write("train-images-idx3-ubyte.gz", support::gzip(support::idx_images(5, 3, 2)));
   folder.write("t10k-labels-idx1-ubyte.gz", support::gzip(support::idx_labels(2, 6)));
+  folder.write("t10k-images-idx3-ubyte", support::gzip(support::idx_images(2, 3, 2)));
   Mnist const mnist{folder.path()};
   CHECK(mnist.train().size() == 5);
   CHECK(label(mnist.test(), 1) == 3);

@@ -45,10 +45,19 @@ TEST_CASE("read_plain_or_gzip prefers the plain file") {
   CHECK_THROWS_WITH_AS(static_cast<void>(read_plain_or_gzip<Marking>(path)),
                        Contains("some': neither this file nor one of this name with '.gz'"),
                        FileError);
-  folder.write("some.gz", {'z'});
-  CHECK(read_plain_or_gzip<Marking>(path) == Bytes{'z', '!'});
+  folder.write("some.gz", {0x1F, 0x8B});
+  CHECK(read_plain_or_gzip<Marking>(path) == Bytes{0x1F, 0x8B, '!'});
   folder.write("some", {'p'});
   CHECK(read_plain_or_gzip<Marking>(path) == Bytes{'p'});
+}
+
+TEST_CASE("read_plain_or_gzip inflates what begins as gzip does, whatever its name") {
+  support::TemporaryFolder const folder;
+  std::string const path = folder.path() + "/some";
+  folder.write("some.gz", {0x1F});
+  CHECK(read_plain_or_gzip<Marking>(path) == Bytes{0x1F});
+  folder.write("some", {0x1F, 0x8B, 8});
+  CHECK(read_plain_or_gzip<Marking>(path) == Bytes{0x1F, 0x8B, 8, '!'});
 }
 
 TEST_CASE("read_plain_or_gzip passes its limit on") {

@@ -22,10 +22,7 @@ namespace detail {
 /// The bytes of a text, inflated; whether they are UTF-8 is not looked at.
 template <Inflater I>
 [[nodiscard]] std::string read_unchecked(std::string const& path, std::size_t limit) {
-  std::vector<std::uint8_t> bytes = read_file(path, limit);
-  if (bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B) {  // never UTF-8
-    bytes = I::inflate(bytes, path, limit);
-  }
+  std::vector<std::uint8_t> const bytes = read_inflated<I>(path, limit);
   return {bytes.begin(), bytes.end()};
 }
 
