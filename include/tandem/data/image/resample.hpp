@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// Bilinear resizing with antialiasing: resize() of bytes, bit for bit what Pillow's does, and of
-/// channels of floats.
+/// Bilinear resizing with antialiasing: resize() of bytes, bit for bit as Pillow before 13, which
+/// resizes some shapes along columns first (differences of 1 at most), and of channels of floats.
 ///
 /// A pixel is the mean of those below a triangle around its centre, as wide as the image shrinks.
 /// Source: Pillow, src/libImaging/Resample.c, of which torchvision's Resize is a caller.
