@@ -167,7 +167,8 @@ struct CrossEntropyOptions {
 ///
 /// Shapes: output (B, C); one std::int32_t label in [0, C) a sample, or that of IgnoreIndex: such a
 ///         sample has the loss 0 and no gradient, and neither the mean nor a metric counts it. A
-///         batch that has no other has the loss 0, where PyTorch's is NaN.
+///         batch without others, or whose labels all have the weight 0, has the loss 0 and no
+///         gradient, where PyTorch's is NaN.
 template <class... Options>
 struct SoftmaxCrossEntropy : detail::CrossEntropyOptions<Options...> {
   using Values = detail::CrossEntropyOptions<Options...>;

@@ -123,6 +123,18 @@ TEST_CASE("soft labels: PyTorch's loss and gradient, the same bits on every stra
   check<SoftAll>("soft_all");
 }
 
+TEST_CASE("a batch whose labels all have the weight 0 has the loss 0 and no gradient") {
+  Trainer<Same, SingleDevice<>, BasicHost<Portable>, All> trainer{
+      {.batch = 2, .threads_per_device = 1}};
+  auto const before = test::values_of(trainer.parameters());
+  std::vector<float> const x{1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  StepResult const none =
+      trainer.step(x, std::vector<std::int32_t>{3, 3});  // and smoothing adds none
+  CHECK(none.weight == 0.0);
+  CHECK(none.loss == 0.0);
+  CHECK(test::values_of(trainer.parameters()) == before);
+}
+
 TEST_CASE("neither the mean nor a metric counts an ignored label; of none there is no mean") {
   using One = Trainer<Same, SingleDevice<Microbatches<3>>, BasicHost<Portable>, Ignored,
                       Metrics<Accuracy, TopK<5>>>;

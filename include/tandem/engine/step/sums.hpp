@@ -50,8 +50,8 @@ TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResu
     put_exact_lanes(sums, each, which, own);
     return exact_total(own);
   };
-  auto const mean = [](double all, double over) {  // of no targets: 0
-    return all / (over > 0.0 ? over : 1.0);
+  auto const mean = [](double all, double over) {
+    return over > 0.0 ? all / over : 0.0 * all;  // nothing counts: 0, or NaN as the sum
   };
   double const loss = sum(0);
   result.loss = mean(loss, result.weight);
