@@ -181,17 +181,37 @@ class CsvDataset<T> {
     return static_cast<std::size_t>(index);
   }
 
+  /// Whether a number that is out of range is nearer to 0 than floats are, not too large.
+  template <class = void>
+  static bool is_tiny(std::string_view number) {
+    std::size_t const e = std::min(number.find_first_of("eE"), number.size());
+    std::string_view const digits = number.substr(0, e);
+    std::string_view power = number.substr(std::min(e + 1, number.size()));
+    power.remove_prefix(power.starts_with('+') ? 1 : 0);
+    std::int32_t exponent = 0;
+    if (std::from_chars(power.data(), power.data() + power.size(), exponent).ec ==
+        std::errc::result_out_of_range) {
+      exponent = power[0] == '-' ? -0x7FFFFFFF : 0x7FFFFFFF;
+    }
+    auto const point = static_cast<std::int64_t>(std::min(digits.find('.'), digits.size()));
+    auto const first = static_cast<std::int64_t>(digits.find_first_of("123456789"));
+    return point - first + exponent < 0;
+  }
+
   template <class E>
   static E number(Place const& place, char const* what) {
     std::string_view text = place.cell;
     text.remove_prefix(text.size() > 1 && text[0] == '+' && text[1] != '-' ? 1 : 0);
     E value{};
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error == std::errc::result_out_of_range) {
-      place.fail("is outside of what the numbers can hold");
-    }
-    if (error != std::errc{} || end != text.data() + text.size()) {
+    if (error == std::errc::invalid_argument || end != text.data() + text.size()) {
       place.fail(what);
+    }
+    if (error == std::errc::result_out_of_range) {
+      if (std::is_same_v<E, float> && is_tiny(text)) {
+        return E{0};
+      }
+      place.fail("is outside of what the numbers can hold");
     }
     if constexpr (std::is_same_v<E, float>) {
       if (!std::isfinite(value)) {

@@ -206,6 +206,32 @@ TEST_CASE("CsvDataset reads numbers and labels by the name or the number of thei
   CHECK(sample(first, 1) == Sample<CsvDataset<float>>{{4}, {3}});
 }
 
+TEST_CASE("CsvDataset takes numbers below the smallest float for 0") {
+  TemporaryFolder const folder;
+  std::string const tiny[] = {"1e-50",
+                              "-2.5E-400",
+                              "+0.001e-45",
+                              "1e-99999999999",
+                              "0." + std::string(400, '0') + "1",
+                              "1" + std::string(100, '0') + "e-160"};
+  std::string table = "x,y\n1e-40,0.5\n";
+  for (std::string const& cell : tiny) {
+    table += cell + "," + cell + "\n";
+  }
+  CsvDataset<float> const data{folder.write("f.csv", {table.begin(), table.end()})};
+  CHECK(sample(data, 0) == Sample<CsvDataset<float>>{{1e-40F}, {0.5F}});
+  for (std::int64_t i = 1; i < data.size(); ++i) {
+    CHECK(sample(data, i) == Sample<CsvDataset<float>>{{0}, {0}});
+  }
+  for (std::string const& large :
+       {std::string{"1e39"}, std::string{"-1e99999999999"}, "1" + std::string(400, '0'),
+        std::string{"0.001e99"}, "1" + std::string(100, '0') + "e-60"}) {
+    std::string const text = "x,y\n" + large + ",0\n";
+    CHECK_THROWS_WITH_AS((CsvDataset{folder.write("f.csv", {text.begin(), text.end()})}),
+                         Contains("is outside of what the numbers can hold"), FileError);
+  }
+}
+
 TEST_CASE("CsvDataset makes labels of words, in their sorted order") {
   TemporaryFolder const folder;
   CsvDataset const data{
@@ -231,6 +257,7 @@ TEST_CASE("CsvDataset names the line and the column of what is wrong") {
   refused("a,y\n\"1\",0\n3 4,1", "line 3, column 1 (a): '3 4' is no number");
   refused("a,y\n,1\n", "line 2, column 1 (a): the cell is empty; fill it, or leave the line out");
   refused("a,y\nnan,1\n", "line 2, column 1 (a): 'nan' is not finite");
+  refused("a,y\n1e-99x,1\n", "line 2, column 1 (a): '1e-99x' is no number");
   refused("a,y\n1e99,1\n", "line 2, column 1 (a): '1e99' is outside of what the numbers can hold");
   refused("a,y\n1,cat\n",
           "line 2, column 2 (y): 'cat' is no label, a whole number from 0; of words");
