@@ -34,6 +34,8 @@ struct CsvOptions {
   int label_column = -1;     ///< from 0; -1: the last one
   bool header = true;        ///< the first line has the names of the columns
   bool class_names = false;  ///< labels are words: classes are these, sorted
+  std::vector<std::string> classes{};  ///< labels are these words, in this order: class_names() of
+                                       ///< the training's data set for a test's
   char separator = ',';
 };
 
@@ -56,11 +58,11 @@ class CsvDataset<T> {
   /// @throws FileError      the file is missing or larger than 1 GiB, has no such column or no
   ///                        samples, or a cell is not what it must be, whose line and column are
   ///                        named
-  /// @throws ContractError  class_names of a regression
+  /// @throws ContractError  class_names or classes of a regression
   template <class = void>  // compiled where it is called, not by every include
   explicit CsvDataset(std::string const& path, CsvOptions const& options = {}) {
-    expects(!options.class_names || std::is_same_v<T, std::int32_t>,
-            "CsvOptions: class_names are of labels; take CsvDataset without <float>");
+    expects((!options.class_names && options.classes.empty()) || std::is_same_v<T, std::int32_t>,
+            "CsvOptions: class_names and classes are of labels; take CsvDataset without <float>");
     parse(read_file(path), path, options);
   }
 
@@ -81,7 +83,7 @@ class CsvDataset<T> {
   [[nodiscard]] int classes() const noexcept requires std::same_as<T, std::int32_t> {
     return classes_;
   }
-  /// By label, where CsvOptions::class_names says that they are words; else none.
+  /// By label, where CsvOptions::class_names or ::classes says that they are words; else none.
   [[nodiscard]] std::vector<std::string> const& class_names() const noexcept {
     return class_names_;
   }
@@ -114,7 +116,11 @@ class CsvDataset<T> {
     if (options.header && cells.next(row)) {
       names = row;
     }
-    std::vector<std::string> words;
+    class_names_ = options.classes;
+    std::map<std::string, std::size_t> labels;  // of words, in the order in which they come
+    for (std::size_t i = 0; i < class_names_.size(); ++i) {
+      labels.emplace(class_names_[i], i);
+    }
     std::size_t columns = names.size();
     std::size_t label = columns > 0 ? label_of(names, columns, path, options) : 0;
     while (cells.next(row)) {
@@ -132,15 +138,21 @@ class CsvDataset<T> {
                           row[c]};
         if (c != label) {
           x_.push_back(number<float>(place, "is no number"));
-        } else if (options.class_names) {
-          row[c].empty() ? place.fail("") : words.push_back(row[c]);
+        } else if (options.class_names || !class_names_.empty()) {
+          if (row[c].empty() || (!class_names_.empty() && labels.count(row[c]) == 0)) {
+            place.fail("is no class of CsvOptions::classes");
+          }
+          y_.push_back(static_cast<T>(labels.emplace(row[c], labels.size()).first->second));
         } else {
           y_.push_back(target(place));
         }
       }
     }
     columns_ = columns > 0 ? columns - 1 : 0;
-    name_classes(words);
+    if (class_names_.empty() && !labels.empty()) {
+      sort_classes(labels);
+    }
+    classes_ = std::max(classes_, static_cast<int>(class_names_.size()));
     if (y_.empty()) {
       throw FileError{path, options.header
                                 ? "the table has no lines but that of the names; a file without "
@@ -236,20 +248,17 @@ class CsvDataset<T> {
     return value;
   }
 
+  /// Renumbers the labels so that the words are sorted, as they are in @p labels.
   template <class = void>
-  void name_classes(std::vector<std::string> const& words) {
-    std::map<std::string_view, T> labels;
-    for (std::string const& word : words) {
-      labels.emplace(word, T{0});
+  void sort_classes(std::map<std::string, std::size_t> const& labels) {
+    std::vector<T> sorted(labels.size());
+    for (auto const& [word, label] : labels) {
+      sorted[label] = static_cast<T>(class_names_.size());
+      class_names_.push_back(word);
     }
-    for (auto& [word, label] : labels) {
-      label = static_cast<T>(class_names_.size());
-      class_names_.emplace_back(word);
+    for (T& label : y_) {
+      label = sorted[static_cast<std::size_t>(label)];
     }
-    for (std::string const& word : words) {
-      y_.push_back(labels.at(word));
-    }
-    classes_ = std::max(classes_, static_cast<int>(class_names_.size()));
   }
 
   std::vector<float> x_;

@@ -245,6 +245,25 @@ TEST_CASE("CsvDataset makes labels of words, in their sorted order") {
   CHECK(sample(data, 2) == Sample<CsvDataset<>>{{3}, {1}});
 }
 
+TEST_CASE("CsvDataset takes the classes of another file, so that both have the same labels") {
+  TemporaryFolder const folder;
+  CsvDataset const train{folder.write("train.csv", text("x,y\n1,dog\n2,bird\n3,cat\n")),
+                         {.class_names = true}};
+  CHECK(train.class_names() == std::vector<std::string>{"bird", "cat", "dog"});
+  CsvOptions const options{.class_names = true, .classes = train.class_names()};
+  CsvDataset const test{folder.write("test.csv", text("x,y\n1,dog\n2,cat\n")), options};
+  CHECK(test.class_names() == train.class_names());
+  CHECK(test.classes() == 3);
+  CHECK(sample(test, 0).y[0] == 2);
+  CHECK(sample(test, 1).y[0] == 1);
+  CHECK_THROWS_WITH_AS((CsvDataset{folder.write("new.csv", text("x,y\n1,dog\n2,fish\n")), options}),
+                       Contains("line 3, column 2 (y): 'fish' is no class of CsvOptions::classes"),
+                       FileError);
+  CHECK_THROWS_WITH_AS((CsvDataset<float>{"f", {.classes = {"a", "b"}}}),
+                       Contains("CsvOptions: class_names and classes are of labels"),
+                       tandem::ContractError);
+}
+
 TEST_CASE("CsvDataset names the line and the column of what is wrong") {
   TemporaryFolder const folder;
   auto const refused = [&](std::string_view table, char const* sentence,
@@ -280,7 +299,8 @@ TEST_CASE("CsvDataset names the line and the column of what is wrong") {
   refused("a,y\n1,0\n", "there is no column of number 2, CsvOptions::label_column; the table has 2",
           {.label_column = 2});
   CHECK_THROWS_WITH_AS((CsvDataset<float>{"f", {.class_names = true}}),
-                       Contains("CsvOptions: class_names are of labels"), tandem::ContractError);
+                       Contains("CsvOptions: class_names and classes are of labels"),
+                       tandem::ContractError);
 }
 
 }  // namespace table_dataset_test
