@@ -33,6 +33,12 @@ inline constexpr std::size_t cifar10_record = 1 + 3 * 32 * 32;
 template <class = void>  // compiled where it is called, not by every include
 [[nodiscard]] std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
                                          std::string const& name) {
+  if (bytes.size() % cifar10_record != 0 && bytes.size() % (cifar10_record + 1) == 0) {
+    throw FileError{
+        name,
+        "the size is that of records of CIFAR-100, which have two labels each; expected "
+        "a file of CIFAR-10's binary version"};
+  }
   if (bytes.empty() || bytes.size() % cifar10_record != 0) {
     throw FileError{name, "truncated or oversized: expected a whole number of records of " +
                               std::to_string(cifar10_record) + " bytes, found " +

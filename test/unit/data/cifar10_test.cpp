@@ -46,6 +46,11 @@ TEST_CASE("parse_cifar10 refuses what is no whole number of records") {
                        Contains("found 6147 bytes, 1 more than 2 records"), FileError);
 }
 
+TEST_CASE("parse_cifar10 knows the files of CIFAR-100") {
+  CHECK_THROWS_WITH_AS(static_cast<void>(parse_cifar10(Bytes(std::size_t{10000} * 3074), "f")),
+                       Contains("'f': the size is that of records of CIFAR-100"), FileError);
+}
+
 TEST_CASE("parse_cifar10 refuses labels above 9") {
   Bytes bytes = cifar10_records(3);
   bytes[2 * 3073] = 10;
