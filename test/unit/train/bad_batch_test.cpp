@@ -131,6 +131,11 @@ TEST_CASE("arrays and datasets that do not fit the network") {
   CHECK(contains(refusal([&] { trainer.evaluate(wide); }), sentence));
   CHECK(contains(refusal([&] { trainer.predict(wide); }), sentence));
   CHECK(contains(refusal([&] { trainer.train(wide, 0); }), "1x4x4"));
+  TensorDataset<std::int32_t> const one_hot{plain, std::vector<float>(16), {0, 1, 0}, 3};
+  CHECK(refusal([&] { trainer.train(one_hot, 0); }) ==
+        "the dataset has samples of 1x4x4 with 3 targets, but the network takes 1x4x4 and its loss "
+        "1; if the targets are one-hot, save each class's number instead, as argmax does, or train "
+        "with SoftCrossEntropy");
 }
 
 TEST_CASE("data without a batch to train on, or a sample to evaluate") {

@@ -169,12 +169,17 @@ void check_dataset(D const& data) {
             "Trainer: the targets of a dataset of pairs are rows of the second input, but the "
             "network's output has those of the first; exchange the two");
   }
-  if (data.shape() != input || data.targets() != LossType::targets(output)) {
+  int const targets = LossType::targets(output);
+  if (data.shape() != input || data.targets() != targets) {
+    bool const are_one_hot = targets == 1 && data.targets() == output.elements();
     throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
                         std::to_string(data.targets()) + " targets, but the network takes " +
-                        to_string(input) + " and its loss " +
-                        std::to_string(LossType::targets(output)) +
-                        "; augment(data, PadTo{...}) changes a sample's shape"};
+                        to_string(input) + " and its loss " + std::to_string(targets) +
+                        (data.shape() != input
+                             ? "; augment(data, PadTo{...}) changes a sample's shape"
+                         : are_one_hot ? "; if the targets are one-hot, save each class's number "
+                                         "instead, as argmax does, or train with SoftCrossEntropy"
+                                       : "")};
   }
 }
 
