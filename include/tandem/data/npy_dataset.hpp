@@ -87,7 +87,7 @@ class NpyDataset {
 };
 
 /// Samples in two files that numpy.save wrote: x (size, shape), y (size) or (size, targets), of
-/// bytes, int32, int64, float32 or float64; images stand as (channels, height, width).
+/// bytes, bools, int32, int64, float32 or float64; images stand as (channels, height, width).
 ///
 /// Cost: address space for the files; what is read of them is the system's to keep or to drop.
 ///       The labels are looked at once, by the constructor.

@@ -4,7 +4,8 @@
 /// @file
 /// parse_npy(): the header of NumPy's .npy files, checked against the number of bytes.
 ///
-/// Versions 1 to 3, in C order, of bytes and of little-endian int32, int64, float32 and float64.
+/// Versions 1 to 3, in C order, of bytes, bools and little-endian int32, int64, float32 and
+/// float64.
 /// Source: NumPy, numpy.lib.format
 
 #include <cstddef>
@@ -122,16 +123,17 @@ class NpyLiteral {
   void type() {
     bool const is_plain = next_is('\'') || next_is('"');
     std::string_view const found = is_plain ? string() : "several fields";
-    for (auto const& [word, type] : {std::pair{"|u1", NpyType::u1}, std::pair{"<i4", NpyType::i4},
-                                     std::pair{"<i8", NpyType::i8}, std::pair{"<f4", NpyType::f4},
-                                     std::pair{"<f8", NpyType::f8}}) {
+    for (auto const& [word, type] :
+         {std::pair{"|u1", NpyType::u1}, std::pair{"|b1", NpyType::u1},
+          std::pair{"<i4", NpyType::i4}, std::pair{"<i8", NpyType::i8},
+          std::pair{"<f4", NpyType::f4}, std::pair{"<f8", NpyType::f8}}) {
       if (found == word) {
         header_.type = type;
         return;
       }
     }
     throw FileError{name_, "the elements of the .npy file are " + printable(found) +
-                               "; expected |u1, <i4, <i8, <f4 or <f8: save "
+                               "; expected |u1, |b1, <i4, <i8, <f4 or <f8: save "
                                "array.astype(\"<f4\") or another of them"};
   }
 
@@ -160,6 +162,7 @@ class NpyLiteral {
                         "the shape of the .npy file is empty, larger than any file, or of more "
                         "than five axes"};
       }
+      take('L');  // Python 2 wrote (3L, 4L) on Windows
       header_.extent[header_.rank++] = extent;
       header_.elements *= extent;
       if (!take(',') && !next_is(')')) {

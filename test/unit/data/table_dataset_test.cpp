@@ -89,6 +89,9 @@ TEST_CASE("parse_npy reads the header of every version, its keys in any order") 
 
 TEST_CASE("parse_npy refuses what is no file, another type or order, or another size") {
   auto const refused = [](Bytes const& bytes, std::string const& sentence) {
+  NpyHeader const old = parse_npy(npy_of("<f4", "(2L, 3L)", six), "f");  // Python 2 on Windows
+  CHECK(old.rank == 2);
+  CHECK(old.extent[1] == 3);
     CHECK_THROWS_WITH_AS(static_cast<void>(parse_npy(bytes, "f")),
                          Contains(("'f': " + sentence).c_str()), FileError);
   };
@@ -102,15 +105,17 @@ TEST_CASE("parse_npy refuses what is no file, another type or order, or another 
   refused(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (5,)}", six),
           "the .npy file is too long: expected ");
   refused(npy("", six, 4), "the .npy file is of version 4, expected 1, 2 or 3");
-  refused(npy_of(">f4", "(6,)", six), "the elements of the .npy file are >f4; expected |u1, <i4");
-  refused(npy_of("<f2", "(6,)", six), "the elements of the .npy file are <f2; expected |u1, <i4");
+  refused(npy_of(">f4", "(6,)", six),
+          "the elements of the .npy file are >f4; expected |u1, |b1, <i4");
+  refused(npy_of("<f2", "(6,)", six),
+          "the elements of the .npy file are <f2; expected |u1, |b1, <i4");
   refused(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", six),
           "the elements of the .npy file are several fields");
   refused(npy("{'descr': '<f4', 'fortran_order': True, 'shape': (6,)}", six),
           "the .npy file is in Fortran's order; save numpy.ascontiguousarray(array)");
   for (char const* const shape :
        {"(0, 6)", "(-1,)", "(1, 1, 1, 1, 1, 6)", "(4294967296, 4294967296)", "(6,,)",
-        "(99999999999999999999999,)", "(a,)"}) {
+        "(99999999999999999999999,)", "(a,)", "(L,)"}) {
     refused(npy_of("<f4", shape, six), "the shape of the .npy file is empty, larger");
   }
   for (char const* const dictionary :
@@ -142,6 +147,11 @@ TEST_CASE("NpyDataset reads every type, labels and numbers") {
   check(npy_of("<i8", "(2, 3)", std::vector<std::int64_t>{1, 2, 3, 7, 8, 9}));
   check(npy_of("<f4", "(2, 3)", std::vector<float>{1, 2, 3, 7, 8, 9}));
   check(npy_of("<f8", "(2, 3)", std::vector<double>{1, 2, 3, 7, 8, 9}));
+  NpyDataset const bools{
+      folder.write("b.npy", npy_of("|b1", "(2, 2)", std::vector<std::uint8_t>{0, 1, 1, 0})),
+      folder.write("by.npy", npy_of("|b1", "(2,)", std::vector<std::uint8_t>{1, 0}))};
+  CHECK(bools.classes() == 2);
+  CHECK(sample(bools, 0) == Sample<NpyDataset<>>{{0, 1}, {1}});
 }
 
 TEST_CASE("NpyDataset has the file's shape, or another of as many elements") {
