@@ -14,15 +14,21 @@
 namespace tandem::detail {
 
 /// Cells without the blanks around them; those in quotes may hold separators, ends of lines, and
-/// quotes written twice. Lines end in LF or CRLF; the last one need not, and blank ones may follow.
+/// quotes written twice. Lines end in LF, CRLF or CR; the last one need not, and blank ones may
+/// follow.
 template <class = void>  // compiled where it is called, not by every include
 class CsvCells {
  public:
   /// @p text and @p path must outlive this.
+  /// @throws FileError  the text is UTF-16
   CsvCells(std::string_view text, char separator, std::string const& path)
       : left_{text}, separator_{separator}, path_{path} {
     if (left_.substr(0, 3) == "\xEF\xBB\xBF") {  // Excel's mark of UTF-8
       left_.remove_prefix(3);
+    }
+    std::string_view const front = left_.substr(0, 2);
+    if (front == "\xFF\xFE" || front == "\xFE\xFF" || front.find('\0') != front.npos) {
+      throw FileError{path_, "the text is UTF-16; save it as UTF-8, as 'iconv -f UTF-16' does"};
     }
   }
 
@@ -34,16 +40,17 @@ class CsvCells {
     if (is_blank(left_)) {
       return false;
     }
-    if (is_blank(left_.substr(0, left_.find('\n')))) {
+    if (is_blank(left_.substr(0, left_.find_first_of("\r\n")))) {
       throw FileError{path_, "line " + std::to_string(line_) + " is blank; take it out"};
     }
     do {
       row.push_back(cell());
     } while (take(separator_));
-    if (!left_.empty() && left_.front() == '\r') {
-      left_.remove_prefix(1);
+    bool ends = left_.empty();
+    while (take('\r')) {
+      ends = true;
     }
-    if (!left_.empty() && !take('\n')) {
+    if (!take('\n') && !ends) {
       throw FileError{path_, "line " + std::to_string(line_) + ", column " +
                                  std::to_string(row.size()) +
                                  ": something stands behind the quotes of the cell"};
@@ -80,11 +87,10 @@ class CsvCells {
       skip_blanks();
       return inside;
     }
-    char const ends[] = {separator_, '\n'};
-    std::string_view inside = left_.substr(0, left_.find_first_of({ends, 2}));
+    char const ends[] = {separator_, '\n', '\r'};
+    std::string_view inside = left_.substr(0, left_.find_first_of({ends, 3}));
     left_.remove_prefix(inside.size());
-    while (!inside.empty() &&
-           (inside.back() == ' ' || inside.back() == '\t' || inside.back() == '\r')) {
+    while (!inside.empty() && (inside.back() == ' ' || inside.back() == '\t')) {
       inside.remove_suffix(1);
     }
     return std::string{inside};

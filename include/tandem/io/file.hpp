@@ -173,6 +173,12 @@ class InputFile {
   return path_exists(path + "/.");
 }
 
+/// Whether @p path is a file, and no folder, pipe or device.
+[[nodiscard]] inline bool is_regular_file(std::string const& path) {
+  struct ::stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 /// All bytes of a file, or of a pipe that somebody writes into, to its end: so /dev/stdin and what
 /// a shell makes of <(…) are read. Folders, devices and pipes without a writer are refused.
 ///

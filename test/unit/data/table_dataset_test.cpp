@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datasets of arrays and tables in files: NpyDataset and CsvDataset.
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +18,7 @@
 #include <tandem/data/npy_dataset.hpp>
 
 #include "data_files.hpp"
+#include "gzip_support.hpp"
 
 namespace table_dataset_test {
 
@@ -85,13 +89,13 @@ TEST_CASE("parse_npy reads the header of every version, its keys in any order") 
     CHECK(header.bytes + 24 == bytes.size());
   }
   CHECK(parse_npy(npy_of("<f8", "()", std::vector<double>(1)), "f").rank == 0);
+  NpyHeader const old = parse_npy(npy_of("<f4", "(2L, 3L)", six), "f");  // Python 2 on Windows
+  CHECK(old.rank == 2);
+  CHECK(old.extent[1] == 3);
 }
 
 TEST_CASE("parse_npy refuses what is no file, another type or order, or another size") {
   auto const refused = [](Bytes const& bytes, std::string const& sentence) {
-  NpyHeader const old = parse_npy(npy_of("<f4", "(2L, 3L)", six), "f");  // Python 2 on Windows
-  CHECK(old.rank == 2);
-  CHECK(old.extent[1] == 3);
     CHECK_THROWS_WITH_AS(static_cast<void>(parse_npy(bytes, "f")),
                          Contains(("'f': " + sentence).c_str()), FileError);
   };
@@ -143,15 +147,15 @@ TEST_CASE("NpyDataset reads every type, labels and numbers") {
     CHECK(sample(data, 1) == Sample<NpyDataset<>>{{7, 8, 9}, {-1}});
   };
   check(npy_of("|u1", "(2, 3)", std::vector<std::uint8_t>{1, 2, 3, 7, 8, 9}));
-  check(npy_of("<i4", "(2, 3)", std::vector<std::int32_t>{1, 2, 3, 7, 8, 9}));
-  check(npy_of("<i8", "(2, 3)", std::vector<std::int64_t>{1, 2, 3, 7, 8, 9}));
-  check(npy_of("<f4", "(2, 3)", std::vector<float>{1, 2, 3, 7, 8, 9}));
-  check(npy_of("<f8", "(2, 3)", std::vector<double>{1, 2, 3, 7, 8, 9}));
   NpyDataset const bools{
       folder.write("b.npy", npy_of("|b1", "(2, 2)", std::vector<std::uint8_t>{0, 1, 1, 0})),
       folder.write("by.npy", npy_of("|b1", "(2,)", std::vector<std::uint8_t>{1, 0}))};
   CHECK(bools.classes() == 2);
   CHECK(sample(bools, 0) == Sample<NpyDataset<>>{{0, 1}, {1}});
+  check(npy_of("<i4", "(2, 3)", std::vector<std::int32_t>{1, 2, 3, 7, 8, 9}));
+  check(npy_of("<i8", "(2, 3)", std::vector<std::int64_t>{1, 2, 3, 7, 8, 9}));
+  check(npy_of("<f4", "(2, 3)", std::vector<float>{1, 2, 3, 7, 8, 9}));
+  check(npy_of("<f8", "(2, 3)", std::vector<double>{1, 2, 3, 7, 8, 9}));
 }
 
 TEST_CASE("NpyDataset has the file's shape, or another of as many elements") {
@@ -214,6 +218,53 @@ TEST_CASE("CsvDataset reads numbers and labels by the name or the number of thei
   CsvDataset<float> const first{folder.write("g.csv", text("1;2\n3;4")),
                                 {.label_column = 0, .header = false, .separator = ';'}};
   CHECK(sample(first, 1) == Sample<CsvDataset<float>>{{4}, {3}});
+}
+
+TEST_CASE("CsvDataset reads lines that end in CR, and says what UTF-16 and empty files are") {
+  TemporaryFolder const folder;
+  for (std::string_view const end : {"\n", "\r\n", "\r", "\r\r\n"}) {
+    std::string table;
+    for (char const* const line : {"a,y", "1,0", "\"2\",1"}) {
+      table += line + std::string{end};
+    }
+    CsvDataset const data{folder.write("f.csv", text(table))};
+    CHECK(data.size() == 2);
+    CHECK(sample(data, 1) == Sample<CsvDataset<>>{{2}, {1}});
+  }
+  for (std::string_view const table :
+       {std::string_view{"\xFF\xFE"
+                         "a\0",
+                         4},
+        std::string_view{"\xFE\xFF\0a", 4}, std::string_view{"a\0,\0", 4}}) {
+    CHECK_THROWS_WITH_AS((CsvDataset{folder.write("f.csv", text(table))}),
+                         Contains("f.csv': the text is UTF-16; save it as UTF-8"), FileError);
+  }
+  for (std::string_view const table : {"", "\n\n"}) {
+    CHECK_THROWS_WITH_AS((CsvDataset{folder.write("f.csv", text(table))}),
+                         Contains("f.csv': the file is empty"), FileError);
+  }
+}
+
+TEST_CASE("CsvDataset maps a file, however large, and reads pipes and what is gzipped") {
+  TemporaryFolder const folder;
+  std::string const large = folder.write("large.csv", text("a,y\nno,1\n"));
+  std::filesystem::resize_file(large, std::uintmax_t{3} << 30);  // a hole, of which nothing is read
+  CHECK_THROWS_WITH_AS(CsvDataset{large}, Contains("line 2, column 1 (a): 'no' is no number"),
+                       FileError);
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::write(ends[1], "a,y\n1,0\n", 8) == 8);
+  static_cast<void>(::close(ends[1]));
+  CHECK(CsvDataset{"/dev/fd/" + std::to_string(ends[0])}.size() == 1);
+  static_cast<void>(::close(ends[0]));
+#if defined(TANDEM_ZLIB) && TANDEM_ZLIB
+  CsvDataset const data{folder.write("packed.csv", support::gzip(text("a,y\n1,0\n2,1\n")))};
+  CHECK(data.size() == 2);
+  CHECK(sample(data, 1) == Sample<CsvDataset<>>{{2}, {1}});
+#else
+  CHECK_THROWS_WITH_AS(CsvDataset{folder.write("packed.csv", {0x1F, 0x8B, 8, 0})},
+                       Contains("compiled without zlib"), FileError);
+#endif
 }
 
 TEST_CASE("CsvDataset takes numbers below the smallest float for 0") {
@@ -302,7 +353,7 @@ TEST_CASE("CsvDataset names the line and the column of what is wrong") {
   refused("a;y\n1;0\n",
           "the table has one column, expected a target and at least one number; is ','");
   refused("a,y\n", "the table has no lines but that of the names");
-  refused("", "the table has no lines");
+  refused("1,0", "the table has no lines but that of the names");
   refused("a,y\n1,0\n", "there is no column 'z'; the first line has a, y", {.label = "z"});
   refused("1,0\n", "there is no column 'z'; the first line has no names",
           {.label = "z", .header = false});
