@@ -304,6 +304,33 @@ TEST_CASE("load_weights says what a tensor is that cannot be a weight") {
                  "of which '0.biass' is nearest to '0.bias': give load_weights(path, {.rename"));
 }
 
+TEST_CASE("a tensor of a type that is not known is passed over, and named where it is wanted") {
+  test::TemporaryFolder const folder;
+  Plain const source{with(Sgd{}, 3)};
+  std::string const path = folder.file("newer");
+  write_as<float>(path, Dtype::F32, source);
+  std::string const known = changed(folder, path, [](auto& tensors) {
+    tensors.push_back(tensors.front());
+    tensors.back().name = "scales";
+  });
+  auto const of_newer_type = [&](std::string const& name) {
+    Safetensors const file = Safetensors::read(known);
+    write_safetensors(path, file.tensors());  // without checksums
+    std::string bytes = test::content(path);
+    std::string const field = "\"" + name + "\":{\"dtype\":\"";
+    bytes.replace(bytes.find(field) + field.size(), 3, "C64");
+    test::put(path, bytes);
+  };
+  Plain trainer{with(Sgd{}, 2)};
+  of_newer_type("scales");
+  CHECK(trainer.load_weights(path) == std::vector<std::string>{"scales"});
+  CHECK(test::values_of(trainer.parameters(1)) == test::values_of(source.parameters()));
+  of_newer_type("0.bias");
+  CHECK(contains(test::message<FileError>([&] { trainer.load_weights(path); }),
+                 "tensor '0.bias' is of C64, but weights are of F16, BF16, F32 or F64"));
+  CHECK(contains(refusal(path), "tensor '0.bias' is (C64 2), but this trainer wants (F32 2)"));
+}
+
 TEST_CASE("a checkpoint larger than the process may write leaves the old one") {
   test::TemporaryFolder const folder;
   std::string const path = saved(folder, Adam{});

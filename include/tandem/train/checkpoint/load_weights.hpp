@@ -62,8 +62,7 @@ void check_range(TensorView const& tensor, std::string const& path) {
 template <class T>
 void check_fits(TensorView const& found, NamedParameter<T> const& p, std::string const& path) {
   if (!is_float(found.dtype)) {
-    throw FileError{path, "tensor '" + printable(found.name) + "' is of " +
-                              std::string{dtype_name(found.dtype)} +
+    throw FileError{path, "tensor '" + printable(found.name) + "' is of " + found.type() +
                               ", but weights are of F16, BF16, F32 or F64"};
   }
   if (found.shape != extents(p.shape)) {

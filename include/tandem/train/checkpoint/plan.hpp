@@ -45,7 +45,7 @@ TensorView const& matching(Safetensors const& file, std::string const& path,
   }
   if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
     auto const text = [](TensorView const& t) {
-      std::string s{dtype_name(t.dtype)};
+      std::string s = t.type();
       for (std::int64_t const extent : t.shape) {
         s += " " + std::to_string(extent);
       }
