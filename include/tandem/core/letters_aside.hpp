@@ -8,6 +8,14 @@
 /// A third of the headers have such letters: T is an element's type, N a number of ranks. The first
 /// include of each door, and no other's. No #pragma once, since every door does it. No header that
 /// the library includes defines one of these, which would be lost behind the door.
+///
+/// Between both, g++ does not warn of a text before a std::string, "a" + std::string{}, which it
+/// takes for memory that overlaps where it optimises (GCC's bug 105651).
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wrestrict"
+#endif
 
 #pragma push_macro("A")
 #pragma push_macro("B")

@@ -53,3 +53,7 @@
 #pragma pop_macro("small")
 #pragma pop_macro("trace")
 #pragma pop_macro("verify")
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
