@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Kernels on vectors, compiled as a stranger does, without flags of ours: the compiler has nothing
-/// to say, no note of vectors that are passed by value either.
+/// Kernels on vectors, and texts that are put together, compiled as a stranger does, without flags
+/// of ours: the compiler has nothing to say, no note of vectors that are passed by value either,
+/// and no false alarm of texts that overlap.
 
-#include <tandem/kernels/host/update.hpp>
-#include <tandem/optim/optimizer.hpp>
+#include <tandem/tandem.hpp>
+
+void log_all(tandem::StepLog& log, tandem::StepReport const& report,
+             tandem::Evaluation const& result) {
+  log(report);
+  log.evaluation(tandem::TrainingPosition{}, result);
+}
 
 int main() {
   float parameter[3] = {};

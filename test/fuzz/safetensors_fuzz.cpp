@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes: Safetensors::parse throws a FileError or gives tensors that can be read whole, written
-// again, and parsed to the same tensors.
+// Any bytes: Safetensors::parse throws a FileError or gives tensors that can be read whole, and,
+// but for those of a type that is not known, written again and parsed to the same tensors.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -29,15 +29,16 @@ unsigned sum(std::span<std::byte const> bytes) {
 }
 
 /// What write_safetensors puts into a file, without the file.
-std::vector<std::byte> written(tandem::Safetensors const& file) {
+std::vector<std::byte> written(std::vector<tandem::TensorView> const& tensors,
+                               tandem::SafetensorsMetadata const& metadata) {
   std::vector<tandem::TensorSpec> specs;
-  for (tandem::TensorView const& tensor : file.tensors()) {
+  for (tandem::TensorView const& tensor : tensors) {
     specs.push_back({tensor.name, tensor.dtype, tensor.shape});
   }
-  std::string const header = tandem::detail::write_safetensors_header(specs, file.metadata());
+  std::string const header = tandem::detail::write_safetensors_header(specs, metadata);
   auto const head = std::as_bytes(std::span{header});
   std::vector<std::byte> out(head.begin(), head.end());
-  for (tandem::TensorView const& tensor : file.tensors()) {
+  for (tandem::TensorView const& tensor : tensors) {
     out.insert(out.end(), tensor.data.begin(), tensor.data.end());
   }
   return out;
@@ -62,12 +63,14 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       std::byte const* const begin = reinterpret_cast<std::byte const*>(data) + begins[i];
       require(file.tensors()[i].data.data() == begin);
     }
-    std::vector<std::byte> const bytes = written(file);
+    std::vector<tandem::TensorView> known = file.tensors();
+    std::erase_if(known, [](auto const& t) { return t.dtype == tandem::Dtype::OTHER; });
+    std::vector<std::byte> const bytes = written(known, file.metadata());
     auto const again = tandem::Safetensors::parse(bytes, "written again");
     require(again.metadata() == file.metadata());
-    require(again.tensors().size() == file.tensors().size());
+    require(again.tensors().size() == known.size());
     for (std::size_t i = 0; i < again.tensors().size(); ++i) {
-      tandem::TensorView const& a = file.tensors()[i];
+      tandem::TensorView const& a = known[i];
       tandem::TensorView const& b = again.tensors()[i];
       require(a.name == b.name && a.dtype == b.dtype && a.shape == b.shape);
       require(std::equal(a.data.begin(), a.data.end(), b.data.begin(), b.data.end()));

@@ -14,6 +14,9 @@
 #elif !defined(__cpp_exceptions) && !defined(__CUDA_ARCH__)
 #error "tandem throws exceptions: compile without -fno-exceptions"
 #include <see the error above>
+#elif !defined(__cpp_rtti) && !defined(__CUDA_ARCH__)
+#error "tandem tells exceptions apart by their types: compile without -fno-rtti"
+#include <see the error above>
 #elif defined(A) || defined(B) || defined(C) || defined(D) || defined(E) || defined(F) || \
     defined(G) || defined(H) || defined(I) || defined(K) || defined(L) || defined(M) ||   \
     defined(N) || defined(O) || defined(P) || defined(R) || defined(S) || defined(T) ||   \

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Sets a program's macros of one capital letter aside, until letters_back.hpp: -DN=1024,
-/// <complex.h>'s I.
+/// Sets a program's macros aside, until letters_back.hpp, that have names of ours: those of one
+/// capital letter, as -DN=1024 and <complex.h>'s I; and what Windows (small, near, far, min, max),
+/// macOS (check, verify), glibc (major, minor), X11, Qt, R, Arduino and programs' logs define.
 ///
-/// A third of the headers have such names: T is an element's type, N a number of ranks. The first
-/// include of each door, and no other's. No #pragma once, since every door does it.
+/// A third of the headers have such letters: T is an element's type, N a number of ranks. The first
+/// include of each door, and no other's. No #pragma once, since every door does it. No header that
+/// the library includes defines one of these, which would be lost behind the door.
+///
+/// Between both, g++ does not warn of a text before a std::string, "a" + std::string{}, which it
+/// takes for memory that overlaps where it optimises (GCC's bug 105651).
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wrestrict"
+#endif
 
 #pragma push_macro("A")
 #pragma push_macro("B")
@@ -33,6 +43,30 @@
 #pragma push_macro("X")
 #pragma push_macro("Y")
 #pragma push_macro("Z")
+#pragma push_macro("Always")
+#pragma push_macro("BOOL")
+#pragma push_macro("Status")
+#pragma push_macro("abs")
+#pragma push_macro("bit")
+#pragma push_macro("check")
+#pragma push_macro("debug")
+#pragma push_macro("emit")
+#pragma push_macro("error")
+#pragma push_macro("far")
+#pragma push_macro("index")
+#pragma push_macro("info")
+#pragma push_macro("length")
+#pragma push_macro("log")
+#pragma push_macro("major")
+#pragma push_macro("max")
+#pragma push_macro("min")
+#pragma push_macro("minor")
+#pragma push_macro("near")
+#pragma push_macro("round")
+#pragma push_macro("slots")
+#pragma push_macro("small")
+#pragma push_macro("trace")
+#pragma push_macro("verify")
 
 #undef A
 #undef B
@@ -60,3 +94,27 @@
 #undef X
 #undef Y
 #undef Z
+#undef Always
+#undef BOOL
+#undef Status
+#undef abs
+#undef bit
+#undef check
+#undef debug
+#undef emit
+#undef error
+#undef far
+#undef index
+#undef info
+#undef length
+#undef log
+#undef major
+#undef max
+#undef min
+#undef minor
+#undef near
+#undef round
+#undef slots
+#undef small
+#undef trace
+#undef verify

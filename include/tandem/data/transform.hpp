@@ -61,7 +61,7 @@ struct Rows {
 }  // namespace detail
 
 /// x = (x - mean) / std for each channel, the first axis of a sample of rank 3; a sample of lower
-/// rank is one channel.
+/// rank, such as a table's row, is one channel.
 struct Normalize {
   float mean[4] = {};
   float std[4] = {};  ///< no default: one above 0 for each channel
@@ -71,6 +71,12 @@ struct Normalize {
     for (int c = 0; c < channels(in); ++c) {
       expects(is_finite(double{mean[c]}) && is_finite(double{std[c]}) && std[c] > 0.0F,
               "Normalize: give a mean and an std above 0 for each channel, both finite");
+    }
+    for (int c = channels(in); c < 4; ++c) {
+      expects(mean[c] == 0.0F && std[c] == 0.0F,
+              "Normalize: more means or stds are given than the sample has channels; a sample that "
+              "is no image (C, H, W) is one channel, so scale a table's columns by a transform of "
+              "your own");
     }
     return in;
   }

@@ -17,10 +17,12 @@
 
 #include <cmath>
 #include <concepts>
+#include <cstddef>
 #include <ratio>
 #include <string_view>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/row.hpp>
 #include <tandem/core/shape.hpp>
 
 namespace tandem {
@@ -100,6 +102,20 @@ struct BinaryCrossEntropy : MeanOverElements {
   TANDEM_HOST_DEVICE static R gradient(R y, R t) {
     R const small = std::exp(-std::fabs(y));
     return (y >= R{0} ? R{1} : small) / (R{1} + small) - t;
+  }
+};
+
+/// The metric of BinaryCrossEntropy: share of the outputs that are above 0 where the target is
+/// above 1/2, and are not where it is not.
+struct BinaryAccuracy {
+  static constexpr std::string_view name = "accuracy";
+  template <class R>
+  TANDEM_HOST_DEVICE static double value(Row<R const> y, Row<float const> t) {
+    std::size_t right = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      right += (y[i] > R{0}) == (t[i] > 0.5F) ? 1 : 0;
+    }
+    return static_cast<double>(right) / static_cast<double>(y.size());
   }
 };
 

@@ -76,6 +76,17 @@ TEST_CASE("Normalize wants a positive std for each of at most 4 channels") {
                        Contains("at most 4 channels"), ContractError);
 }
 
+TEST_CASE("Normalize refuses numbers of channels that are not there") {
+  for (Normalize const& three :
+       {Normalize{{1.0F, 2.0F, 3.0F}, {1.0F}}, Normalize{{0.0F}, {1.0F, 1.0F, 1.0F}}}) {
+    for (Shape const& shape : {vector_shape(3), image_shape(1, 2, 2), tandem::timed_shape(3, 4)}) {
+      CHECK_THROWS_WITH_AS(static_cast<void>(three.output(shape)),
+                           Contains("more means or stds are given than the sample has channels"),
+                           ContractError);
+    }
+  }
+}
+
 TEST_CASE("PadTo centres an image") {
   for (Shape const& in : {image_shape(1, 2, 3), image_shape(2, 3, 3), image_shape(3, 1, 1),
                           image_shape(3, 5, 6), image_shape(1, 5, 6), image_shape(1, 5, 1)}) {

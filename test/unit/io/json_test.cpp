@@ -130,6 +130,43 @@ TEST_CASE("JsonReader: objects, arrays and blanks") {
   CHECK(fault(read_array, "[1]\0"sv) == "3: expected nothing more");
 }
 
+/// What is after a value that was passed over.
+std::int64_t read_behind(std::string_view text) {
+  JsonReader json{text, "file", 0};
+  json.skip();
+  std::int64_t const value = json.natural();
+  json.end();
+  return value;
+}
+
+TEST_CASE("JsonReader: values of any kind are passed over") {
+  for (std::string const value :
+       {"0", "-1.5e+7", "true", "false", "null", "NaN", "-Infinity", R"("")", R"("]},\"\u0041")",
+        "[]", "{}", "[ ]", "{ }", "[1,[],{},[[2]]]", R"({"a":{"b":[{"c":null},1.0]},"d":"}"})",
+        R"( { "a" : [ 1 , 2 ] , "b" : "x" } )"}) {
+    CAPTURE(value);
+    CHECK(read_behind(value + " 7") == 7);
+  }
+  std::string const deep(1'000'000, '[');
+  CHECK(read_behind(deep + std::string(deep.size(), ']') + "7") == 7);
+  CHECK(fault(read_behind, deep) == "1000000: expected a value");
+  CHECK(fault(read_behind, "") == "0: expected a value");
+  CHECK(fault(read_behind, "[1}") == "2: expected ',' or ']'");
+  CHECK(fault(read_behind, "{\"a\":[1}") == "7: expected ',' or ']'");
+  CHECK(fault(read_behind, "{1}") == "1: expected a string");
+  CHECK(fault(read_behind, "{\"a\":1,}") == "7: expected a string");
+  CHECK(fault(read_behind, "{\"a\" 1}") == "5: expected ':' after the key");
+  CHECK(fault(read_behind, "[1,]") == "3: expected a value");
+  CHECK(fault(read_behind, "[1") == "2: the text ends, expected ',' or ']'");
+  CHECK(fault(read_behind, "'a'") == "0: expected a value");
+}
+
+TEST_CASE("JsonReader: null is passed over where it is next") {
+  JsonReader json{" null nul", "file", 0};
+  CHECK(json.null());
+  CHECK(!json.null());
+}
+
 TEST_CASE("JsonReader: bytes are counted from the beginning of the file") {
   JsonReader json{" x", "file", 8};
   CHECK(test::message<FileError>([&] { static_cast<void>(json.natural()); }) ==

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <cstdint>
-#include <optional>
 #include <type_traits>
 
 #include <tandem/io/safetensors/dtype.hpp>
@@ -29,12 +28,12 @@ TEST_CASE("every row of the table is at its enumerator's place, and its name fin
     CHECK(dtype_bytes(row.dtype) == row.bytes);
     CHECK(find_dtype(row.name) == row.dtype);
   }
-  CHECK(place == static_cast<int>(Dtype::BOOL) + 1);
+  CHECK(place == static_cast<int>(Dtype::OTHER) + 1);
 }
 
 TEST_CASE("find_dtype knows whole names in capitals only") {
   for (char const* const name : {"", "f32", "F3", "F320", " F32", "C64", "F4"}) {
-    CHECK(find_dtype(name) == std::nullopt);
+    CHECK(find_dtype(name) == Dtype::OTHER);
   }
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("values of the wrong kind") {
         "the number is negative; it must be a non-negative integer");
   CHECK(fault_at_byte(R"({"__metadata__":"x"})") == "expected an object");
   CHECK(fault_at_byte(R"({"__metadata__":{"x":1}})") == "expected a string");
-  CHECK(fault_at_byte(R"({"__metadata__":null})") == "expected an object");
+  CHECK(fault_at_byte(R"({"__metadata__":nul})") == "expected an object");
 }
 
 TEST_CASE("a deep header is refused at its first bracket, whatever its depth") {
@@ -85,9 +85,32 @@ TEST_CASE("a deep header is refused at its first bracket, whatever its depth") {
         "the header is wrong at byte 23: expected a non-negative integer");
 }
 
-TEST_CASE("fields that are unknown, missing or twice") {
-  CHECK(fault_at_byte(tensor(R"("dtype":"F31")")) == R"(the dtype "F31" of tensor "a" is unknown)");
-  CHECK(fault_at_byte(tensor(R"("type":"F32")")) == R"(the field "type" of tensor "a" is unknown)");
+TEST_CASE("metadata that are null, and further fields, are passed over") {
+  auto const header = read_safetensors_header(
+      R"({"__metadata__": null,"a":{"dtype":"F32","shape":[],"by":{"x":[1.5,null]},)"
+      R"("data_offsets":[0,4],"scale":-1e3}})",
+      "file", 8);
+  REQUIRE(header.entries.size() == 1);
+  CHECK(header.entries[0].spec.dtype == Dtype::F32);
+  CHECK(header.entries[0].end == 4);
+  CHECK(header.metadata.empty());
+}
+
+TEST_CASE("a type that is not known is OTHER, of as many bytes as its offsets say") {
+  for (std::string const type :
+       {"C64", "F8_E8M0", "F4", "F6_E2M3", "F6_E3M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F31", ""}) {
+    auto const header = read_safetensors_header(
+        tensor(R"("dtype":")" + type + R"(","shape":[3,8],"data_offsets":[0,18])"), "file", 8);
+    REQUIRE(header.entries.size() == 1);
+    CHECK(header.entries[0].spec.dtype == Dtype::OTHER);
+    CHECK(header.entries[0].other == type);
+    CHECK(header.entries[0].end == 18);
+  }
+  CHECK(fault_at_byte(tensor(R"("dtype":"F4","shape":[16],"data_offsets":[8,0])")) ==
+        R"(the data_offsets of tensor "a" are reversed)");
+}
+
+TEST_CASE("fields that are missing or twice") {
   CHECK(fault_at_byte(tensor(R"("shape":[],"data_offsets":[0,4])")) ==
         R"(the field "dtype" of tensor "a" is missing)");
   CHECK(fault_at_byte(tensor(R"("dtype":"F32","data_offsets":[0,4])")) ==
@@ -135,7 +158,7 @@ TEST_CASE("shapes and offsets that contradict each other") {
 TEST_CASE("a long name is cut in the error") {
   std::string const name(1000, 'n');
   CHECK(fault_at_byte("{\"" + name + R"(":{"x":1}})") ==
-        R"(the field "x" of tensor ")" + name.substr(0, 64) + R"("... is unknown)");
+        R"(the field "dtype" of tensor ")" + name.substr(0, 64) + R"("... is missing)");
 }
 
 }  // namespace safetensors_header_test

@@ -176,6 +176,21 @@ TEST_CASE("tensors must cover the data once") {
   CHECK(fault(file("{}", "x")) == "the file goes on for 1 bytes after the last tensor");
 }
 
+TEST_CASE("a tensor of a type that is not known does no harm to the others") {
+  std::string const other = R"("o":{"dtype":"F4\n","shape":[4],"data_offsets":[1,3]})";
+  std::string const header = "{" + tensor("b", 0, 1) + "," + other + "," + tensor("a", 3, 4) + "}";
+  std::string const text = file(header, "wxyz");
+  auto const parsed = parse(text);
+  REQUIRE(parsed.tensors().size() == 3);
+  CHECK(numbers<std::uint8_t>(parsed.at("a")) == std::vector<std::uint8_t>{'z'});
+  CHECK(parsed.at("a").type() == "U8");
+  CHECK(parsed.at("o").dtype == Dtype::OTHER);
+  CHECK(parsed.at("o").type() == R"(F4\x0A)");
+  CHECK(parsed.at("o").shape == std::vector<std::int64_t>{4});
+  CHECK(parsed.at("o").data.size() == 2);
+  CHECK(fault(file(header, "wxy")).starts_with(R"(tensor "a" ends at byte 4)"));
+}
+
 TEST_CASE("empty tensors may lie at any border, and only there") {
   std::string const text =
       file("{" + tensor("d", 2, 2) + "," + tensor("c", 1, 1) + "," + tensor("b", 1, 2) + "," +

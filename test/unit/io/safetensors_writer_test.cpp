@@ -163,6 +163,11 @@ TEST_CASE("headers that the format does not allow") {
       "safetensors: no tensor may be named __metadata__"));
   CHECK(breaks_contract(
       [&] {
+        header({{"a", Dtype::OTHER, {}}});
+      },
+      "safetensors: no tensor of the type OTHER can be written"));
+  CHECK(breaks_contract(
+      [&] {
         header({{"a", Dtype::U8, {}}, {"b", Dtype::U8, {}}, {"a", Dtype::U8, {}}});
       },
       "safetensors: two tensors have the same name"));

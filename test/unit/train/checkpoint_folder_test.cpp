@@ -383,9 +383,10 @@ TEST_CASE("a model's folder as Hugging Face's tools write it is read by its inde
   std::string const index = folder.file("model.safetensors.index.json");
   CHECK(test::contains(
       test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
-      "without tandem.json or model.safetensors.index.json"));
+      "without tandem.json, model.safetensors.index.json or model.safetensors"));
   auto const put_index = [&](std::string_view b) {
-    test::put(index, R"({"metadata": {"total_size": 24, "by": "x"}, "weight_map": {
+    test::put(index, R"({"metadata": {"total_size": 24.0, "by": ["x", null], "in": {"all": true}},
+        "version": 1.5, "weight_map": {
         "a": "model-00001-of-00002.safetensors", "b": ")" +
                          std::string{b} + "\"}}");
   };
@@ -404,6 +405,20 @@ TEST_CASE("a model's folder as Hugging Face's tools write it is read by its inde
   CHECK(test::contains(
       test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
       "the tensor \"a\" is in two files"));
+}
+
+TEST_CASE("a model's folder without an index is its model.safetensors") {
+  test::TemporaryFolder const folder;
+  float const numbers[] = {1, 2, 3};
+  TensorView const tensor{"a", Dtype::F32, {3}, std::as_bytes(std::span{numbers})};
+  write_safetensors(folder.file("model.safetensors"), std::span{&tensor, 1});
+  test::put(folder.file("config.json"), "{}");
+  CHECK(detail::read_tensors(folder.name()).at("a").data.size() == sizeof numbers);
+  test::put(folder.file("model.safetensors.index.json"),
+            R"({"weight_map": {"b": "b.safetensors"}})");
+  CHECK(test::contains(
+      test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
+      folder.file("b.safetensors")));  // an index decides
 }
 
 TEST_CASE("a folder of checkpoints is none, and the newest is named") {

@@ -178,7 +178,10 @@ TEST_CASE("a file or a folder is read once, half by each of two processes with a
   T trainer{options({})};
   trainer.train(data, 0);
   trainer.save(folder.file("one"));
-  for (std::string const& path : {folder.file("one"), trainer.save_in(folder.name())}) {
+  std::string const plain = folder.file("plain");  // as others write it
+  std::filesystem::create_directory(plain);
+  trainer.save(plain + "/model.safetensors");
+  for (std::string const& path : {folder.file("one"), plain, trainer.save_in(folder.name())}) {
     CAPTURE(path);
     auto const loaded = load_by_two({path, path}, test::values_of(trainer.parameters()));
     T alone{options({})};

@@ -263,8 +263,8 @@ TEST_CASE("load_weights takes a prefix, renames, and any function of names") {
         "'" + path +
             "': tensors '0.weight', '0.bias', '3.weight' and 1 more are missing; the file has "
             "'module.0.bias', 'module.0.weight', 'module.3.bias' and 1 more besides, of which "
-            "'module.0.weight' is nearest to '0.weight': give load_weights(path, {.prefix = "
-            "\"module.\"})");
+            "'module.0.weight' is nearest to '0.weight': give {.prefix = \"module.\"} after the "
+            "path");
 
   std::string const renamed = changed(folder, path, [](auto& tensors) {
     for (TensorView& t : tensors) {
@@ -278,8 +278,7 @@ TEST_CASE("load_weights takes a prefix, renames, and any function of names") {
   CHECK(contains(
       test::message<FileError>([&] { braced.load_weights(renamed, {.prefix = "module."}); }),
       "'3.weight', '3.bias' are missing; the file has 'module.fc.weight', 'head.bias', "
-      "'head.weight' besides, of which 'head.weight' is nearest to '3.weight': give "
-      "load_weights(path, {.rename ="));
+      "'head.weight' besides, of which 'head.weight' is nearest to '3.weight': give {.rename ="));
   WeightNames const twice{.prefix = "module.", .rename = {{"head", "3"}, {"fc", "3"}}};
   CHECK(contains(test::message<FileError>([&] { braced.load_weights(renamed, twice); }),
                  "tensors 'head.weight' and 'module.fc.weight' are both '3.weight' by the prefix"));
@@ -301,7 +300,89 @@ TEST_CASE("load_weights says what a tensor is that cannot be a weight") {
                  }),
                  "tensor '0.bias' is (1 2), but this network wants (2) for '0.bias'"));
   CHECK(contains(refusal([](TensorView& t) { t.name = "0.biass"; }),
-                 "of which '0.biass' is nearest to '0.bias': give load_weights(path, {.rename"));
+                 "of which '0.biass' is nearest to '0.bias': give {.rename = {{in the file, in "
+                 "the network}}} after the path if that is it"));
+  CHECK(contains(refusal([](TensorView& t) {
+                   t.name = "0.biass";
+                   t.shape = {2, 1};
+                 }),
+                 "of which '0.biass' is nearest to '0.bias', but is (2 1) and not (2): the file "
+                 "is of another network"));
+}
+
+TEST_CASE("the nearest tensor is one of the wanted shape, if there is one") {
+  test::TemporaryFolder const folder;
+  std::string const path = changed(folder, saved(folder, Sgd{}), [](auto& tensors) {
+    auto const weight = std::ranges::find(tensors, "3.weight", &TensorView::name);
+    weight->name = "classifier";
+    tensors.push_back(tensors.front());  // of another shape, and a name that is nearer
+    tensors.back().name = "3.weights";
+  });
+  Plain trainer{with(Sgd{})};
+  CHECK(contains(test::message<FileError>([&] { trainer.load_weights(path); }),
+                 "of which 'classifier' is nearest to '3.weight': give {.rename"));
+}
+
+TEST_CASE("what the names leave out is said where a tensor is missing") {
+  test::TemporaryFolder const folder;
+  std::string const path = saved(folder, Adam{});
+  Plain trainer{with(Sgd{}, 2)};
+  auto const nothing = [](std::string_view) { return std::string{}; };
+  CHECK(test::message<FileError>([&] { trainer.load_weights(path, nothing); }) ==
+        "'" + path +
+            "': tensors '0.weight', '0.bias', '3.weight' and 1 more are missing; '0.weight', "
+            "'0.bias', '3.weight' and 1 more of the file are left out by a name of \"\"");
+  CHECK(test::message<FileError>([&] {
+          trainer.load_weights(path, {.rename = {{"3.bias", ""}}});
+        }) ==
+        "'" + path +
+            "': tensor '3.bias' is missing; '3.bias' of the file is left out by a name of \"\"");
+  std::string const deep = changed(folder, path, [](auto& tensors) {
+    for (TensorView& t : tensors) {
+      t.name = "net." + t.name;
+    }
+  });
+  trainer.load_weights(deep, {.rename = {{"net", ""}}});
+  Plain source{with(Adam{})};
+  source.load(path);
+  CHECK(test::values_of(trainer.parameters()) == test::values_of(source.parameters()));
+}
+
+TEST_CASE("load() of an exported model says that it is no checkpoint") {
+  test::TemporaryFolder const folder;
+  std::string const path = folder.file("model");
+  Plain{with(Adam{})}.export_model(path);
+  CHECK(contains(refusal(path),
+                 "this is no checkpoint but a model: it has no step, epoch and seed "
+                 "to go on from; load_weights() reads the parameters"));
+}
+
+TEST_CASE("a tensor of a type that is not known is passed over, and named where it is wanted") {
+  test::TemporaryFolder const folder;
+  Plain const source{with(Sgd{}, 3)};
+  std::string const path = folder.file("newer");
+  write_as<float>(path, Dtype::F32, source);
+  std::string const known = changed(folder, path, [](auto& tensors) {
+    tensors.push_back(tensors.front());
+    tensors.back().name = "scales";
+  });
+  auto const of_newer_type = [&](std::string const& from, std::string const& name) {
+    Safetensors const file = Safetensors::read(from);
+    write_safetensors(path, file.tensors());  // without checksums
+    std::string bytes = test::content(path);
+    std::string const field = "\"" + name + "\":{\"dtype\":\"";
+    bytes.replace(bytes.find(field) + field.size(), 3, "C64");
+    test::put(path, bytes);
+  };
+  Plain trainer{with(Sgd{}, 2)};
+  of_newer_type(known, "scales");
+  CHECK(trainer.load_weights(path) == std::vector<std::string>{"scales"});
+  CHECK(test::values_of(trainer.parameters(1)) == test::values_of(source.parameters()));
+  of_newer_type(known, "0.bias");
+  CHECK(contains(test::message<FileError>([&] { trainer.load_weights(path); }),
+                 "tensor '0.bias' is of C64, but weights are of F16, BF16, F32 or F64"));
+  of_newer_type(saved(folder, Adam{}), "0.bias");
+  CHECK(contains(refusal(path), "tensor '0.bias' is (C64 2), but this trainer wants (F32 2)"));
 }
 
 TEST_CASE("a checkpoint larger than the process may write leaves the old one") {

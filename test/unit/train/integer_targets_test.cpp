@@ -40,6 +40,26 @@ TEST_CASE("integer targets of a loss of one's own may be any number") {
   CHECK(trainer.step(x, counts).loss < first - 1.0);
 }
 
+struct Yes : Network<Vector<2>, Sequential<Linear<2>>> {};
+
+TEST_CASE("BinaryCrossEntropy counts the outputs on the right side") {
+  std::vector<float> points, sides;
+  for (int i = 0; i < 16; ++i) {
+    points.insert(points.end(), {float(i % 4) - 1.5F, float(i / 4) - 1.5F});
+    sides.insert(sides.end(), {i % 4 < 2 ? 1.0F : 0.0F, i / 4 < 2 ? 0.0F : 1.0F});
+  }
+  TensorDataset<float> const data{vector_shape(2), points, sides, 2};
+  Trainer<Yes, DataParallel<2>, Host, BinaryCrossEntropy> trainer{{.batch = 8}};
+  std::vector<float> const scores = trainer.predict(data);
+  double right = 0;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    right += (scores[i] > 0) == (sides[i] > 0.5F) ? 1 : 0;
+  }
+  CHECK(trainer.evaluate(data).accuracy == right / 32);
+  CHECK(right > 0);
+  CHECK(right < 32);
+}
+
 TEST_CASE("but a metric that looks the label up wants labels") {
   Trainer<Net, SingleDevice<>, Host, PoissonLoss, Accuracy> trainer{{.batch = 2}};
   try {

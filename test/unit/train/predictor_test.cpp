@@ -61,6 +61,33 @@ TEST_CASE("a predictor gives a trainer's outputs, bit for bit, whatever the numb
   }
 }
 
+TEST_CASE("a predictor takes other names, with a choice of the model or without") {
+  test::TemporaryFolder const folder;
+  TinyTrainer trainer{options()};
+  std::string const path = folder.file("model");
+  trainer.export_model(path);
+  std::vector<float> const wanted = trainer.predict(data);
+  Safetensors const file = Safetensors::read(path);
+  std::vector<TensorView> tensors = file.tensors();
+  for (TensorView& tensor : tensors) {
+    tensor.name = "module." + tensor.name;
+  }
+  write_safetensors(folder.file("named"), tensors);
+  auto const behind = [](std::string_view name) { return std::string{name.substr(7)}; };
+  for (int way = 0; way < 4; ++way) {
+    Tiny predictor{{.batch = 8, .threads = 1}};
+    std::string const named = folder.file("named");
+    way == 0   ? predictor.load(named, {.rename = {{"module.", ""}}})
+    : way == 1 ? predictor.load(named, WhichModel::first, {.prefix = "module."})
+    : way == 2 ? predictor.load(named, behind)
+               : predictor.load(named, WeightNames{.prefix = "module."});
+    CHECK(predictor.predict(data) == wanted);
+  }
+  Tiny predictor{{.batch = 8, .threads = 1}};
+  CHECK(contains(test::message<FileError>([&] { predictor.load(folder.file("named")); }),
+                 "give {.prefix = \"module.\"} after the path"));
+}
+
 TEST_CASE("a predictor has no memory for what only training needs") {
   TinyTrainer trainer{options({.decay = 0.9})};
   Tiny predictor{{.batch = 8, .threads = 1}};

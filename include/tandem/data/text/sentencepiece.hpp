@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,10 +68,26 @@ class LinesOfText final : public ::sentencepiece::SentenceIterator {
 /// ": " and the library's reason, without the place in its source; "" where it gives only that.
 inline std::string sentencepiece_reason(::sentencepiece::util::Status const& status) {
   std::string_view reason = status.error_message();
+  constexpr std::string_view thrown = "exception: ";  // of Darts, behind its place
+  if (reason.find(thrown) != reason.npos) {
+    reason.remove_prefix(reason.find(thrown) + thrown.size());
+  }
   if (reason.find(".cc(") != reason.npos && reason.find("] ") != reason.npos) {
     reason.remove_prefix(reason.rfind("] ") + 2);
   }
   return reason.empty() ? "" : ": " + printable(reason);
+}
+
+/// What @p call into the library gives, or what it throws: a part of the library, Darts, does.
+template <class Call>
+::sentencepiece::util::Status sentencepiece_status(Call const& call) {
+  try {
+    return call();
+  } catch (std::bad_alloc const&) {
+    throw;
+  } catch (std::exception const& error) {
+    return {::sentencepiece::util::StatusCode::kInternal, error.what()};
+  }
 }
 
 }  // namespace detail
@@ -98,25 +116,25 @@ class SentencePiece {
     }
     detail::LinesOfText lines{text};
     std::string model;
-    auto const status = ::sentencepiece::SentencePieceTrainer::Train(
-        std::unordered_map<std::string, std::string>{
-            {"vocab_size", std::to_string(options.vocabulary)},
-            {"model_type", options.model},
-            {"num_threads", std::to_string(options.threads)},
-            {"character_coverage", "1.0"},
-            {"byte_fallback", "true"},
-            {"user_defined_symbols", "\n"},
-            {"normalization_rule_name", "identity"},
-            {"remove_extra_whitespaces", "false"},
-            {"add_dummy_prefix", "false"},
-            {"max_sentence_length", "1000000"},
-            {"minloglevel", "2"}},
-        &lines, &model);
-    check(status, "SentencePiece::train: the library cannot learn this vocabulary");
+    std::unordered_map<std::string, std::string> const settings{
+        {"vocab_size", std::to_string(options.vocabulary)},
+        {"model_type", options.model},
+        {"num_threads", std::to_string(options.threads)},
+        {"character_coverage", "1.0"},
+        {"byte_fallback", "true"},
+        {"user_defined_symbols", "\n"},
+        {"normalization_rule_name", "identity"},
+        {"remove_extra_whitespaces", "false"},
+        {"add_dummy_prefix", "false"},
+        {"max_sentence_length", "1000000"},
+        {"minloglevel", "2"}};
+    check("SentencePiece::train: the library cannot learn this vocabulary",
+          [&] { return ::sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model); });
     return SentencePiece{std::move(model), "the trained model"};
   }
 
-  /// Reads a model that save(), or the library, wrote.
+  /// Reads a model that save(), or the library, wrote. The library does not check a model's table
+  /// of normalised characters, and may crash where it is damaged.
   /// @throws FileError  the file cannot be read, or is no model
   template <class = void>
   [[nodiscard]] static SentencePiece load(std::string const& path) {
@@ -141,8 +159,8 @@ class SentencePiece {
                   "; convert it first, as 'iconv -t UTF-8' does"};
     }
     std::vector<int> tokens;
-    check(processor_->Encode(text, &tokens),
-          "SentencePiece::encode: the library cannot encode this text");
+    check("SentencePiece::encode: the library cannot encode this text",
+          [&] { return processor_->Encode(text, &tokens); });
     return tokens;
   }
 
@@ -153,8 +171,9 @@ class SentencePiece {
       static_cast<void>(detail::checked_token(tokens, i, size(), "SentencePiece"));
     }
     std::string text;
-    check(processor_->Decode(std::vector<int>(tokens.begin(), tokens.end()), &text),
-          "SentencePiece::decode: the library cannot decode these tokens");
+    std::vector<int> const copy(tokens.begin(), tokens.end());
+    check("SentencePiece::decode: the library cannot decode these tokens",
+          [&] { return processor_->Decode(copy, &text); });
     return text;
   }
 
@@ -164,7 +183,8 @@ class SentencePiece {
   template <class = void>
   SentencePiece(std::string model, std::string const& name) : model_{std::move(model)} {
     auto const processor = std::make_shared<::sentencepiece::SentencePieceProcessor>();
-    auto const status = processor->LoadFromSerializedProto(model_);
+    auto const status =
+        detail::sentencepiece_status([&] { return processor->LoadFromSerializedProto(model_); });
     if (!status.ok()) {
       throw FileError{name,
                       "this is no model of SentencePiece" + detail::sentencepiece_reason(status)};
@@ -172,8 +192,9 @@ class SentencePiece {
     processor_ = processor;
   }
 
-  static void check(::sentencepiece::util::Status const& status, char const* who) {
-    if (!status.ok()) {
+  template <class Call>
+  static void check(char const* who, Call const& call) {
+    if (auto const status = detail::sentencepiece_status(call); !status.ok()) {
       throw Error{who + detail::sentencepiece_reason(status)};
     }
   }

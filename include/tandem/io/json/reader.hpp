@@ -4,10 +4,9 @@
 /// @file
 /// JsonReader: reads the JSON that the caller expects, value by value, and refuses any other.
 ///
-/// It knows objects, arrays, strings and non-negative integers, which is what the header of a
-/// safetensors file holds; floats, `true`, `false` and `null` are errors. It builds no tree and
-/// never calls itself: values nest as deep as the caller's own calls do, so a deep file costs no
-/// stack.
+/// It reads objects, arrays, strings, non-negative integers and null, and passes over any value. It
+/// builds no tree and never calls itself: values nest as deep as the caller's own calls do, so a
+/// deep file costs no stack.
 
 #include <cstddef>
 #include <cstdint>
@@ -113,14 +112,39 @@ class JsonReader {
     return value;
   }
 
-  /// Passes over a string or such an integer.
-  void scalar() {
+  /// Passes over `null` if it is next. @returns whether it was
+  [[nodiscard]] bool null() {
     skip_blanks();
-    if (peek() == '"') {
-      static_cast<void>(string());
-    } else {
-      static_cast<void>(natural());
-    }
+    bool const found = text_.substr(at_, 4) == "null";
+    at_ += found ? 4 : 0;
+    return found;
+  }
+
+  /// Passes over a value of any kind. Brackets, commas and strings are checked; numbers and words,
+  /// such as Python's NaN, are not.
+  void skip() {
+    std::string open;  // the brackets that are still to be closed
+    do {
+      skip_blanks();
+      if (peek() == '{' || peek() == '[') {
+        open += text_[at_++] == '{' ? '}' : ']';
+        if (accept(open.back())) {
+          open.pop_back();
+        } else {
+          skip_key(open);
+          continue;
+        }
+      } else if (peek() == '"') {
+        static_cast<void>(string());
+      } else {
+        skip_word();
+      }
+      while (!open.empty() && !accept(',')) {
+        expect(open.back(), open.back() == '}' ? "',' or '}'" : "',' or ']'");
+        open.pop_back();
+      }
+      skip_key(open);
+    } while (!open.empty());
   }
 
   /// Checks that only blanks are left.
@@ -138,6 +162,29 @@ class JsonReader {
   }
 
  private:
+  // Before a member of the innermost bracket, if that is an object's.
+  void skip_key(std::string const& open) {
+    if (open.ends_with('}')) {
+      static_cast<void>(string());
+      expect(':', "':' after the key");
+    }
+  }
+
+  // A number, true, false, null or the like.
+  void skip_word() {
+    std::size_t const begin = at_;
+    auto const is_of_word = [](char c) {
+      return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
+             c == '-' || c == '.';
+    };
+    while (is_of_word(peek())) {
+      ++at_;
+    }
+    if (at_ == begin) {
+      fail("expected a value");
+    }
+  }
+
   static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
   /// The next character, or NUL, which JSON does not allow outside strings, at the end.

@@ -4,7 +4,8 @@
 /// @file
 /// Dtype: the element types of the safetensors format, their names and sizes.
 ///
-/// The types of less than a byte and the complex one, which few readers know, are left out.
+/// A tensor of any other type, such as the complex one and those of less than a byte, is passed
+/// over.
 
 #include <array>
 #include <cstddef>
@@ -16,7 +17,7 @@
 namespace tandem {
 
 /// How the bytes of a tensor are to be read, little-endian. F8_E4M3 and F8_E5M2 are eight-bit
-/// floats; the file's name for each is the enumerator's.
+/// floats; the file's name for each is the enumerator's. OTHER is any type whose data nobody reads.
 enum class Dtype {
   F64,
   F32,
@@ -32,7 +33,8 @@ enum class Dtype {
   U32,
   U16,
   U8,
-  BOOL
+  BOOL,
+  OTHER
 };
 
 namespace detail {
@@ -43,7 +45,7 @@ struct DtypeRow {
   std::int64_t bytes;
 };
 
-inline constexpr std::array<DtypeRow, 15> dtype_table{{{Dtype::F64, "F64", 8},
+inline constexpr std::array<DtypeRow, 16> dtype_table{{{Dtype::F64, "F64", 8},
                                                        {Dtype::F32, "F32", 4},
                                                        {Dtype::F16, "F16", 2},
                                                        {Dtype::BF16, "BF16", 2},
@@ -57,7 +59,8 @@ inline constexpr std::array<DtypeRow, 15> dtype_table{{{Dtype::F64, "F64", 8},
                                                        {Dtype::U32, "U32", 4},
                                                        {Dtype::U16, "U16", 2},
                                                        {Dtype::U8, "U8", 1},
-                                                       {Dtype::BOOL, "BOOL", 1}}};
+                                                       {Dtype::BOOL, "BOOL", 1},
+                                                       {Dtype::OTHER, "", 0}}};
 
 /// The Dtype of a C++ type; no value where the format has no such type.
 template <class T>
@@ -87,24 +90,24 @@ inline constexpr std::optional<Dtype> dtype_of_type<bool>{Dtype::BOOL};
 
 }  // namespace detail
 
-/// Bytes of one element.
+/// Bytes of one element; 0 for OTHER.
 constexpr std::int64_t dtype_bytes(Dtype dtype) {
   return detail::dtype_table[static_cast<std::size_t>(dtype)].bytes;
 }
 
-/// The name in a file: "F32".
+/// The name in a file: "F32"; "" for OTHER.
 constexpr std::string_view dtype_name(Dtype dtype) {
   return detail::dtype_table[static_cast<std::size_t>(dtype)].name;
 }
 
-/// The Dtype with this name, if there is one.
-constexpr std::optional<Dtype> find_dtype(std::string_view name) {
+/// The Dtype with this name, or OTHER.
+constexpr Dtype find_dtype(std::string_view name) {
   for (detail::DtypeRow const& row : detail::dtype_table) {
     if (row.name == name) {
       return row.dtype;
     }
   }
-  return std::nullopt;
+  return Dtype::OTHER;
 }
 
 /// The Dtype that holds a T: F32 for float, I64 for std::int64_t.

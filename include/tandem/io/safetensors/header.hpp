@@ -5,8 +5,9 @@
 /// Reads the JSON header of a safetensors file, and trusts nothing that it reads.
 ///
 /// The header is `{"__metadata__": {key: text, …}, name: {"dtype": "F32", "shape": [2, 3],
-/// "data_offsets": [begin, end]}, …}`; the offsets count from the first byte of the data. Whether
-/// the tensors cover the data is checked in reader.hpp.
+/// "data_offsets": [begin, end]}, …}`; the offsets count from the first byte of the data. The
+/// metadata may be null, and further fields of a tensor are passed over, as other readers do.
+/// Whether the tensors cover the data is checked in reader.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,11 +25,13 @@
 
 namespace tandem::detail {
 
-/// A tensor of the header. Between its offsets lie exactly the bytes of its type and shape.
+/// A tensor of the header. Between its offsets lie exactly the bytes of its type and shape, unless
+/// the type is OTHER.
 struct SafetensorsEntry {
   TensorSpec spec;
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  std::string other{};  ///< as TensorView::other
 };
 
 struct SafetensorsHeader {
@@ -39,7 +42,7 @@ struct SafetensorsHeader {
 /// Reads the value of one tensor: {"dtype": …, "shape": …, "data_offsets": …}, in any order.
 template <class = void>  // compiled where it is called, not by every include
 SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
-  std::optional<Dtype> dtype;
+  std::optional<std::string> type;
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<std::vector<std::int64_t>> offsets;
   std::string const of = " of tensor " + json_quoted(name);
@@ -48,28 +51,24 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
     json.array([&] { list->push_back(json.natural()); });
   };
   json.object([&](std::string const& field) {
-    bool const twice = (field == "dtype" && dtype) || (field == "shape" && shape) ||
+    bool const twice = (field == "dtype" && type) || (field == "shape" && shape) ||
                        (field == "data_offsets" && offsets);
     if (twice) {
       json.fail("the field " + json_quoted(field) + of + " occurs twice");
     }
     if (field == "dtype") {
-      std::string const type = json.string();
-      dtype = find_dtype(type);
-      if (!dtype) {
-        json.fail("the dtype " + json_quoted(type) + of + " is unknown");
-      }
+      type = json.string();
     } else if (field == "shape") {
       numbers(shape);
     } else if (field == "data_offsets") {
       numbers(offsets);
     } else {
-      json.fail("the field " + json_quoted(field) + of + " is unknown");
+      json.skip();
     }
   });
-  if (!dtype || !shape || !offsets) {
+  if (!type || !shape || !offsets) {
     json.fail(std::string{"the field "} +
-              (!dtype   ? "\"dtype\""
+              (!type    ? "\"dtype\""
                : !shape ? "\"shape\""
                         : "\"data_offsets\"") +
               of + " is missing");
@@ -80,18 +79,22 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   }
   std::int64_t const begin = (*offsets)[0];
   std::int64_t const end = (*offsets)[1];
-  std::optional<std::int64_t> const bytes = tensor_bytes(*dtype, *shape);
+  Dtype const dtype = find_dtype(*type);
+  std::optional<std::int64_t> const bytes = tensor_bytes(dtype, *shape);
   if (!bytes) {
     json.fail("the shape" + of + " has more than 2^63 - 1 bytes");
   }
   if (end < begin) {
     json.fail("the data_offsets" + of + " are reversed");
   }
+  if (dtype == Dtype::OTHER) {
+    return {{std::move(name), dtype, std::move(*shape)}, begin, end, std::move(*type)};
+  }
   if (end - begin != *bytes) {
     json.fail("the data_offsets" + of + " span " + std::to_string(end - begin) +
               " bytes, but its dtype and shape make " + std::to_string(*bytes));
   }
-  return {{std::move(name), *dtype, std::move(*shape)}, begin, end};
+  return {{std::move(name), dtype, std::move(*shape)}, begin, end};
 }
 
 /// Reads a header. @p text begins at byte @p first_byte of the file @p path.
@@ -112,6 +115,9 @@ SafetensorsHeader read_safetensors_header(std::string_view text, std::string con
     }
     if (std::exchange(has_metadata, true)) {
       json.fail("the key " + json_quoted(name) + " occurs twice");
+    }
+    if (json.null()) {
+      return;
     }
     json.object(
         [&](std::string key) { header.metadata.emplace_back(std::move(key), json.string()); });

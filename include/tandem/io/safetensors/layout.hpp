@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/printable.hpp>
 #include <tandem/io/safetensors/dtype.hpp>
 
 namespace tandem {
@@ -34,6 +35,13 @@ struct TensorView {
   Dtype dtype = Dtype::F32;
   std::vector<std::int64_t> shape;
   std::span<std::byte const> data;
+  std::string other{};  ///< where dtype is OTHER: the file's name of the type
+
+  /// The file's name of the type, for errors.
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] std::string type() const {
+    return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
+  }
 };
 
 /// Free text about a file, as keys and values, in the order of the file.
@@ -57,8 +65,8 @@ std::optional<std::string_view> find_duplicate(std::vector<std::string_view> nam
 
 }  // namespace detail
 
-/// Bytes of a tensor of this type and shape; nothing if an extent is negative or the number of
-/// bytes, multiplied up from the left, goes beyond 2^63 - 1.
+/// Bytes of a tensor of this type and shape, 0 for OTHER; nothing if an extent is negative or the
+/// number of bytes, multiplied up from the left, goes beyond 2^63 - 1.
 constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
                                                    std::span<std::int64_t const> shape) {
   std::int64_t product = dtype_bytes(dtype);

@@ -6,7 +6,8 @@
 ///
 /// Every statement of the file is checked before it is used: a file that parses has tensors that
 /// cover its data once, without hole or overlap; read() also checks the checksums of a file that
-/// has some. What the numbers mean is not checked.
+/// has some. What the numbers mean is not checked. A tensor of a type that is not known is listed
+/// as OTHER.
 /// Source: the format description in the README of the safetensors project.
 
 #include <algorithm>
@@ -223,8 +224,8 @@ class Safetensors {
     result.tensors_.reserve(parsed.entries.size());
     for (detail::SafetensorsEntry& entry : parsed.entries) {
       std::span<std::byte const> const own = data(entry);
-      result.tensors_.push_back(
-          {std::move(entry.spec.name), entry.spec.dtype, std::move(entry.spec.shape), own});
+      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
+                                 std::move(entry.spec.shape), own, std::move(entry.other)});
     }
     result.sort_names();
     return result;

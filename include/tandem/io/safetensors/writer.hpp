@@ -31,7 +31,7 @@ namespace detail {
 /// a multiple of 8. Only a test gives another @p longest length than that of the format.
 ///
 /// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
-///                        extent; a header or data too long for the format
+///                        extent; a type that is OTHER; a header or data too long for the format
 template <class = void>  // compiled where it is called, not by every include
 std::string write_safetensors_header(std::span<TensorSpec const> tensors,
                                      SafetensorsMetadata const& metadata,
@@ -61,6 +61,8 @@ std::string write_safetensors_header(std::span<TensorSpec const> tensors,
   std::int64_t begin = 0;
   for (TensorSpec const& tensor : tensors) {
     std::optional<std::int64_t> const bytes = tensor_bytes(tensor.dtype, tensor.shape);
+    expects(tensor.dtype != Dtype::OTHER,
+            "safetensors: no tensor of the type OTHER can be written");
     expects(bytes && *bytes <= std::numeric_limits<std::int64_t>::max() - begin,
             "safetensors: a negative extent, or more than 2^63 - 1 bytes of data");
     expects(tensor.name != metadata_key, "safetensors: no tensor may be named __metadata__");

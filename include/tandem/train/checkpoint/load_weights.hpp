@@ -28,16 +28,6 @@ namespace tandem {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-std::string to_string(std::vector<std::int64_t> const& shape) {
-  std::string text;
-  for (std::int64_t const extent : shape) {
-    text += text.empty() ? "" : " ";
-    text += std::to_string(extent);
-  }
-  return "(" + text + ")";
-}
-
 /// A double that is finite is so as a T, too.
 template <class T>
 void check_range(TensorView const& tensor, std::string const& path) {
@@ -62,8 +52,7 @@ void check_range(TensorView const& tensor, std::string const& path) {
 template <class T>
 void check_fits(TensorView const& found, NamedParameter<T> const& p, std::string const& path) {
   if (!is_float(found.dtype)) {
-    throw FileError{path, "tensor '" + printable(found.name) + "' is of " +
-                              std::string{dtype_name(found.dtype)} +
+    throw FileError{path, "tensor '" + printable(found.name) + "' is of " + found.type() +
                               ", but weights are of F16, BF16, F32 or F64"};
   }
   if (found.shape != extents(p.shape)) {
@@ -100,14 +89,16 @@ std::vector<TensorView const*> take_all(FileWeights& file, std::string const& pa
                                         std::vector<NamedParameter<T>> const& parameters) {
   std::vector<TensorView const*> list;
   std::vector<std::string> missing;
+  std::vector<std::int64_t> shape;  // of the first that is missing
   for (NamedParameter<T> const& p : parameters) {
     list.push_back(file.take(p.name));
     if (list.back() == nullptr && p.owner == p.index) {
+      shape = missing.empty() ? extents(p.shape) : shape;
       missing.push_back(p.name);
     }
   }
   if (!missing.empty()) {
-    file.fail_of(missing);
+    file.fail_of(missing, shape);
   }
   for (std::size_t p = 0; p < list.size(); ++p) {
     check_fits(*list[p], parameters[p], path);

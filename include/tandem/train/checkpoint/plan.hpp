@@ -45,7 +45,7 @@ TensorView const& matching(Safetensors const& file, std::string const& path,
   }
   if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
     auto const text = [](TensorView const& t) {
-      std::string s{dtype_name(t.dtype)};
+      std::string s = t.type();
       for (std::int64_t const extent : t.shape) {
         s += " " + std::to_string(extent);
       }
@@ -179,6 +179,12 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
                                   CheckpointWanted<T> const& by,
                                   std::vector<std::vector<NamedParameter<T>>> const& ranks) {
   CheckpointPlan<T> plan;
+  if (std::ranges::none_of(file.tensors(),
+                           [](TensorView const& t) { return t.name.starts_with("tandem."); })) {
+    throw FileError{path,
+                    "this is no checkpoint but a model: it has no step, epoch and seed to go on "
+                    "from; load_weights() reads the parameters"};
+  }
   std::string const* const writer = file.find_metadata("optimizer");
   if (writer != nullptr && *writer != by.optimizer) {  // Adam and AdamW: states of the same names
     throw FileError{path, "the optimizer was " + printable(*writer) + ", but this trainer has " +

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -19,7 +20,8 @@
 
 namespace tandem {
 
-/// A name in a file, or the parts that it begins with, and what the network has in its place.
+/// A name in a file, or the parts that it begins with, and what the network has in its place. A
+/// `to` of "" takes these parts away, and leaves a tensor out whose whole name they are.
 struct Rename {
   std::string from;
   std::string to;
@@ -42,7 +44,8 @@ struct WeightNames {
       std::size_t const size = rule.from.size();
       if (name.starts_with(rule.from) &&
           (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
-        return rule.to + std::string{name.substr(size)};
+        bool const dot = rule.to.empty() && name.substr(size).starts_with('.');
+        return rule.to + std::string{name.substr(size + (dot ? 1 : 0))};
       }
     }
     return std::string{name};
@@ -70,6 +73,16 @@ std::size_t letters_between(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+template <class = void>
+std::string to_string(std::vector<std::int64_t> const& shape) {
+  std::string text;
+  for (std::int64_t const extent : shape) {
+    text += text.empty() ? "" : " ";
+    text += std::to_string(extent);
+  }
+  return "(" + text + ")";
+}
+
 inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
                                                       "second."};
 
@@ -85,6 +98,8 @@ class FileWeights {
       std::string name = names(std::string_view{tensor.name});
       if (!name.empty()) {
         entries_.push_back({std::move(name), &tensor});
+      } else if (!is_beside_weights(tensor.name)) {
+        left_out_.push_back(&tensor);
       }
     }
     std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
@@ -118,35 +133,42 @@ class FileWeights {
   /// what else a checkpoint has: optimizer states, position, averages, a second model.
   template <class = void>
   [[nodiscard]] std::vector<std::string> unused() const {
-    std::vector<std::string> list;
-    for (Entry const& entry : entries_) {
-      bool const known =
-          std::any_of(std::begin(beside_weights), std::end(beside_weights),
-                      [&](std::string_view start) { return entry.name.starts_with(start); });
-      if (!entry.used && !known) {
-        list.push_back(entry.tensor->name);
-      }
-    }
-    return list;
+    return names_of(unused_tensors());
   }
 
   /// @param missing  names of the network's, one or more
+  /// @param shape    of the first of them
   template <class = void>
-  [[noreturn]] void fail_of(std::vector<std::string> const& missing) const {
-    bool const one = missing.size() == 1;
-    std::string text =
-        (one ? "tensor " : "tensors ") + list_of(missing) + (one ? " is missing" : " are missing");
-    std::vector<std::string> const others = unused();
-    if (others.empty()) {
-      throw FileError{path_, text + ", and nothing else is in the file: it is of another network"};
+  [[noreturn]] void fail_of(std::vector<std::string> const& missing,
+                            std::vector<std::int64_t> const& shape) const {
+    auto const verb = [](auto const& list) { return list.size() == 1 ? " is " : " are "; };
+    std::string const& first = missing.front();
+    std::string text = (missing.size() == 1 ? "tensor " : "tensors ") + list_of(missing) +
+                       verb(missing) + "missing";
+    if (!left_out_.empty()) {
+      text += "; " + list_of(names_of(left_out_)) + " of the file" + verb(left_out_) +
+              "left out by a name of \"\"";
     }
-    std::string const near = nearest(missing.front(), others);
-    std::string const before = prefix_of(near, missing.front());
-    text += "; the file has " + list_of(others) + " besides, of which '" + printable(near) +
-            "' is nearest to '" + missing.front() + "': ";
-    text += before.empty() ? "give load_weights(path, {.rename = {{in the file, in the network}}}) "
-                             "if that is it, else the file is of another network"
-                           : "give load_weights(path, {.prefix = \"" + printable(before) + "\"})";
+    std::vector<TensorView const*> const others = unused_tensors();
+    if (others.empty()) {
+      text +=
+          left_out_.empty() ? ", and nothing else is in the file: it is of another network" : "";
+      throw FileError{path_, text};
+    }
+    TensorView const& near = nearest(first, shape, others);
+    std::string const before = prefix_of(near.name, first);
+    text += "; the file has " + list_of(names_of(others)) + " besides, of which '" +
+            printable(near.name) + "' is nearest to '" + first + "'";
+    if (!before.empty()) {
+      text += ": give {.prefix = \"" + printable(before) + "\"} after the path";
+    } else if (near.shape != shape) {
+      text += ", but is " + to_string(near.shape) + " and not " + to_string(shape) +
+              ": the file is of another network";
+    } else {
+      text +=
+          ": give {.rename = {{in the file, in the network}}} after the path if that is it, "
+          "else the file is of another network";
+    }
     throw FileError{path_, text};
   }
 
@@ -156,6 +178,32 @@ class FileWeights {
     TensorView const* tensor;
     bool used = false;
   };
+
+  template <class = void>
+  static bool is_beside_weights(std::string_view name) {
+    return std::any_of(std::begin(beside_weights), std::end(beside_weights),
+                       [&](std::string_view start) { return name.starts_with(start); });
+  }
+
+  template <class = void>
+  [[nodiscard]] std::vector<TensorView const*> unused_tensors() const {
+    std::vector<TensorView const*> list;
+    for (Entry const& entry : entries_) {
+      if (!entry.used && !is_beside_weights(entry.name)) {
+        list.push_back(entry.tensor);
+      }
+    }
+    return list;
+  }
+
+  template <class = void>
+  static std::vector<std::string> names_of(std::vector<TensorView const*> const& tensors) {
+    std::vector<std::string> names;
+    for (TensorView const* const tensor : tensors) {
+      names.push_back(tensor->name);
+    }
+    return names;
+  }
 
   template <class = void>
   static std::string list_of(std::vector<std::string> const& names) {
@@ -174,16 +222,21 @@ class FileWeights {
                       name[name.size() - wanted.size() - 1] == '.';
     return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
   }
+  // The first with a prefix before the name; else of those that have the shape, or of all if none
+  // has it, that whose name is nearest.
   template <class = void>
-  static std::string nearest(std::string_view wanted, std::vector<std::string> const& names) {
-    std::size_t least = 0;
-    std::string const* best = nullptr;
-    for (std::string const& name : names) {
-      std::size_t const letters =
-          prefix_of(name, wanted).empty() ? 1 + letters_between(name, wanted) : 0;
-      if (best == nullptr || letters < least) {
-        best = &name;
-        least = letters;
+  static TensorView const& nearest(std::string_view wanted, std::vector<std::int64_t> const& shape,
+                                   std::vector<TensorView const*> const& tensors) {
+    std::pair<int, std::size_t> least{};
+    TensorView const* best = nullptr;
+    for (TensorView const* const tensor : tensors) {
+      std::pair<int, std::size_t> distance{};
+      if (prefix_of(tensor->name, wanted).empty()) {
+        distance = {tensor->shape == shape ? 1 : 2, letters_between(tensor->name, wanted)};
+      }
+      if (best == nullptr || distance < least) {
+        best = tensor;
+        least = distance;
       }
     }
     return *best;
@@ -191,6 +244,7 @@ class FileWeights {
 
   std::string path_;
   std::vector<Entry> entries_;
+  std::vector<TensorView const*> left_out_;  // but for what else a checkpoint has
 };
 
 }  // namespace detail

@@ -145,10 +145,11 @@ struct Generates {
 template <class Net>
 using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
 
-/// Accuracy where targets are labels, soft ones included, nothing otherwise.
+/// Accuracy where targets are labels, soft ones included; BinaryAccuracy where they are yes or no;
+/// nothing otherwise.
 template <class LossType>
-using DefaultMetric =
-    std::conditional_t<std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>,
-                       Accuracy, NoMetric>;
+using DefaultMetric = std::conditional_t<
+    std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>, Accuracy,
+    std::conditional_t<std::is_same_v<LossType, BinaryCrossEntropy>, BinaryAccuracy, NoMetric>>;
 
 }  // namespace tandem

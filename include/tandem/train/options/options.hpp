@@ -100,7 +100,7 @@ struct TrainerOptions {
 struct EpochResult {
   double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
   double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
+  double accuracy = 0.0;  ///< of the metric of this name; NaN where the trainer has none
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   double seconds = 0.0;
@@ -164,7 +164,7 @@ EpochResult mean(EpochResult const& sum) {
 struct Evaluation {
   double loss = 0.0;
   double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of Accuracy; NaN where that is none of the trainer's metrics
+  double accuracy = 0.0;  ///< of the metric of this name; NaN where the trainer has none
   std::int64_t samples = 0;
   double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
   double counted = 0.0;    ///< what metrics are means over, likewise

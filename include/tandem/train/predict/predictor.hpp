@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,7 @@ class Predictor {
  public:
   explicit Predictor(auto const&... /*arguments*/) {}
   std::vector<std::string> load(auto const&...) { return {}; }
+  std::vector<std::string> load(std::string const&, WeightNames const&) { return {}; }
   void take(auto const&...) {}
   std::vector<float> predict(auto const&...) { return {}; }
   std::vector<std::int32_t> generate(auto const&...) { return {}; }
@@ -131,6 +133,12 @@ class Predictor<Net, Backend> {
     replicas().upload();
     loaded_ = true;
     return std::move(loaded.unused);
+  }
+  /// Loads under other names, and takes averages where there are some:
+  /// load(path, {.prefix = "module."}).
+  template <std::invocable<std::string_view> Names = WeightNames>
+  std::vector<std::string> load(std::string const& path, Names const& names) {
+    return load(path, WhichModel::average, names);
   }
 
   /// Copies what a trainer of this network has by now, whatever its strategy, backend and precision

@@ -134,6 +134,23 @@ TEST_CASE("SentencePiece says what is wrong in one sentence") {
                        Contains("there is no such file"), FileError);
 }
 
+TEST_CASE("a model for which the library throws is a FileError with its path") {
+  // Pieces "<unk>", of the type "unknown", then NUL, which Darts refuses, and another.
+  std::string const model{
+      "\x0A\x09\x0A\x05<unk>\x18\x02\x0A\x03\x0A\x01\0\x0A\x0F\x0A\x0D"
+      "thirteen lett",
+      33};
+  support::TemporaryFolder const folder;
+  std::string const path =
+      folder.write("33", std::vector<std::uint8_t>{model.begin(), model.end()});
+  CHECK_THROWS_WITH_AS(static_cast<void>(SentencePiece::load(path)),
+                       ("'" + path +
+                        "': this is no model of SentencePiece: failed to insert key: zero-length "
+                        "key")
+                           .c_str(),
+                       FileError);
+}
+
 #else
 
 TEST_CASE("SentencePiece is tested where there is its library") {

@@ -42,17 +42,15 @@ std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t byt
   return text + "\n  }\n}\n";
 }
 
-/// Reads what any such tool wrote, so long as its metadata are counts and texts.
+/// Reads the `weight_map` of what any such tool wrote, and passes over all else.
 /// @param path  names the file in errors
-/// @throws FileError  it is anything else
+/// @throws FileError  there is no `weight_map`, or it is wrong
 template <class = void>
 std::vector<IndexEntry> read_index(std::string_view text, std::string const& path) {
   std::vector<IndexEntry> entries;
   JsonReader json{text, path, 0, "the file"};
   json.object([&](std::string const& key) {
-    if (key == "metadata") {
-      json.object([&](std::string const&) { json.scalar(); });
-    } else if (key == "weight_map") {
+    if (key == "weight_map") {
       json.object([&](std::string tensor) {
         std::string file = json.string();
         if (!is_name_in_folder(file)) {
@@ -61,7 +59,7 @@ std::vector<IndexEntry> read_index(std::string_view text, std::string const& pat
         entries.push_back({std::move(tensor), std::move(file)});
       });
     } else {
-      json.fail("the key " + json_quoted(key) + " is unknown");
+      json.skip();
     }
   });
   json.end();

@@ -26,6 +26,7 @@ inline constexpr std::string_view checkpoint_prefix = "step-";
 inline constexpr std::string_view temporary_suffix = ".tmp";
 inline constexpr char const* manifest_name = "tandem.json";
 inline constexpr char const* index_name = "model.safetensors.index.json";
+inline constexpr char const* whole_model_name = "model.safetensors";  ///< a folder without index
 
 /// "step-000420": six digits, or as many as there are.
 template <class = void>  // compiled where it is called, not by every include

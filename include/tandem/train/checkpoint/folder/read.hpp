@@ -116,19 +116,20 @@ Safetensors read_indexed_folder(std::string const& folder) {
   return all;
 }
 
-/// Of a folder that has neither tandem.json nor an index.
+/// For a folder that has neither tandem.json nor an index nor one file of the whole model.
 template <class = void>
 [[noreturn]] void fail_of_folder(std::string const& path) {
   std::vector<std::int64_t> const steps = complete_checkpoints(path);
-  throw FileError{path, steps.empty() ? std::string{"this is a folder without tandem.json or "} +
-                                            index_name + ", so it is no complete checkpoint"
-                                      : "this is a folder of checkpoints; give one of them, of "
-                                        "which the newest is '" +
-                                            in_folder(path, checkpoint_name(steps.back())) + "'"};
+  throw FileError{path, steps.empty()
+                            ? std::string{"this is a folder without tandem.json, "} + index_name +
+                                  " or " + whole_model_name + ", so it is no complete checkpoint"
+                            : "this is a folder of checkpoints; give one of them, of "
+                              "which the newest is '" +
+                                  in_folder(path, checkpoint_name(steps.back())) + "'"};
 }
 
 /// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
-/// model's with an index.
+/// model's, with an index or as one model.safetensors.
 /// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
 ///                    is none of these
 template <class = void>
@@ -141,6 +142,9 @@ Safetensors read_tensors(std::string const& path) {
   }
   if (is_file(in_folder(path, index_name))) {
     return read_indexed_folder(path);
+  }
+  if (std::string const whole = in_folder(path, whole_model_name); is_file(whole)) {
+    return Safetensors::read(whole);
   }
   fail_of_folder(path);
 }

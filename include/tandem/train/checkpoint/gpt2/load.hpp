@@ -105,7 +105,7 @@ class Gpt2File {
            (name.ends_with(".bias") ? "; a network with NoBias wants none" : ""));
     }
     if (!is_float(found->dtype)) {
-      fail("tensor '" + name + "' is of " + std::string{dtype_name(found->dtype)} +
+      fail("tensor '" + name + "' is of " + found->type() +
            ", but weights are of F32, F16, BF16 or F64");
     }
     std::vector<std::int64_t> const wanted(shape.extent, shape.extent + shape.rank);

@@ -100,8 +100,12 @@ std::string known_by(std::string const& path) {
   if (!is_folder(path)) {
     return known_by(read_file_start(path, ""));
   }
-  bool const is_own = is_file(in_folder(path, manifest_name));
-  return read_small_text(in_folder(path, is_own ? manifest_name : index_name));
+  for (char const* const name : {manifest_name, index_name}) {
+    if (std::string const own = in_folder(path, name); is_file(own)) {
+      return read_small_text(own);
+    }
+  }
+  return known_by(read_file_start(in_folder(path, whole_model_name), whole_model_name));
 }
 
 /// Strings, each behind its size: in this process's words, which only another of its kind reads.
@@ -259,14 +263,16 @@ CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
       check_size(own, file.bytes, noted.bytes);
       file.crc32c = noted.crc32c;
     }
-  } else if (!is_file(in_folder(path, index_name))) {
-    fail_of_folder(path);
-  } else {
+  } else if (is_file(in_folder(path, index_name))) {
     start.identity = known_by(path);
     index = read_index(start.identity, in_folder(path, index_name));
     for (std::string const& name : files_of(index)) {
       start.files.push_back(read_file_start(in_folder(path, name), name));
     }
+  } else if (std::string const whole = in_folder(path, whole_model_name); is_file(whole)) {
+    start.identity = known_by(start.files.emplace_back(read_file_start(whole, whole_model_name)));
+  } else {
+    fail_of_folder(path);
   }
   CheckpointOutline outline = outline_of(path, start);
   std::vector<std::size_t> numbers;
