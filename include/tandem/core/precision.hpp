@@ -19,8 +19,8 @@ struct Fp32 {
   static constexpr char const* name = "fp32";
 };
 
-/// Fp32, every convolution the sum of its products also where Winograd's method takes half the time
-/// and rounds more: see docs/host.md. On Host only, and what Fp32 is where oneDNN 2 is not.
+/// Fp32 without Winograd's method, which takes half the time and rounds more: see docs/host.md. Host
+/// with oneDNN only.
 struct Fp32Direct {
   using Scalar = float;
   using Master = float;

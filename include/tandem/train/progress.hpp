@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <string>
 
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
@@ -21,15 +22,22 @@ struct Progress {
   static constexpr Progress none() { return {.silent = true}; }
 };
 
-/// Prints "4 ranks in 2 processes on 1 machine", once: of several processes, if they train with
-/// progress.
-class WorldLine {
+/// Prints once, if a program trains with progress, what computes, and of several processes "4 ranks
+/// in 2 processes on 1 machine".
+class FirstLines {
  public:
-  void print(Progress const& progress, int ranks, World const& world) {
-    if (progress.silent || world.process != 0 || world.processes == 1 || printed_) {
+  void print(Progress const& progress, std::string const& computes_with, int ranks,
+             World const& world) {
+    if (progress.silent || world.process != 0 || printed_) {
       return;
     }
     printed_ = true;
+    if (!computes_with.empty()) {
+      std::fprintf(stderr, "computes with %s\n", computes_with.c_str());
+    }
+    if (world.processes == 1) {
+      return;
+    }
     std::fprintf(stderr, "%d ranks in %d processes", ranks, world.processes);
     if (world.machines > 0) {
       std::fprintf(stderr, " on %d machine%s", world.machines, world.machines == 1 ? "" : "s");

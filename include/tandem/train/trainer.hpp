@@ -573,7 +573,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
-    world_line_.print(progress, workers_.mesh().size(), options_.world);
+    first_lines_.print(progress, Computes<Used>::with(), workers_.mesh().size(), options_.world);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
                                               cursor_,  queue_,   saver_}
@@ -643,7 +643,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   TrainingPosition position_;
   LoadedBytes loaded_bytes_;
   EpochCursor cursor_;
-  WorldLine world_line_;
+  FirstLines first_lines_;
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;

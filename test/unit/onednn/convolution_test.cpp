@@ -15,6 +15,7 @@
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/core/shape.hpp>
+#include <tandem/kernels/channels_last/winograd.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/ops/host/convolution.hpp>
 #include <tandem/ops/onednn/convolution.hpp>
@@ -302,12 +303,12 @@ class Problem {
   Values values_;
 };
 
-/// In bounds for a sum of the terms: Winograd's transforms add roundings of their own.
+/// Bounds of a sum of the terms. Winograd's transforms add roundings that do not depend on the number of
+/// terms: with one tile a weight gradient sums 16 terms and has 5.3 times the error of their sum.
 template <class T>
 double most(Case const& c) {
-  return onednn::detail::suits_winograd({.geometry = c.geometry, .type = onednn::data_type<T>})
-             ? 2.0
-             : 1.0;
+  bool const fp32 = std::is_same_v<T, float>;
+  return fp32 && host::channels_last::suits_winograd(c.geometry) ? 2.0 : 1.0;
 }
 
 template <class T, bool Bias>
@@ -381,20 +382,6 @@ TEST_CASE_TEMPLATE("results repeat bit for bit with the same number of threads",
 
 TEST_CASE("Fp32Direct computes no convolution by Winograd's method") {
   Case const c = make_case("3x3, wide", 64, 96, {8, 8}, {{3, 3}, {1, 1}, {1, 1}});
-  onednn::Library const library;
-  auto const plans = [&](bool direct) {
-    return onednn::detail::ConvolutionPlans{
-        library, {.geometry = c.geometry, .batch = 5, .direct = direct}, nullptr};
-  };
-  auto const is_winograd = [](onednn::Plan const& plan) {
-    return plan.kernel().find("wino") != std::string::npos;
-  };
-  auto const direct_plans = plans(true);
-  for (auto const* plan :
-       {&direct_plans.forward, &direct_plans.input_gradient, &direct_plans.weight_gradient}) {
-    CHECK(!is_winograd(*plan));
-  }
-
   Problem<float> problem{c, {}};
   OpSetup setup = problem.setup();
   setup.node.in = image_shape(64, 8, 8);
@@ -407,7 +394,7 @@ TEST_CASE("Fp32Direct computes no convolution by Winograd's method") {
   CHECK(problem.bits == bits);
   Op<Conv2d<96, Kernel<3>, Padding<1>, NoBias>, BasicHost<OneDnn>> fast{setup};
   CHECK(problem.error(fast) <= 2.0);
-  CHECK((problem.bits != bits) == is_winograd(plans(false).forward));
+  CHECK(problem.bits != bits);
 }
 
 TEST_CASE_TEMPLATE("Conv2d on BasicHost<OneDnn> is such an op", Precision, Fp32, Bf16) {

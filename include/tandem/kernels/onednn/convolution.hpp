@@ -4,9 +4,8 @@
 /// @file
 /// ConvolutionPasses: the three passes of one convolution by oneDNN, for one number of samples.
 ///
-/// Activations lie channels-last, and are reordered around primitives that want them otherwise; the
-/// weights lie as the primitives choose, or as a first choice prescribes, so that batches of
-/// several sizes read the same packed weights.
+/// Activations are channels-last. The primitives choose the layout of the weights, or a first
+/// choice prescribes it, so that batches of several sizes read the same packed weights.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +17,6 @@
 #include <tandem/kernels/onednn/gradient.hpp>
 #include <tandem/kernels/onednn/library.hpp>
 #include <tandem/kernels/onednn/primitive.hpp>
-#include <tandem/kernels/onednn/staging.hpp>
 #include <tandem/kernels/onednn/version.hpp>
 
 namespace tandem::onednn {
@@ -56,7 +54,6 @@ class ConvolutionPasses {
       add_ = make_reorder(library, from, to.get(), Attributes::Result::added_to);
       weight_bytes_ = rounded_up(bytes_of(from));
     }
-    stage(plans);
     for (Primitive const* const primitive :
          {&forward_, &input_gradient_, &weight_gradient_, &deliver_, &add_}) {
       work_bytes_ = std::max(work_bytes_, rounded_up(primitive->scratch_bytes()));
@@ -64,36 +61,27 @@ class ConvolutionPasses {
   }
 
   [[nodiscard]] PackedWeights const& weights() const noexcept { return weights_; }
-  [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return staged_at() + staged_bytes_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const noexcept {
+    return work_bytes_ + weight_bytes_ + rounded_up(bias_bytes_);
+  }
 
   /// Writes y. @param bias  null without one
   void forward(void const* x, void const* weights, float const* bias, void* y, std::byte* scratch) {
-    std::byte* const staged = scratch + staged_at();
-    void const* const from = x_.enter(*library_, scratch, x, staged);
-    void* const to = y_.place(y, staged + x_.bytes());
     if (bias != nullptr) {
-      forward_.run(*library_, scratch, from, weights, to, bias);
+      forward_.run(*library_, scratch, x, weights, y, bias);
     } else {
-      forward_.run(*library_, scratch, from, weights, to);
+      forward_.run(*library_, scratch, x, weights, y);
     }
-    y_.leave(*library_, scratch, staged + x_.bytes(), y);
   }
 
   /// Writes dx.
   void input_gradient(void const* dy, void const* weights, void* dx, std::byte* scratch) {
-    std::byte* const staged = scratch + staged_at();
-    void const* const from = input_dy_.enter(*library_, scratch, dy, staged);
-    void* const to = dx_.place(dx, staged + input_dy_.bytes());
-    input_gradient_.run(*library_, scratch, from, weights, to);
-    dx_.leave(*library_, scratch, staged + input_dy_.bytes(), dx);
+    input_gradient_.run(*library_, scratch, dy, weights, dx);
   }
 
   /// Writes or adds to the gradient of the weights in their plain layout, and to the bias's.
   void weight_gradient(void const* x, void const* dy, float* weight, float* bias, bool accumulate,
                        std::byte* scratch) {
-    std::byte* const staged_tensors = scratch + staged_at();
-    x = weight_x_.enter(*library_, scratch, x, staged_tensors);
-    dy = weight_dy_.enter(*library_, scratch, dy, staged_tensors + weight_x_.bytes());
     std::byte* const staged = scratch + work_bytes_;
     auto* const staged_bias = reinterpret_cast<float*>(staged + weight_bytes_);
     if (bias != nullptr) {
@@ -108,31 +96,6 @@ class ConvolutionPasses {
   }
 
  private:
-  // Prepares what enters and leaves primitives that want another layout.
-  void stage(detail::ConvolutionPlans const& plans) {
-    using Way = Staging::Way;
-    auto const make = [&](Plan const& plan, int argument, Descriptor const& ours, Way way) {
-      Staging made{*library_, ours.get(), plan.tensor(argument), way};
-      work_bytes_ = std::max(work_bytes_, rounded_up(made.scratch_bytes()));
-      return made;
-    };
-    x_ = make(plans.forward, DNNL_ARG_SRC, plans.x, Way::in);
-    y_ = make(plans.forward, DNNL_ARG_DST, plans.y, Way::out);
-    if (plans.input_gradient) {
-      input_dy_ = make(plans.input_gradient, DNNL_ARG_DIFF_DST, plans.y, Way::in);
-      dx_ = make(plans.input_gradient, DNNL_ARG_DIFF_SRC, plans.x, Way::out);
-    }
-    if (plans.weight_gradient) {
-      weight_x_ = make(plans.weight_gradient, DNNL_ARG_SRC, plans.x, Way::in);
-      weight_dy_ = make(plans.weight_gradient, DNNL_ARG_DIFF_DST, plans.y, Way::in);
-    }
-    staged_bytes_ = std::max({x_.bytes() + y_.bytes(), input_dy_.bytes() + dx_.bytes(),
-                              weight_x_.bytes() + weight_dy_.bytes()});
-  }
-  [[nodiscard]] std::int64_t staged_at() const noexcept {
-    return work_bytes_ + weight_bytes_ + rounded_up(bias_bytes_);
-  }
-
   Library const* library_;
   PackedWeights weights_;
   Primitive forward_;
@@ -140,13 +103,6 @@ class ConvolutionPasses {
   Primitive weight_gradient_;
   Primitive deliver_;  // the staged gradient to its plain layout
   Primitive add_;
-  Staging x_;
-  Staging y_;
-  Staging input_dy_;
-  Staging dx_;
-  Staging weight_x_;
-  Staging weight_dy_;
-  std::int64_t staged_bytes_ = 0;
   std::int64_t work_bytes_ = 0;
   std::int64_t weight_bytes_ = 0;
   std::int64_t bias_bytes_ = 0;

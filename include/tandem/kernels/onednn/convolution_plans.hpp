@@ -25,7 +25,6 @@ struct ConvolutionTask {
   std::int64_t batch = 0;
   dnnl_data_type_t type = dnnl_f32;  ///< of x, y and the weights; bias and gradients are fp32
   bool bias = false;
-  bool direct = false;  ///< never by Winograd's method
   bool wants_input_gradient = true;
   bool wants_weight_gradient = true;
   bool wants_bias_gradient = true;  ///< with that of the weights; is read where there is a bias
@@ -86,20 +85,8 @@ inline bool miscounts(Plan const& plan, int summed_channels) {
          plan.kernel().starts_with("jit_bf16_1x1");
 }
 
-inline Descriptor activation(ConvolutionTask const& task, int channels, Extent2d extent,
-                             dnnl_format_tag_t tag) {
-  return make_descriptor({task.batch, channels, extent.height, extent.width}, task.type, tag);
-}
-
-/// Whether to ask for oneDNN's Winograd kernels, F(4x4, 3x3): they take half the time of the direct
-/// ones, the reorders around them included, and make up to 2.3 times the error in outputs and 4.8
-/// in gradients of weights. Version 3 has none. Source: Lavin, Gray, arXiv:1509.09308.
-inline bool suits_winograd(ConvolutionTask const& task) {
-  ConvolutionGeometry const& g = task.geometry;
-  return DNNL_VERSION_MAJOR < 3 && !task.direct && task.type == dnnl_f32 && g.groups == 1 &&
-         g.in_channels >= 16 && g.out_channels >= 16 && g.window.kernel == Extent2d{3, 3} &&
-         g.window.stride == Extent2d{1, 1} && g.window.dilation == Extent2d{1, 1} &&
-         g.out.height >= 4 && g.out.width >= 4;
+inline Descriptor activation(ConvolutionTask const& task, int channels, Extent2d extent) {
+  return make_descriptor({task.batch, channels, extent.height, extent.width}, task.type, dnnl_nhwc);
 }
 
 /// What oneDNN would do in each pass.
@@ -113,30 +100,19 @@ struct ConvolutionPlans {
   TANDEM_NOINLINE ConvolutionPlans(Library const& library, ConvolutionTask const& task,
                                    PackedWeights const* weights) {
     ConvolutionGeometry const& g = task.geometry;
-    x = activation(task, g.in_channels, g.in, dnnl_nhwc);
-    y = activation(task, g.out_channels, g.out, dnnl_nhwc);
-    Descriptor const any_x = activation(task, g.in_channels, g.in, dnnl_format_tag_any);
-    Descriptor const any_y = activation(task, g.out_channels, g.out, dnnl_format_tag_any);
+    x = activation(task, g.in_channels, g.in);
+    y = activation(task, g.out_channels, g.out);
     Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
     Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
     Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
     DescriptorView const bias_or_none = task.bias ? vector.get() : nullptr;
-    WindowSteps steps{{g.window.stride.height, g.window.stride.width},
-                      {g.window.padding.height, g.window.padding.width},
-                      {g.window.dilation.height - 1, g.window.dilation.width - 1}};
+    WindowSteps const steps{{g.window.stride.height, g.window.stride.width},
+                            {g.window.padding.height, g.window.padding.width},
+                            {g.window.dilation.height - 1, g.window.dilation.width - 1}};
     Attributes const attributes;
     auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
                           auto... hint) {
       dnnl_primitive_desc_t made = nullptr;
-      if (suits_winograd(task)) {
-        steps.algorithm = dnnl_convolution_winograd;
-        if (create(&made, library.engine(),
-                   TensorViews{any_x.get(), weight, with_bias, any_y.get()}, steps, hint...,
-                   attributes.get()) == dnnl_success) {
-          return Plan{made};
-        }
-      }
-      steps.algorithm = dnnl_convolution_direct;
       dnnl_status_t const status =
           create(&made, library.engine(), TensorViews{x.get(), weight, with_bias, y.get()}, steps,
                  hint..., attributes.get());

@@ -2,20 +2,24 @@
 #pragma once
 
 /// @file
-/// Library: oneDNN's engine of the processor and a queue on it; make_descriptor() for its tensors.
+/// Library: oneDNN's engine of the processor and a queue on it; make_descriptor() for its tensors;
+/// which version computes, and for which instructions.
 ///
 /// C API only, so that the header costs little; it needs <oneapi/dnnl/dnnl.h>.
 
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 #include <oneapi/dnnl/dnnl.h>
 
 #include <tandem/core/bfloat16.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/unique_handle.hpp>
 #include <tandem/kernels/onednn/status.hpp>
 #include <tandem/kernels/onednn/version.hpp>
+#include <tandem/runtime/host/host.hpp>
 
 namespace tandem::onednn {
 
@@ -73,4 +77,39 @@ inline Descriptor copy_of(DescriptorView other) {
   return dnnl_memory_desc_equal(a, b) != 0;
 }
 
+namespace detail {
+
+/// The newest instructions that oneDNN takes on this processor.
+TANDEM_NOINLINE inline char const* instructions() {
+  static constexpr struct {
+    dnnl_cpu_isa_t isa;
+    char const* name;
+  } known[] = {{dnnl_cpu_isa_avx512_core_amx, "AMX"},
+               {dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16"},
+               {dnnl_cpu_isa_avx512_core, "AVX-512"},
+               {dnnl_cpu_isa_avx2, "AVX2"}};
+  auto const here = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  for (auto const& [isa, name] : known) {
+    if ((here & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa)) {
+      return name;
+    }
+  }
+  return "older instructions than AVX2";
+}
+
+}  // namespace detail
+
 }  // namespace tandem::onednn
+
+namespace tandem {
+
+template <class Precision>
+struct Computes<BasicHost<OneDnn, Precision>> {
+  static std::string with() {
+    dnnl_version_t const& v = *dnnl_version();
+    return "oneDNN " + std::to_string(v.major) + "." + std::to_string(v.minor) + "." +
+           std::to_string(v.patch) + " for " + onednn::detail::instructions();
+  }
+};
+
+}  // namespace tandem

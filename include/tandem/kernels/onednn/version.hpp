@@ -37,12 +37,11 @@ struct TensorViews {
   DescriptorView y = nullptr;
 };
 
-/// How a convolution's window moves, two entries each, and how it is computed.
+/// How a convolution's window moves, two entries each.
 struct WindowSteps {
   dnnl_dims_t strides = {};
   dnnl_dims_t padding = {};
   dnnl_dims_t dilation = {};  // cells left out between two of the kernel
-  dnnl_alg_kind_t algorithm = dnnl_convolution_direct;
 };
 
 /// Whether the kernel chosen is called @p name and something more.
@@ -91,24 +90,24 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          TensorViews const& t, WindowSteps const& w,
                                          const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_forward_primitive_desc_create(
-      made, engine, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
-      w.dilation, w.padding, w.padding, attributes);
+      made, engine, dnnl_forward_training, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y,
+      w.strides, w.dilation, w.padding, w.padding, attributes);
 }
 inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                 TensorViews const& t, WindowSteps const& w,
                                                 const_dnnl_primitive_desc_t forward,
                                                 const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_data_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding,
-      forward, attributes);
+      made, engine, dnnl_convolution_direct, t.x, t.weight, t.y, w.strides, w.dilation, w.padding,
+      w.padding, forward, attributes);
 }
 inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dnnl_engine_t engine,
                                                  TensorViews const& t, WindowSteps const& w,
                                                  const_dnnl_primitive_desc_t forward,
                                                  const_dnnl_primitive_attr_t attributes) {
   return dnnl_convolution_backward_weights_primitive_desc_create(
-      made, engine, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
-      w.padding, forward, attributes);
+      made, engine, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y, w.strides, w.dilation,
+      w.padding, w.padding, forward, attributes);
 }
 
 /// By the first kernel of that name if there is one, else by oneDNN's first.
@@ -159,8 +158,8 @@ inline dnnl_status_t convolution_forward(dnnl_primitive_desc_t* made, dnnl_engin
                                          const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
   dnnl_status_t const status = dnnl_dilated_convolution_forward_desc_init(
-      &operation, dnnl_forward_training, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides,
-      w.dilation, w.padding, w.padding);
+      &operation, dnnl_forward_training, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y,
+      w.strides, w.dilation, w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, nullptr);
@@ -171,7 +170,8 @@ inline dnnl_status_t convolution_input_gradient(dnnl_primitive_desc_t* made, dnn
                                                 const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
   dnnl_status_t const status = dnnl_dilated_convolution_backward_data_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.y, w.strides, w.dilation, w.padding, w.padding);
+      &operation, dnnl_convolution_direct, t.x, t.weight, t.y, w.strides, w.dilation, w.padding,
+      w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);
@@ -182,8 +182,8 @@ inline dnnl_status_t convolution_weight_gradient(dnnl_primitive_desc_t* made, dn
                                                  const_dnnl_primitive_attr_t attributes) {
   dnnl_convolution_desc_t operation;
   dnnl_status_t const status = dnnl_dilated_convolution_backward_weights_desc_init(
-      &operation, w.algorithm, t.x, t.weight, t.bias, t.y, w.strides, w.dilation, w.padding,
-      w.padding);
+      &operation, dnnl_convolution_direct, t.x, t.weight, t.bias, t.y, w.strides, w.dilation,
+      w.padding, w.padding);
   return status != dnnl_success
              ? status
              : dnnl_primitive_desc_create(made, &operation, attributes, engine, forward);

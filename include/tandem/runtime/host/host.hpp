@@ -105,6 +105,13 @@ struct OneDnn {
                                      .absorb_bias = true};
 };
 
+/// What computes on a backend, for people: "oneDNN 2.6.3 for AVX2". Empty where nothing is worth
+/// saying.
+template <class Backend>
+struct Computes {
+  static std::string with() { return {}; }
+};
+
 #if defined(TANDEM_ONEDNN)
 using DefaultHostKernels = OneDnn;
 #else
@@ -133,6 +140,11 @@ struct BasicHost {
   static constexpr Rewrites rewrites = Kernels::rewrites;
   static constexpr bool packs_weights = Kernels::packs_weights;
   static constexpr char const* name = "host";
+};
+
+template <class Precision>
+struct Computes<BasicHost<Portable, Precision>> {
+  static std::string with() { return "portable kernels"; }
 };
 
 /// The default CPU backend: with oneDNN where CMake has found it.
