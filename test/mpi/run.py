@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts programs as several processes by mpirun, and checks what they print and how they end.
 
-    run.py communicator|layouts|resume|corrupt|failures MPIRUN COMMUNICATOR TRAIN
+    run.py communicator|sizes|layouts|resume|corrupt|failures MPIRUN COMMUNICATOR TRAIN
     run.py elastic MPIRUN ELASTIC
     run.py translate MPIRUN TRANSLATE
 """
@@ -118,6 +118,15 @@ def communicator(mpirun, program, _):
         check(out.count("as threads do") == max(processes, 1), out)
 
 
+def sizes(mpirun, program, _):
+    """What comes is another size than is expected: a sentence, and nothing is written behind the memory for it."""
+    for operation in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "message"):
+        status, out, errors = finish(start(mpirun, 2, program, "sizes", operation))
+        check(out.count(": whole: ") == 2, f"{operation}: status {status}\n{out}{errors}")
+        check(re.search(r"process 0 has sent \d+ bytes where process 1 expects \d+", out), f"{operation}: status {status}\n{out}{errors}")
+        print(f"sizes: {operation}: {out.splitlines()[-1]}", flush=True)
+
+
 def layouts(mpirun, _, program):
     for strategy in STRATEGIES:
         found = {results(mpirun, processes, program, strategy) for processes in (0, 2, 4)}
@@ -222,4 +231,4 @@ def translate(mpirun, program):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (communicator, layouts, resume, corrupt, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (communicator, sizes, layouts, resume, corrupt, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])
