@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts programs as several processes by mpirun, and checks what they print and how they end.
 
-    run.py communicator|sizes|layouts|resume|corrupt|failures MPIRUN COMMUNICATOR TRAIN
+    run.py communicator|sizes|layouts|resume|corrupt|differ|failures MPIRUN COMMUNICATOR TRAIN
     run.py elastic MPIRUN ELASTIC
     run.py translate MPIRUN TRANSLATE
 """
@@ -165,6 +165,20 @@ def corrupt(mpirun, _, program):
             print(f"corrupt: {said[0]}", flush=True)
 
 
+def differ(mpirun, _, program):
+    """Other options, or a call that one process makes alone: one sentence, in all processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        for what, sentence in ((("data", "seeds"), "TrainerOptions::seed is 0 in process 0, but 1 in process 1;"),
+                               (("tensor", "alone", pathlib.Path(folder, "saved")),
+                                "the call of the trainer is save() in process 0, but evaluate() in process")):
+            for processes in (2, 4):
+                status, out, errors = finish(start(mpirun, processes, program, *what))
+                said = re.findall(r"^train: (.*)$", errors, re.MULTILINE)
+                check(status != 0 and len(said) == processes, f"{what}: status {status}\n{out}{errors}")
+                check(len(set(said)) == 1 and said[0].startswith(sentence), f"{what}: {said}")
+                print(f"differ: {said[0]}", flush=True)
+
+
 def failures(mpirun, _, program):
     for strategy in ("data", "pipeline"):
         status, out, errors = finish(start(mpirun, 4, program, strategy, "throw", 2))
@@ -231,4 +245,4 @@ def translate(mpirun, program):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (communicator, sizes, layouts, resume, corrupt, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (communicator, sizes, layouts, resume, corrupt, differ, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])
