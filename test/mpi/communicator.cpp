@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Six ranks make every collective and message, over processes and as threads of one: the bits must
 // be the same.
+//   communicator [sizes OPERATION]   two ranks that disagree on the size of what they exchange
 
 #include <tandem/mpi.hpp>
 
@@ -123,10 +124,50 @@ std::vector<Numbers> of_all(Transport& transport) {
   return got;
 }
 
+/// Rank 0 has more than rank 1 expects, and nothing may be written behind what rank 1 has.
+int exchange_of_two_sizes(td::World const& world, std::string const& operation) {
+  constexpr std::size_t larger = 100'000;
+  constexpr float untouched = -3.0F;
+  std::size_t const count = world.process == 0 ? larger : 100;
+  Numbers const in(2 * count, 1.0F);
+  Numbers out(4 * larger, untouched);
+  std::string said;
+  try {
+    td::MpiTransport<2> transport{{.timeout = std::chrono::seconds{20}, .world = world}};
+    td::host::Queue queue;
+    auto comm = transport.communicator(world.process);
+    std::span<float const> const one{in.data(), count};
+    std::span<float> const result{out.data(), count};
+    if (operation == "all_reduce") {
+      comm.all_reduce(one, result, td::Sum{}, queue);
+    } else if (operation == "reduce_scatter") {
+      comm.reduce_scatter(in, result, td::Sum{}, queue);
+    } else if (operation == "all_gather") {
+      comm.all_gather(one, std::span<float>{out.data(), 2 * count}, queue);
+    } else if (operation == "broadcast") {
+      comm.broadcast(result, 0, queue);
+    } else if (world.process == 0) {
+      comm.send(one, 1, queue);
+    } else {
+      comm.receive(result, 0, queue);
+    }
+    queue.synchronize();
+  } catch (std::exception const& error) {
+    said = error.what();
+  }
+  bool const broken = world.process == 1 && out[2 * count] != untouched;
+  std::printf("process %d: %s: %s\n", world.process, broken ? "overwritten" : "whole",
+              said.c_str());
+  return 0;
+}
+
 }  // namespace
 
-int main() try {
+int main(int argc, char** argv) try {
   td::World const world = td::mpi_world();
+  if (argc > 2) {
+    return exchange_of_two_sizes(world, argv[2]);
+  }
   if (ranks % world.processes != 0) {  // of 4 the first 3 have ranks
     if (world.process >= 3) {
       std::puts("as threads do");

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts programs as several processes by mpirun, and checks what they print and how they end.
 
-    run.py communicator|layouts|resume|corrupt|failures MPIRUN COMMUNICATOR TRAIN
+    run.py communicator|sizes|layouts|resume|corrupt|differ|failures MPIRUN COMMUNICATOR TRAIN
     run.py elastic MPIRUN ELASTIC
     run.py translate MPIRUN TRANSLATE
 """
@@ -118,6 +118,15 @@ def communicator(mpirun, program, _):
         check(out.count("as threads do") == max(processes, 1), out)
 
 
+def sizes(mpirun, program, _):
+    """What comes is another size than is expected: a sentence, and nothing is written behind the memory for it."""
+    for operation in ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "message"):
+        status, out, errors = finish(start(mpirun, 2, program, "sizes", operation))
+        check(out.count(": whole: ") == 2, f"{operation}: status {status}\n{out}{errors}")
+        check(re.search(r"process 0 has sent \d+ bytes where process 1 expects \d+", out), f"{operation}: status {status}\n{out}{errors}")
+        print(f"sizes: {operation}: {out.splitlines()[-1]}", flush=True)
+
+
 def layouts(mpirun, _, program):
     for strategy in STRATEGIES:
         found = {results(mpirun, processes, program, strategy) for processes in (0, 2, 4)}
@@ -154,6 +163,20 @@ def corrupt(mpirun, _, program):
             check(status != 0 and len(said) == 4, f"{file.name}: status {status}\n{out}{errors}")
             check(len(set(said)) == 1 and file.name in said[0] and "checksum" in said[0], f"{file.name}: {said}")
             print(f"corrupt: {said[0]}", flush=True)
+
+
+def differ(mpirun, _, program):
+    """Other options, or a call that one process makes alone: one sentence, in all processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        for what, sentence in ((("data", "seeds"), "TrainerOptions::seed is 0 in process 0, but 1 in process 1;"),
+                               (("tensor", "alone", pathlib.Path(folder, "saved")),
+                                "the call of the trainer is save() in process 0, but evaluate() in process")):
+            for processes in (2, 4):
+                status, out, errors = finish(start(mpirun, processes, program, *what))
+                said = re.findall(r"^train: (.*)$", errors, re.MULTILINE)
+                check(status != 0 and len(said) == processes, f"{what}: status {status}\n{out}{errors}")
+                check(len(set(said)) == 1 and said[0].startswith(sentence), f"{what}: {said}")
+                print(f"differ: {said[0]}", flush=True)
 
 
 def failures(mpirun, _, program):
@@ -222,4 +245,4 @@ def translate(mpirun, program):
 
 
 if __name__ == "__main__":
-    {f.__name__: f for f in (communicator, layouts, resume, corrupt, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (communicator, sizes, layouts, resume, corrupt, differ, failures, elastic, translate)}[sys.argv[1]](*sys.argv[2:])

@@ -2,7 +2,8 @@
 // Trains a small network by a strategy of four ranks, or of as many as there are, and prints a hash
 // of all that it has: losses, parameters, states, predictions. run.py starts it as one process, two
 // and four.
-//   train STRATEGY [save PATH | load PATH | throw PROCESS | exception PROCESS | slow]
+//   train STRATEGY [save PATH | load PATH | throw PROCESS | exception PROCESS | slow | seeds |
+//                   alone PATH]
 
 #include <tandem/mpi.hpp>
 
@@ -91,6 +92,7 @@ int train(td::World const& world, std::string const& what, std::string const& ar
       {.batch = 16,
        .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
        .clip_norm = Clips ? 2.0 : 0.0,
+       .seed = what == "seeds" ? static_cast<std::uint64_t>(world.process) : 0,
        .threads_per_device = 1,
        .timeout = std::chrono::seconds{what.empty() || what == "save" || what == "load" ? 30 : 2},
        .world = world}};
@@ -126,6 +128,9 @@ int train(td::World const& world, std::string const& what, std::string const& ar
   }
   if (what == "save") {
     trainer.save_in(argument + ".folder");  // first: by itself it has what other processes have
+    trainer.save(argument);
+  }
+  if (what == "alone" && world.process == 0) {
     trainer.save(argument);
   }
   std::uint64_t const losses = hash;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/train/agreement.hpp>
 #include <tandem/train/bad_sample.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/load_weights.hpp>
@@ -142,6 +144,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
         workers_{make_rank_options<ProgramType>(options_, table_),
                  {.timeout = options_.timeout, .world = options_.world},
                  options_.on_stall} {
+    agree_on_options<Net, S, LossType, MetricType, Used>(workers_, options_);
     position_.seed = static_cast<std::int64_t>(options_.seed);
     position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
     for (auto const& rank : replicas().of_ranks()) {
@@ -217,6 +220,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   void reset_state() {
     auto const call = one_call_.begin("reset_state()", OneCall::trains);
     if constexpr (ProgramType::stateful) {
+      meet("reset_state()");
       workers_.run([](RankType& rank) { rank.reset_states(); });
       position_.streams = 0;
     }
@@ -230,6 +234,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   template <Dataset D>
   Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
     auto const call = one_call_.begin("evaluate()");
+    meet("evaluate()", of_data(data.size(), which));
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
     Evaluation sum;
@@ -260,6 +265,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                   "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
                   "what you need from predict(data)");
     auto const call = one_call_.begin("confusion()");
+    meet("confusion()", of_data(data.size(), which));
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
     if constexpr (labelled) {
@@ -282,6 +288,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                   "predict(data): this network's output are losses, made with the targets; take "
                   "evaluate(data), or generate(trainer, prompt) for text");
     auto const call = one_call_.begin("predict()");
+    meet("predict()", of_data(data.size(), which));
     StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
     std::int64_t const each = output.elements();
     auto outputs = zeros<float>(data.size() * each, "predict(data)");
@@ -310,6 +317,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(detail::Generates<reads_and_writes_tokens,
                                     detail::looks_back_only(Leaves<typename Net::body>{})>::value);
     auto const call = one_call_.begin("generate()");
+    meet("generate()", of_data(std::ssize(prompt), which));
     if constexpr (!reads_and_writes_tokens) {
       return {};
     } else {
@@ -340,6 +348,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                                               WhichModel which = WhichModel::average) {
     static_assert(detail::Searches<Net, reads_and_writes_tokens, ProgramType>::value);
     auto const call = one_call_.begin("search()");
+    meet("search()", of_data(std::ssize(task.sources), which));
     if constexpr (!reads_and_writes_tokens) {
       return {};
     } else {
@@ -360,6 +369,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   StepResult step(std::span<In const> x, std::span<Target const> targets,
                   Sequences const& sequences = {}) {
     auto const call = one_call_.begin("step()", OneCall::trains);
+    meet_at_some_steps(x.size());
     StepBatchType const batch = checked_batch(x, targets, sequences);
     queue_step(batch);
     return collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
@@ -371,6 +381,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                    Sequences const& sequences = {}) {
     check_traceable(ProgramType::asynchrony);
     auto const call = one_call_.begin("trace_step()", OneCall::trains);
+    meet_at_some_steps(x.size());
     StepBatchType const batch = checked_batch(x, targets, sequences);
     queue_step(batch, true);
     collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
@@ -384,6 +395,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
   void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save()");
+    if (ProgramType::stateful || replicas().are_shared()) {
+      meet("save()", where());
+    }
     auto const states =
         states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
     replicas().fetch();
@@ -401,6 +415,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws FileError  it cannot be written, or has inf or nan; what was complete is untouched
   std::string save_in(std::string const& folder, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("save_in()");
+    meet("save_in()", where());
     return saver_.save_in(folder, workers_, position_, non_finite);
   }
 
@@ -409,6 +424,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws FileError  as save() does
   void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
     auto const call = one_call_.begin("export_model()");
+    if (replicas().are_shared(has_averages())) {
+      meet("export_model()", where());
+    }
     replicas().fetch(has_averages());
     if (leads()) {
       auto const own = [&](int copy) {
@@ -423,6 +441,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// and all throw the same. Of several processes each reads a share; process 0 must see it.
   void load(std::string const& path) {
     auto const call = one_call_.begin("load()", OneCall::trains);
+    meet("load()");
     auto loaded = load_checkpoint<ProgramType>(workers_, options_.world, path,
                                                {.state_names = state_names(options_.optimizer),
                                                 .optimizer = optimizer_name(options_.optimizer),
@@ -450,6 +469,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
             "resume(): no folder is given to look in; give TrainerOptions::checkpoints a .folder");
     std::int64_t const step = [&] {
       auto const call = one_call_.begin("resume()", OneCall::trains);
+      meet("resume()");
       return saver_.newest(workers_);
     }();
     if (step < 0) {
@@ -482,6 +502,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   template <class Names = WeightNames>
   std::vector<std::string> load_weights(std::string const& path, Names const& names = {}) {
     auto const call = one_call_.begin("load_weights()", OneCall::trains);
+    meet("load_weights()");
     auto loaded = replicas().load(path, [&] {
       return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks(), names);
     });
@@ -499,6 +520,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");
+    if (replicas().are_shared()) {
+      meet("parameters()");
+    }
     replicas().fetch();
     return replicas().of(local, copy);
   }
@@ -556,6 +580,31 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
+  // All processes make this call, of the same things: what they differ in is said before it begins.
+  void meet(char const* call, detail::Statements const& what = {}) const {
+    agree_on_call(workers_, options_.world, call, what);
+  }
+  [[nodiscard]] detail::Statements where() const {
+    detail::Statements all;
+    all.add("the number of steps done", position_.step);
+    all.add("the number of epochs done", position_.epoch);
+    all.add("the number of samples done of the epoch", position_.position);
+    return all;
+  }
+  static detail::Statements of_data(std::int64_t size, WhichModel which) {
+    detail::Statements all;
+    all.add("the number of samples", size).add("the number of the model", static_cast<int>(which));
+    return all;
+  }
+  // At the 1st, 2nd, 4th, ... of the program's own steps, and each 256th: a meeting takes time.
+  void meet_at_some_steps(std::size_t numbers) {
+    std::int64_t const step = options_.world.processes > 1 ? ++own_steps_ : 0;
+    if (step % 256 == 0 ? step > 0 : (step & (step - 1)) == 0) {
+      meet("step()",
+           where().add("the number of inputs", numbers).add("the learning rate", learning_rate()));
+    }
+  }
+
   using Saver = CheckpointSaver<ProgramType, Workers>;
   using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
   using StepBatchType = typename Batches::Type;
@@ -572,12 +621,22 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                           Watch const& watch) {
     static_assert(TargetsFit<D, LossType>::value);
     auto const call = one_call_.begin("train()", OneCall::trains);
+    meet("train()", where()
+                        .add("the epoch of the call", epoch.index)
+                        .add("the number of samples", static_cast<std::int64_t>(data.size()))
+                        .add("the learning rate", learning_rate()));
     check_dataset<ProgramType, LossType>(data);
     first_lines_.print(progress, Computes<Used>::with(), workers_.mesh().size(), options_.world);
     check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
-    return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
-                                              cursor_,  queue_,   saver_}
-        .run(data, epoch, progress, watch, call);
+    EpochResult const result =
+        EpochLoop<Batches, Workers, Saver>{workers_, options_, position_, cursor_, queue_, saver_}
+            .run(data, epoch, progress, watch, call);
+    if constexpr (!std::is_same_v<Watch, NoWatch>) {
+      meet("the end of train()", detail::Statements{}
+                                     .add("whether a watcher has stopped it", result.stopped)
+                                     .add("the learning rate", learning_rate()));
+    }
+    return result;
   }
 
   /// Queues one step; its result comes from collect_step(), in order.
@@ -644,6 +703,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   LoadedBytes loaded_bytes_;
   EpochCursor cursor_;
   FirstLines first_lines_;
+  std::int64_t own_steps_ = 0;  // of several processes
   mutable Workers workers_;
   mutable OneCall one_call_;
   StepQueue<Workers> queue_;

@@ -230,6 +230,37 @@ std::string write_share_of(std::string const& folder, Tensors const& some, int p
   return write_checkpoint_folder(folder, contents, NonFinite::refused, peers);
 }
 
+/// The error that process 0 has where it has @p first, and process 1 @p second.
+std::string refused_pair(Tensors const& first, Tensors const& second) {
+  test::TemporaryFolder const folder;
+  std::thread other{[&] { write_share_of(folder.name(), second, 1, 2); }};
+  std::string said = "nothing";
+  try {
+    write_share_of(folder.name(), first, 0, 2);
+  } catch (FileError const& error) {
+    said = error.what();
+  }
+  other.join();
+  CHECK(detail::complete_checkpoints(folder.name()).empty());
+  return said;
+}
+
+TEST_CASE("a folder of shares is complete only where it can be loaded") {
+  Tensors const some;
+  Tensors more;  // as of a process with other options, which deals its tensors otherwise
+  std::vector<float> const average(64, 1.0F);
+  more.contents.tensors.push_back({.name = "average.0.weight",
+                                   .dtype = dtype_of<float>,
+                                   .shape = {64},
+                                   .data = std::as_bytes(std::span{average})});
+  for (std::string const& said : {refused_pair(some, more), refused_pair(more, some)}) {
+    CHECK(said.find("this checkpoint was not written") != said.npos);
+    CHECK(said.find("there is no other in the folder") != said.npos);
+  }
+  CHECK(refused_pair(some, more).find("is in two files") != std::string::npos);
+  CHECK(refused_pair(more, some).find("there is no tensor") != std::string::npos);
+}
+
 TEST_CASE("processes write a share each, and process 0 waits for all") {
   test::TemporaryFolder const folder;
   Tensors const some;

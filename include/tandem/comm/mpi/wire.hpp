@@ -42,11 +42,15 @@ namespace tandem::detail {
 struct MpiMessages {
   struct About {
     int process;
-    std::size_t bytes;
-    bool comes;  ///< is received
+    int tag;
+    int bytes;
+    bool comes;                  ///< is received
+    bool expected = false;       ///< comes, and MPI has not been given its memory yet
+    std::byte* data = nullptr;   ///< that memory
+    std::ptrdiff_t before = -1;  ///< the last one before it of this process and tag
   };
 
-  std::vector<MPI_Request> requests{};
+  std::vector<MPI_Request> requests{};  ///< null: expected, or done
   std::vector<About> about{};
   std::vector<MPI_Status> statuses{};
 };
@@ -115,16 +119,30 @@ class MpiWire {
   /// one tag and process arrive in the order in which they were sent.
   void send(MpiMessages& messages, int process, int tag, void const* data, std::size_t bytes) {
     each_part(bytes, [&](std::size_t begin, int part) {
+      MPI_Request& request =
+          add(messages, {.process = process, .tag = tag, .bytes = part, .comes = false});
       check_mpi(MPI_Isend(static_cast<std::byte const*>(data) + begin, part, MPI_BYTE, process, tag,
-                          session().comm(), &add(messages, process, part, false)),
+                          session().comm(), &request),
                 "MPI_Isend");
     });
   }
+  /// MPI has @p data only when a message of this size is there: see accept().
   void receive(MpiMessages& messages, int process, int tag, void* data, std::size_t bytes) {
     each_part(bytes, [&](std::size_t begin, int part) {
-      check_mpi(MPI_Irecv(static_cast<std::byte*>(data) + begin, part, MPI_BYTE, process, tag,
-                          session().comm(), &add(messages, process, part, true)),
-                "MPI_Irecv");
+      std::ptrdiff_t before = std::ssize(messages.about) - 1;
+      auto const is_other = [&](MpiMessages::About const& one) {
+        return !one.comes || one.process != process || one.tag != tag;
+      };
+      while (before >= 0 && is_other(messages.about[std::size_t(before)])) {
+        --before;
+      }
+      add(messages, {.process = process,
+                     .tag = tag,
+                     .bytes = part,
+                     .comes = true,
+                     .expected = true,
+                     .data = static_cast<std::byte*>(data) + begin,
+                     .before = before});
     });
   }
 
@@ -141,13 +159,14 @@ class MpiWire {
     messages.statuses.resize(messages.requests.size());
     for (int looks = 0;; ++looks) {
       poll(false);
+      bool const all_here = accept(messages);
       int done = 0;
       int const status =
           MPI_Testall(count, messages.requests.data(), &done, messages.statuses.data());
       if (status != MPI_SUCCESS) {
         refuse(status, messages);
       }
-      if (done != 0) {
+      if (all_here && done != 0) {
         break;
       }
       auto const waited = std::chrono::steady_clock::now() - begin;
@@ -164,7 +183,6 @@ class MpiWire {
         std::this_thread::sleep_for(nap_after(waited));
       }
     }
-    check_sizes(messages);
     messages.requests.clear();
     messages.about.clear();
   }
@@ -291,9 +309,41 @@ class MpiWire {
     } while (begin < bytes);
   }
 
-  static MPI_Request& add(MpiMessages& messages, int process, int bytes, bool comes) {
-    messages.about.push_back({process, static_cast<std::size_t>(bytes), comes});
+  static MPI_Request& add(MpiMessages& messages, MpiMessages::About const& about) {
+    messages.about.push_back(about);
     return messages.requests.emplace_back(MPI_REQUEST_NULL);
+  }
+
+  /// Gives MPI the memory of those messages that have come, each of which is asked for its size
+  /// first: Open MPI copies as many bytes as the sender has, whatever room the receiver gave.
+  /// @returns whether MPI has the memory of all
+  /// @throws ContractError  a message is of another size
+  bool accept(MpiMessages& messages) const {
+    bool all = true;
+    for (std::size_t i = 0; i < messages.about.size(); ++i) {
+      MpiMessages::About& own = messages.about[i];
+      bool const may_come =
+          own.expected && (own.before < 0 || !messages.about[std::size_t(own.before)].expected);
+      int found = 0;
+      MPI_Message message = MPI_MESSAGE_NULL;
+      MPI_Status status{};
+      if (may_come) {
+        check_mpi(MPI_Improbe(own.process, own.tag, session().comm(), &found, &message, &status),
+                  "MPI_Improbe");
+      }
+      if (found != 0) {
+        int bytes = 0;
+        check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+        if (bytes != own.bytes) {
+          disagree(own.process, bytes, own.bytes);
+        }
+        check_mpi(MPI_Imrecv(own.data, own.bytes, MPI_BYTE, &message, &messages.requests[i]),
+                  "MPI_Imrecv");
+        own.expected = false;
+      }
+      all = all && !own.expected;
+    }
+    return all;
   }
 
   /// The process of the first message that is not done; what comes is asked first, since a send may
@@ -302,48 +352,37 @@ class MpiWire {
     int found = messages.about.empty() ? -1 : messages.about.front().process;
     for (bool const comes : {false, true}) {
       for (std::size_t i = messages.about.size(); i-- > 0;) {
+        MpiMessages::About const& about = messages.about[i];
         int done = 0;
-        if (messages.about[i].comes == comes &&
-            MPI_Request_get_status(messages.requests[i], &done, MPI_STATUS_IGNORE) == MPI_SUCCESS &&
-            done == 0) {
-          found = messages.about[i].process;
+        if (about.comes == comes &&
+            (about.expected || (MPI_Request_get_status(messages.requests[i], &done,
+                                                       MPI_STATUS_IGNORE) == MPI_SUCCESS &&
+                                done == 0))) {
+          found = about.process;
         }
       }
     }
     return found;
   }
 
-  TANDEM_COLD void refuse(int status, MpiMessages const& messages) {
+  TANDEM_COLD static void refuse(int status, MpiMessages const& messages) {
     for (MPI_Status const& one : messages.statuses) {
-      int kind = MPI_SUCCESS;
       if (status == MPI_ERR_IN_STATUS && one.MPI_ERROR != MPI_SUCCESS &&
           one.MPI_ERROR != MPI_ERR_PENDING) {
-        MPI_Error_class(one.MPI_ERROR, &kind);
-        if (kind == MPI_ERR_TRUNCATE) {
-          disagree(one.MPI_SOURCE);
-        }
         check_mpi(one.MPI_ERROR, "MPI_Testall");
       }
     }
     check_mpi(status, "MPI_Testall");
   }
 
-  void check_sizes(MpiMessages const& messages) const {
-    for (std::size_t i = 0; i < messages.about.size(); ++i) {
-      int bytes = 0;
-      if (messages.about[i].comes &&
-          (MPI_Get_count(&messages.statuses[i], MPI_BYTE, &bytes) != MPI_SUCCESS ||
-           static_cast<std::size_t>(bytes) != messages.about[i].bytes)) {
-        disagree(messages.about[i].process);
-      }
-    }
-  }
-
-  [[noreturn]] TANDEM_COLD void disagree(int process) const {
-    throw ContractError{"processes " + std::to_string(process_) + " and " +
-                        std::to_string(process) +
-                        " disagree on the size of a message; all ranks must make the same calls in "
-                        "the same order"};
+  [[noreturn]] TANDEM_COLD void disagree(int process, int sent, int expected) const {
+    std::string const sender = std::to_string(process);
+    std::string const receiver = std::to_string(process_);
+    throw ContractError{"process " + sender + " has sent " + std::to_string(sent) +
+                        " bytes where process " + receiver + " expects " +
+                        std::to_string(expected) +
+                        ", since they have made different calls; let all processes make the same "
+                        "calls in the same order, also evaluate() and save()"};
   }
 
   /// What process 0 has, to all; it waits for nobody, but in meet().

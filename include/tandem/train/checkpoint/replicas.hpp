@@ -35,12 +35,17 @@ class Replicas {
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
   /// gradients; and where it has slices of parameters, all of them. All processes call it.
   void fetch(bool states = true) const {
-    if (Program::has_pieces && (states || Program::slices > 1 || Program::sharded_parameters)) {
+    if (gathers(states)) {
       workers_.run([](RankType& rank) { rank.gather_pieces(); }, WorkKind::gathers);
     }
     if (workers_.elsewhere().needed()) {
       workers_.elsewhere().fetch(workers_);
     }
+  }
+
+  /// Whether fetch() communicates.
+  [[nodiscard]] bool are_shared(bool states = true) const {
+    return gathers(states) || workers_.elsewhere().needed();
   }
 
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
@@ -124,6 +129,9 @@ class Replicas {
   }
 
  private:
+  static constexpr bool gathers(bool states) {
+    return Program::has_pieces && (states || Program::slices > 1 || Program::sharded_parameters);
+  }
   [[nodiscard]] std::vector<NamedParameter<T>> of_rank(int local) const {
     workers_.run_on(
         local, [](RankType& rank) { rank.download(); }, WorkKind::looks);

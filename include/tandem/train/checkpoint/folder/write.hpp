@@ -32,6 +32,7 @@
 #include <tandem/train/checkpoint/folder/names.hpp>
 #include <tandem/train/checkpoint/folder/peers.hpp>
 #include <tandem/train/checkpoint/folder/shares.hpp>
+#include <tandem/train/checkpoint/processes/outline.hpp>
 
 namespace tandem::detail {
 
@@ -130,6 +131,28 @@ int take_name(std::string const& from, std::string const& to) {
   return 0;
 }
 
+/// What several processes have written can be loaded: each tensor stands in one file, no other
+/// does.
+/// Cost: the files' headers are read.
+/// @throws FileError  it cannot
+template <class = void>
+void check_loadable(std::string const& folder, std::vector<TensorView> const& tensors) {
+  LoadedBytes bytes;
+  Safetensors const all = outline_of(folder, read_start(folder, bytes)).tensors;
+  for (TensorView const& own : tensors) {
+    TensorView const* const found = all.find(own.name);
+    if (found == nullptr || found->dtype != own.dtype || found->shape != own.shape) {
+      throw FileError{folder, "no process has written the tensor " + json_quoted(own.name) +
+                                  " that process 0 has; give all processes the same options"};
+    }
+  }
+  if (all.tensors().size() != tensors.size()) {
+    throw FileError{folder,
+                    "another process has written tensors that process 0 does not have; give all "
+                    "processes the same options"};
+  }
+}
+
 /// Behind all shares: index and tandem.json are written, and the folder gets its name.
 template <class = void>
 void finish_folder(std::string const& folder, CheckpointContents const& contents,
@@ -146,6 +169,9 @@ void finish_folder(std::string const& folder, CheckpointContents const& contents
   manifest.processes = processes;
   manifest.files = std::move(files);
   write_synced(own, manifest_name, write_manifest(manifest));
+  if (processes > 1) {
+    check_loadable(own, contents.tensors);
+  }
   auto const must = [&](int error, char const* what) {
     if (error != 0) {
       throw FileError{path, std::string{what} + ": " + std::generic_category().message(error)};
