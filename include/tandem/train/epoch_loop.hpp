@@ -72,7 +72,7 @@ class EpochLoop {
       return with_part(workers_, order.parts, [&] {
         bool const is_one = loader.next(batch);
         if (is_one) {
-          Batches::check(Batches::of(batch));
+          Batches::check(Batches::of(batch), loader.names(batch));
         }
         return is_one;
       });

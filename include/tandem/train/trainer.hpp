@@ -611,7 +611,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       return with_part(workers_, order.parts, [&] {
         bool const is_one = loader.next(batch);
         if (is_one) {
-          check(Batches::of(batch));
+          check(Batches::of(batch), loader.names(batch));
         }
         return is_one;
       });

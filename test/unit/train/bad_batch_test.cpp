@@ -104,14 +104,31 @@ TEST_CASE("a label that is no class") {
       "label 3 of sample 2 of the batch is out of range: the network has 3 outputs";
   CHECK(contains(refusal([&] { trainer.step(samples.x, samples.y); }), sentence));
   auto const data = test::dataset(plain, samples);
-  CHECK(contains(refusal([&] { trainer.evaluate(data); }), sentence));
-  CHECK(contains(refusal([&] { trainer.train(data, 0); }), "label 3 of sample "));
+  std::string const of_dataset =
+      "label 3 of sample 2 of the dataset is out of range: the network has 3 outputs";
+  CHECK(contains(refusal([&] { trainer.evaluate(data); }), of_dataset));
+  CHECK(contains(refusal([&] { trainer.train(data, 0); }), of_dataset));
   samples.y[2] = -1;
   CHECK(contains(refusal([&] { trainer.step(samples.x, samples.y); }), "label -1 of sample 2"));
   CHECK(test::values_of(trainer.parameters()) == before);
   samples.y[2] = 2;
   CHECK(trainer.step(samples.x, samples.y).samples == 4);
   CHECK(test::values_of(trainer.parameters()) != before);
+}
+
+TEST_CASE("a label that is no class is named by its sample of the dataset, wherever it is read") {
+  test::Watchdog const watchdog{"labels of a dataset"};
+  Trainer<PlainNet, DataParallel<2>, Host> trainer{{.batch = 4, .threads_per_device = 1}};
+  test::Samples<float> const good{plain, 3, 19};
+  for (std::int64_t bad = 0; bad < 19; ++bad) {
+    CAPTURE(bad);
+    test::Samples<float> samples = good;
+    samples.y[static_cast<std::size_t>(bad)] = 3;
+    auto const data = test::dataset(plain, samples);
+    std::string const sentence = "label 3 of sample " + std::to_string(bad) + " of the dataset is";
+    CHECK(contains(refusal([&] { trainer.evaluate(data); }), sentence));
+    CHECK(contains(refusal([&] { trainer.train(data, bad); }), sentence));
+  }
 }
 
 TEST_CASE("arrays and datasets that do not fit the network") {
