@@ -14,6 +14,7 @@
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/epoch_cursor.hpp>
 #include <tandem/train/one_call.hpp>
+#include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_rates.hpp>
 #include <tandem/train/options/loader_options.hpp>
 #include <tandem/train/options/options.hpp>
@@ -27,7 +28,7 @@ namespace tandem {
 /// The watch of a loop that nobody watches: it may queue a step before the last one's result.
 struct NoWatch {};
 
-/// Made by a trainer for one call, of its own parts; it has checked data and epoch.
+/// Made by a trainer for one call, of its own parts; it has checked the data.
 /// @tparam Batches  StepBatches of the trainer
 /// @tparam Saver    its CheckpointSaver
 template <class Batches, class Workers, class Saver>
@@ -50,7 +51,14 @@ class EpochLoop {
   template <class D, class Watch>
   TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
                               Watch const& watch, OneCall::Scope const& call) {
-    std::int64_t const index = cursor_.place(epoch);
+    EpochCursor cursor = cursor_;
+    std::int64_t const index = cursor.place(epoch);
+    std::int64_t const done = index == position_.epoch ? position_.position : 0;
+    if (index >= position_.epoch) {
+      check_epoch(Batches::graph, data.size(), done, options_.batch, options_.drop_last,
+                  workers_.batching());
+    }
+    cursor_ = cursor;
     ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
                       data.size()};
     if (index < position_.epoch) {

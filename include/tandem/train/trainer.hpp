@@ -574,7 +574,6 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     auto const call = one_call_.begin("train()", OneCall::trains);
     check_dataset<ProgramType, LossType>(data);
     world_line_.print(progress, workers_.mesh().size(), options_.world);
-    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
                                               cursor_,  queue_,   saver_}
         .run(data, epoch, progress, watch, call);

@@ -120,20 +120,32 @@ void check_soft_labels(std::span<typename LossType::Target const> labels, std::i
   }
 }
 
-/// Every batch of an epoch over @p samples, the last one included unless it is dropped.
-/// @throws ContractError  as check_training_batch, or there is no batch at all
-template <class Program>
-void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
-  if (samples >= batch) {
-    check_training_batch(Program::network, batch, batching);
-  } else if (samples == 0 || drop_last) {
+/// Every batch that is left of an epoch over @p samples, the last one included unless it is
+/// dropped. An epoch may have been trained to its end, but not be without any batch.
+/// @param done  samples of the epoch that have been trained on
+/// @throws ContractError  as check_training_batch(), or there is no batch at all, or there are
+///                        fewer samples than @p done
+template <class = void>
+void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                 bool drop_last, Batching const& batching) {
+  if (done > samples) {
+    throw ContractError{"train(data, epoch): " + std::to_string(done) +
+                        " samples of this epoch have been trained on, but the dataset has only " +
+                        std::to_string(samples) +
+                        "; give the dataset that the run began with, or begin the epoch anew by "
+                        "trainer.set_position(trainer.position().epoch)"};
+  }
+  std::int64_t const left = samples - done;
+  if (left >= batch) {
+    check_training_batch(network, batch, batching);
+  } else if (done == 0 && (left == 0 || drop_last)) {
     throw ContractError{"an epoch of " + std::to_string(samples) +
                         " samples has no batch to train on: .batch is " + std::to_string(batch) +
                         (drop_last ? " and .drop_last leaves out a smaller one" : "")};
   }
-  auto const last = static_cast<int>(samples % batch);
+  auto const last = static_cast<int>(left % batch);
   if (last != 0 && !drop_last) {
-    check_training_batch(Program::network, last, batching);
+    check_training_batch(network, last, batching);
   }
 }
 
