@@ -4,6 +4,7 @@
 /// @file
 /// EpochLoop: the steps of one call of Trainer::train().
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -70,6 +71,7 @@ class EpochLoop {
       position_.epoch = index;
       position_.position = 0;
     }
+    foresee(epoch, data.size(), done);
     cursor_.begin();
     begin_states(data);
     line.leave_out(position_.position);
@@ -156,6 +158,18 @@ class EpochLoop {
     } else {
       return order;
     }
+  }
+
+  // How long the run will be, as the caller's loop says.
+  void foresee(Epoch epoch, std::int64_t samples, std::int64_t done) {
+    auto const steps = [&](std::int64_t of) {
+      return static_cast<double>((of + (options_.drop_last ? 0 : options_.batch - 1)) /
+                                 options_.batch);
+    };
+    auto const later =
+        static_cast<double>(std::max(epoch.total - epoch.index - 1, std::int64_t{0}));
+    queue_.foresee(options_, static_cast<double>(position_.step) + steps(samples - done) +
+                                 later * steps(samples));
   }
 
   StepReport report_of(StepResult const& step, double rate, std::int64_t samples,
