@@ -232,6 +232,71 @@ TEST_CASE("a log has a line of JSON or of CSV for each step that it is asked for
                        "must end in .jsonl or in .csv"));
 }
 
+/// The lines of a log, without the seconds that it tells.
+std::vector<std::string> lines_of(std::string const& path) {
+  std::vector<std::string> lines;
+  std::istringstream text{test::content(path)};
+  for (std::string line; std::getline(text, line);) {
+    auto const seconds = path.ends_with(".csv") ? line.rfind(',') : line.rfind("\"seconds\":");
+    lines.push_back(line.substr(0, seconds));
+  }
+  return lines;
+}
+
+TEST_CASE("a log that goes on has each step once, wherever the run before it ended") {
+  test::TemporaryFolder const folder;
+  Evaluation const result{.loss = 0.5};
+  // Steps `from` to `to`, and an evaluation after each fourth, as a run has them.
+  auto const write = [&](StepLog& log, std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from; step <= to; ++step) {
+      log(StepReport{.step = step, .loss = 1.0 / static_cast<double>(step), .seconds = 1.0});
+      if (step % 4 == 0) {
+        log.evaluation(TrainingPosition{.step = step}, result);
+      }
+    }
+  };
+  for (std::string const name : {"a.jsonl", "a.csv"}) {
+    for (std::int64_t const every : {1, 3}) {
+      std::string const whole = folder.file("whole." + name);
+      {
+        StepLog log{whole, {.every = every}};
+        write(log, 1, 12);
+      }
+      for (std::int64_t crashed = 0; crashed <= 12; ++crashed) {
+        for (std::int64_t saved = 0; saved <= crashed; ++saved) {
+          CAPTURE(crashed);
+          CAPTURE(saved);
+          std::string const path = folder.file(name);
+          {
+            StepLog log{path, {.every = every}};
+            write(log, 1, crashed);
+          }
+          if (saved % 2 == 1) {  // the crash has left half a line
+            test::put(path, test::content(path) + (name == "a.csv" ? "st" : "{\"ki"));
+          }
+          {
+            StepLog log{path, {.every = every, .append = true}};
+            if (saved % 4 == 0 && saved > 0) {  // saved before the evaluation of its step
+              log.evaluation(TrainingPosition{.step = saved}, result);
+            }
+            write(log, saved + 1, 12);
+          }
+          CHECK(lines_of(path) == lines_of(whole));
+        }
+      }
+    }
+  }
+  std::string const text = test::content(folder.file("a.csv"));
+  std::string const path = folder.file("seconds.csv");
+  test::put(path, text);
+  StepLog log{path, {.append = true}};
+  log(StepReport{.step = 13, .seconds = 2.0});
+  double const before = std::stod(text.substr(text.rfind(',') + 1));
+  std::string const more = test::content(path);
+  CHECK(before > 0.0);
+  CHECK(std::stod(more.substr(more.rfind(',') + 1)) == before + 2.0);
+}
+
 struct Half {  // of its name, what a table or a string must not take as it is
   static constexpr std::string_view name = "half, \"so\" <";
   static double value(auto /*y*/, auto /*t*/) { return 0.5; }
