@@ -236,8 +236,8 @@ class StepLog {
   std::int64_t every_;
   bool csv_;
   bool goes_on_ = false;  // the file has lines, of which some may be of steps that come again
-  bool headed_ = false;  // the names of the columns stand in the file
-  bool known_ = false;   // columns_ are those of a line
+  bool headed_ = false;   // the names of the columns stand in the file
+  bool known_ = false;    // columns_ are those of a line
   std::string columns_{};
   std::FILE* file_ = nullptr;
   std::string line_{};
