@@ -37,8 +37,8 @@ int main(int argc, char** argv) try {
        .schedule = td::OneCycle{.steps = steps},
        .loader_threads = 2}};
   td::StepLog log{"run.jsonl"};
-  td::Plateau stalls{{.patience = 3}};
-  for (auto epoch : td::epochs(most)) {
+  td::Plateau stalls = trainer.plateau({.patience = 3});
+  for (auto epoch : trainer.epochs(most)) {
     trainer.train(td::augment(train, td::RandomCrop{2}, td::RandomFlip{}), epoch, td::Progress{},
                   log);
     td::Evaluation const result = trainer.evaluate(test);

@@ -218,11 +218,12 @@ class BatchReader {
               std::vector<std::int32_t>& lengths) const {
     int longest = 1;
     for (std::size_t i = 0; i < static_cast<std::size_t>(slot.size); ++i) {
-      int const length = length_of(order[slot.first + static_cast<std::int64_t>(i)]);
+      std::int64_t const index = order[slot.first + static_cast<std::int64_t>(i)];
+      int const length = length_of(index);
       if (length < 1 || length > most) {
-        throw Error{"a dataset says that a sequence has " + std::to_string(length) +
-                    " rows, but its shape allows 1 to " + std::to_string(most) +
-                    "; split longer ones, and leave out empty ones"};
+        throw Error{"a dataset says that sequence " + std::to_string(index) + " has " +
+                    std::to_string(length) + " rows, but its shape allows 1 to " +
+                    std::to_string(most) + "; split longer ones, and leave out empty ones"};
       }
       lengths[i] = length;
       longest = std::max(longest, length);

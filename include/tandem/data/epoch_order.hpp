@@ -3,10 +3,11 @@
 
 /// @file
 /// KeyedPermutation: the order of an epoch without memory for it; EpochOrder: which sample of a
-/// dataset stands where in an epoch.
+/// dataset stands where in an epoch; SampleNames: how errors name the samples of a batch.
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -108,6 +109,20 @@ class EpochOrder {
   std::vector<std::int64_t> table_{};
   KeyedPermutation permutation_{};
   bool is_permuted_ = false;
+};
+
+/// How an error names the samples of a batch: by their index in the dataset where the batch was
+/// read from one, or else by their place in the batch.
+struct SampleNames {
+  EpochOrder const* order = nullptr;  ///< of the epoch that the batch is from; null: of none
+  std::int64_t first = 0;             ///< where sample 0 is, in the epoch or in the batch
+
+  /// "sample 812 of the dataset", or "sample 2 of the batch".
+  [[nodiscard]] std::string operator()(std::int64_t sample) const {
+    std::int64_t const place = first + sample;
+    return "sample " + std::to_string(order != nullptr ? (*order)[place] : place) +
+           (order != nullptr ? " of the dataset" : " of the batch");
+  }
 };
 
 }  // namespace tandem

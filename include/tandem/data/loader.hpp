@@ -33,6 +33,7 @@
 #include <tandem/data/batch_reader.hpp>
 #include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
+#include <tandem/data/epoch_order.hpp>
 #include <tandem/data/loader_options.hpp>
 #include <tandem/data/read_watch.hpp>
 
@@ -125,6 +126,11 @@ class Loader<D, Scalar> {
       std::rethrow_exception(error_);
     }
     return lent_;
+  }
+
+  /// How an error names the samples of @p batch that are here, the first of which is sample 0.
+  [[nodiscard]] SampleNames names(BatchType const& batch) const {
+    return {&order_, batch.first + batch.part.begin};
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <numbers>
 #include <type_traits>
@@ -187,6 +188,20 @@ struct Schedule {
           return warm_up.at(step);
         }
         return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
+      }
+
+      /// Steps after which the factor stays as it is; infinite where the schedule has no end.
+      template <class = void>
+      [[nodiscard]] double end() const {
+        return std::visit(
+            [&](auto const& s) {
+              double steps = std::numeric_limits<double>::infinity();
+              if constexpr (requires { s.steps; }) {
+                steps = static_cast<double>(warm_up.steps) + static_cast<double>(s.steps);
+              }
+              return steps;
+            },
+            after);
       }
 };
 

@@ -4,6 +4,7 @@
 /// @file
 /// EpochLoop: the steps of one call of Trainer::train().
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -14,6 +15,7 @@
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/epoch_cursor.hpp>
 #include <tandem/train/one_call.hpp>
+#include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/check_rates.hpp>
 #include <tandem/train/options/loader_options.hpp>
 #include <tandem/train/options/options.hpp>
@@ -27,7 +29,7 @@ namespace tandem {
 /// The watch of a loop that nobody watches: it may queue a step before the last one's result.
 struct NoWatch {};
 
-/// Made by a trainer for one call, of its own parts; it has checked data and epoch.
+/// Made by a trainer for one call, of its own parts; it has checked the data.
 /// @tparam Batches  StepBatches of the trainer
 /// @tparam Saver    its CheckpointSaver
 template <class Batches, class Workers, class Saver>
@@ -50,7 +52,14 @@ class EpochLoop {
   template <class D, class Watch>
   TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
                               Watch const& watch, OneCall::Scope const& call) {
-    std::int64_t const index = cursor_.place(epoch);
+    EpochCursor cursor = cursor_;
+    std::int64_t const index = cursor.place(epoch);
+    std::int64_t const done = index == position_.epoch ? position_.position : 0;
+    if (index >= position_.epoch) {
+      check_epoch(Batches::graph, data.size(), done, options_.batch, options_.drop_last,
+                  workers_.batching());
+    }
+    cursor_ = cursor;
     ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
                       data.size()};
     if (index < position_.epoch) {
@@ -62,6 +71,7 @@ class EpochLoop {
       position_.epoch = index;
       position_.position = 0;
     }
+    foresee(epoch, data.size(), done);
     cursor_.begin();
     begin_states(data);
     line.leave_out(position_.position);
@@ -72,7 +82,7 @@ class EpochLoop {
       return with_part(workers_, order.parts, [&] {
         bool const is_one = loader.next(batch);
         if (is_one) {
-          Batches::check(Batches::of(batch));
+          Batches::check(Batches::of(batch), loader.names(batch));
         }
         return is_one;
       });
@@ -148,6 +158,18 @@ class EpochLoop {
     } else {
       return order;
     }
+  }
+
+  // How long the run will be, as the caller's loop says.
+  void foresee(Epoch epoch, std::int64_t samples, std::int64_t done) {
+    auto const steps = [&](std::int64_t of) {
+      return static_cast<double>((of + (options_.drop_last ? 0 : options_.batch - 1)) /
+                                 options_.batch);
+    };
+    auto const later =
+        static_cast<double>(std::max(epoch.total - epoch.index - 1, std::int64_t{0}));
+    queue_.foresee(options_, static_cast<double>(position_.step) + steps(samples - done) +
+                                 later * steps(samples));
   }
 
   StepReport report_of(StepResult const& step, double rate, std::int64_t samples,

@@ -69,27 +69,26 @@ struct StepBatches {
 
   /// Every index that the network will look up.
   /// @throws ContractError  one is out of range
-  static void check_input(Type const& batch) {
+  static void check_input(Type const& batch, SampleNames const& names = {}) {
     if constexpr (graph.node[0].limit > 0) {
-      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token",
-                    batch.from);
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token", names);
     }
     if constexpr (second.valid()) {
       check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
-                    "token of the second input", batch.from);
+                    "token of the second input", names);
     }
   }
 
   /// The same, and the targets.
-  static void check(Type const& batch) {
-    check_input(batch);
+  static void check(Type const& batch, SampleNames const& names = {}) {
+    check_input(batch, names);
     auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
     if constexpr (is_of_criterion<LossType>) {
       check_indices(targets, -1, graph.output().limit,
-                    output.clock == 0 ? batch.time : batch.second.time, "target", batch.from);
+                    output.clock == 0 ? batch.time : batch.second.time, "target", names);
     }
-    check_labels<LossType, MetricType>(targets, output.elements(), batch.from);
-    check_soft_labels<LossType>(targets, output.elements(), batch.from);
+    check_labels<LossType, MetricType>(targets, output.elements(), names);
+    check_soft_labels<LossType>(targets, output.elements(), names);
   }
 
  private:

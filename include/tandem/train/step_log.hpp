@@ -4,12 +4,19 @@
 /// @file
 /// StepLog: a watcher of Trainer::train() that writes each step as a line of JSON, or of CSV.
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <cerrno>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <tandem/core/contract.hpp>
@@ -22,7 +29,9 @@ namespace tandem {
 
 struct StepLogOptions {
   std::int64_t every = 1;  ///< steps a line
-  bool append = false;     ///< behind what the file has, for a run that goes on; false: a new file
+  /// For a run that goes on: keeps the file's lines up to the first step or evaluation that comes
+  /// again, and writes on after them. false: a new file.
+  bool append = false;
 };
 
 /// StepLog log{"run.jsonl"};  // or "run.csv"
@@ -49,7 +58,8 @@ class StepLog {
     expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
     file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
     check(file_ != nullptr);
-    headed_ = !csv_ || (options.append && std::ftell(file_) != 0);
+    goes_on_ = options.append && std::ftell(file_) > 0;
+    headed_ = !csv_;
   }
   StepLog(StepLog const&) = delete;
   StepLog& operator=(StepLog const&) = delete;
@@ -62,6 +72,7 @@ class StepLog {
   /// @throws FileError      the line cannot be written
   /// @throws ContractError  it is a line of CSV, and the metrics are not those of the line before
   void operator()(StepReport const& report) {
+    go_on(place(false, report.step));
     if (report.seconds < last_) {  // train() began anew
       before_ += last_;
     }
@@ -86,6 +97,7 @@ class StepLog {
   /// @throws FileError  the line cannot be written
   template <class Position>
   void evaluation(Position const& position, Evaluation const& result) {
+    go_on(place(true, position.step));
     begin("evaluation", position.step, position.epoch, position.position, result.metrics);
     number("loss", result.loss);
     numbers(result.metrics);
@@ -97,13 +109,55 @@ class StepLog {
   }
 
  private:
+  // Where a line is in a run: an evaluation comes after its step.
+  static std::int64_t place(bool evaluation, std::int64_t step) {
+    return 2 * step + (evaluation ? 1 : 0);
+  }
+  // -1: it is the line of the columns, say.
+  [[nodiscard]] std::int64_t place_of(std::string_view line) const {
+    for (bool const evaluation : {false, true}) {
+      std::string const before = up_to_step(evaluation ? "evaluation" : "step");
+      std::int64_t step = 0;
+      if (line.starts_with(before) &&
+          std::from_chars(line.data() + before.size(), line.data() + line.size(), step).ec ==
+              std::errc{}) {
+        return place(evaluation, step);
+      }
+    }
+    return -1;
+  }
+  [[nodiscard]] std::string up_to_step(std::string_view kind) const {
+    std::string text{csv_ ? "" : "{\"kind\":\""};
+    text += kind;
+    return text += csv_ ? "," : "\",\"step\":";
+  }
+
+  // Before the first line, which is at @p next: cuts off the file's lines from there on, which a
+  // run has written that was not saved behind them, and a line that has no end.
+  void go_on(std::int64_t next) {
+    if (!std::exchange(goes_on_, false)) {
+      return;
+    }
+    std::ifstream file{path_, std::ios::binary};
+    check(file.is_open());
+    std::string last;
+    off_t end = 0;
+    for (std::string line; std::getline(file, line) && !file.eof() && place_of(line) < next;) {
+      end += static_cast<off_t>(line.size() + 1);
+      last = std::move(line);
+    }
+    check(!file.bad() && ::ftruncate(::fileno(file_), end) == 0);
+    headed_ = !csv_ || end > 0;
+    auto const seconds = csv_ ? last.rfind(',') + 1 : last.rfind("\"seconds\":") + 10;
+    before_ = place_of(last) >= 0 ? std::strtod(last.c_str() + seconds, nullptr) : 0.0;
+  }
+
   void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples,
              MetricValues const& metrics) {
     if (csv_) {
       begin_columns(metrics);
     }
-    line_ = csv_ ? std::string{kind} : "{\"kind\":\"" + std::string{kind} + '"';
-    count("step", step);
+    line_ = up_to_step(kind) + std::to_string(step);
     count("epoch", epoch);
     count("samples", samples);
   }
@@ -111,7 +165,8 @@ class StepLog {
   void begin_columns(MetricValues const& metrics) {
     std::string columns;
     for (auto const [name, value] : metrics) {
-      columns += "," + quoted(name);
+      columns += ',';
+      columns += quoted(name);
     }
     expects(!known_ || columns == columns_,
             "StepLog: the metrics are not those of the lines before, which are the columns of a "
@@ -180,8 +235,9 @@ class StepLog {
   std::string path_;
   std::int64_t every_;
   bool csv_;
-  bool headed_ = false;  // the names of the columns stand in the file
-  bool known_ = false;   // columns_ are those of a line
+  bool goes_on_ = false;  // the file has lines, of which some may be of steps that come again
+  bool headed_ = false;   // the names of the columns stand in the file
+  bool known_ = false;    // columns_ are those of a line
   std::string columns_{};
   std::FILE* file_ = nullptr;
   std::string line_{};

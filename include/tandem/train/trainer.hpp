@@ -47,6 +47,7 @@
 #include <tandem/train/options/refused_trainer.hpp>
 #include <tandem/train/over_processes.hpp>
 #include <tandem/train/parameters.hpp>
+#include <tandem/train/plateau.hpp>
 #include <tandem/train/progress.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
 #include <tandem/train/ranks/make_rank_options.hpp>
@@ -176,9 +177,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// One epoch over @p data. Each call trains, also where a second loop counts from 0 again: the
   /// order of samples and position().epoch go by the epochs of the whole run.
   ///
-  /// After load() the program asks for the same epochs again: those already trained return at once,
-  /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
-  /// that an exception has left, where it is run again.
+  /// After load() a program asks for epochs() of the trainer, which begin with the one that was
+  /// interrupted; it goes on where it stopped. A program that asks for all epochs again, or runs
+  /// again a loop that an exception has left, gets no steps for those that are trained already.
   /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step. With
   ///                        loss scaling a gradient that is not finite is no error, but a step
   ///                        that is skipped, until the scale is as good as nothing
@@ -533,6 +534,31 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// The learning rate that the next step takes, of parameters whose group does not scale it.
   [[nodiscard]] double learning_rate() const { return learning_rate(position_.step); }
 
+  /// The epochs of a run of @p count that are not trained yet: after load() from the one that was
+  /// interrupted on, so that what a loop does once an epoch is done once.
+  ///
+  ///   trainer.resume();
+  ///   for (auto epoch : trainer.epochs(10)) {
+  ///     trainer.train(data.train(), epoch);
+  ///     std::printf("%f\n", trainer.evaluate(data.test()).loss);
+  ///   }
+  /// @throws ContractError  count is negative
+  [[nodiscard]] Epochs epochs(std::int64_t count) {
+    cursor_ = {};
+    return tandem::epochs(count, position_.epoch);
+  }
+
+  /// A Plateau whose count this trainer's checkpoints keep. After load() a program makes its
+  /// Plateaus in the order in which the run that was saved made them, before load() or after it.
+  /// @throws ContractError  an option is out of range, or it is the fifth
+  [[nodiscard]] Plateau plateau(PlateauOptions const& plateau_options = {}) {
+    expects(
+        plateaus_ < position_.plateaus.size(),
+        "plateau(): a trainer has at most 4, which its checkpoints keep; make each of them once, "
+        "before the loop over epochs");
+    return Plateau{position_.plateaus[plateaus_++], position_.step, plateau_options};
+  }
+
   /// From the next step on @p rate stands in place of the optimizer's learning rate; schedule and
   /// groups go on to scale it. Checkpoints keep it.
   /// @throws ContractError  it is not a finite number of 0 or more
@@ -627,7 +653,6 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                         .add("the learning rate", learning_rate()));
     check_dataset<ProgramType, LossType>(data);
     first_lines_.print(progress, Computes<Used>::with(), workers_.mesh().size(), options_.world);
-    check_epoch<ProgramType>(data.size(), options_.batch, options_.drop_last, workers_.batching());
     EpochResult const result =
         EpochLoop<Batches, Workers, Saver>{workers_, options_, position_, cursor_, queue_, saver_}
             .run(data, epoch, progress, watch, call);
@@ -670,7 +695,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
       return with_part(workers_, order.parts, [&] {
         bool const is_one = loader.next(batch);
         if (is_one) {
-          check(Batches::of(batch));
+          check(Batches::of(batch), loader.names(batch));
         }
         return is_one;
       });
@@ -702,6 +727,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   TrainingPosition position_;
   LoadedBytes loaded_bytes_;
   EpochCursor cursor_;
+  std::size_t plateaus_ = 0;  // that plateau() has made
   FirstLines first_lines_;
   std::int64_t own_steps_ = 0;  // of several processes
   mutable Workers workers_;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -94,6 +95,44 @@ TEST_CASE("a batch norm with one value a channel") {
   CHECK(trainer.step(four.x, four.y).samples == 4);
 }
 
+TEST_CASE("of an epoch that goes on with another batch, only what is left is checked") {
+  test::Watchdog const watchdog{"another batch"};
+  test::TemporaryFolder const folder;
+  auto const data = test::dataset(plain, 3, 12);
+  using Net = Trainer<NormNet, SingleDevice<>, Host>;
+  auto const resumed = [&](std::int64_t done, int batch) {
+    Net before{{.batch = 4, .threads_per_device = 1}};
+    before.set_position(0, done);
+    before.save(folder.file("run"));
+    auto after = std::make_unique<Net>(TrainerOptions{.batch = batch, .threads_per_device = 1});
+    after->load(folder.file("run"));
+    return after;
+  };
+  // 8 samples in batches of 7 leave a batch of one value a channel, which 12 in batches of 7 do not
+  CHECK(contains(refusal([&] { resumed(4, 7)->train(data, 0); }),
+                 "batch norm '1' has one value a channel in microbatch 0 of a batch of 1 samples"));
+  CHECK(contains(refusal([&] { resumed(0, 11)->train(data, 0); }), "of a batch of 1 samples"));
+  CHECK(resumed(4, 11)->train(data, 0).samples == 8);  // one batch, which is good
+  auto const at_end = resumed(12, 5);
+  CHECK(at_end->train(data, 0).steps == 0);
+  CHECK(at_end->position().epoch == 1);
+}
+
+TEST_CASE("a dataset that has shrunk since the checkpoint") {
+  test::Watchdog const watchdog{"shrunk dataset"};
+  Trainer<PlainNet, SingleDevice<>, Host> trainer{{.batch = 4, .threads_per_device = 1}};
+  trainer.set_position(2, 12);
+  CHECK(refusal([&] { trainer.train(test::dataset(plain, 3, 11), 2); }) ==
+        "train(data, epoch): 12 samples of this epoch have been trained on, but the dataset has "
+        "only 11; give the dataset that the run began with, or begin the epoch anew by "
+        "trainer.set_position(trainer.position().epoch)");
+  CHECK(trainer.position().position == 12);
+  CHECK(trainer.train(test::dataset(plain, 3, 11), 3).samples == 11);  // the next may be smaller
+  trainer.set_position(2, 12);
+  trainer.set_position(trainer.position().epoch);
+  CHECK(trainer.train(test::dataset(plain, 3, 11), 2).samples == 11);
+}
+
 TEST_CASE("a label that is no class") {
   test::Watchdog const watchdog{"labels"};
   Trainer<PlainNet, DataParallel<2>, Host> trainer{{.batch = 4, .threads_per_device = 1}};
@@ -104,14 +143,31 @@ TEST_CASE("a label that is no class") {
       "label 3 of sample 2 of the batch is out of range: the network has 3 outputs";
   CHECK(contains(refusal([&] { trainer.step(samples.x, samples.y); }), sentence));
   auto const data = test::dataset(plain, samples);
-  CHECK(contains(refusal([&] { trainer.evaluate(data); }), sentence));
-  CHECK(contains(refusal([&] { trainer.train(data, 0); }), "label 3 of sample "));
+  std::string const of_dataset =
+      "label 3 of sample 2 of the dataset is out of range: the network has 3 outputs";
+  CHECK(contains(refusal([&] { trainer.evaluate(data); }), of_dataset));
+  CHECK(contains(refusal([&] { trainer.train(data, 0); }), of_dataset));
   samples.y[2] = -1;
   CHECK(contains(refusal([&] { trainer.step(samples.x, samples.y); }), "label -1 of sample 2"));
   CHECK(test::values_of(trainer.parameters()) == before);
   samples.y[2] = 2;
   CHECK(trainer.step(samples.x, samples.y).samples == 4);
   CHECK(test::values_of(trainer.parameters()) != before);
+}
+
+TEST_CASE("a label that is no class is named by its sample of the dataset, wherever it is read") {
+  test::Watchdog const watchdog{"labels of a dataset"};
+  Trainer<PlainNet, DataParallel<2>, Host> trainer{{.batch = 4, .threads_per_device = 1}};
+  test::Samples<float> const good{plain, 3, 19};
+  for (std::int64_t bad = 0; bad < 19; ++bad) {
+    CAPTURE(bad);
+    test::Samples<float> samples = good;
+    samples.y[static_cast<std::size_t>(bad)] = 3;
+    auto const data = test::dataset(plain, samples);
+    std::string const sentence = "label 3 of sample " + std::to_string(bad) + " of the dataset is";
+    CHECK(contains(refusal([&] { trainer.evaluate(data); }), sentence));
+    CHECK(contains(refusal([&] { trainer.train(data, bad); }), sentence));
+  }
 }
 
 TEST_CASE("arrays and datasets that do not fit the network") {

@@ -156,7 +156,8 @@ TEST_CASE("process 0's clock decides for all") {
 using All = std::vector<std::vector<float>>;
 
 /// What two processes, each with a path of its own, have loaded.
-std::vector<LoadedBytes> load_by_two(std::vector<std::string> const& paths, All const& expected) {
+std::vector<LoadedBytes> load_by_two(std::vector<std::string> const& paths, All const& expected,
+                                     double best = PlateauState{}.best) {
   std::mutex mutex;
   std::vector<LoadedBytes> loaded(2);
   test::as_processes(2, [&](World const& world) {
@@ -165,25 +166,28 @@ std::vector<LoadedBytes> load_by_two(std::vector<std::string> const& paths, All 
     trainer.load(paths[own]);
     std::lock_guard const lock{mutex};
     CHECK(test::values_of(trainer.parameters()) == expected);
+    CHECK(trainer.position().plateaus[0].best == best);
     loaded[own] = trainer.loaded_bytes();
   });
   return loaded;
 }
 
-constexpr std::int64_t position_bytes = 4 * sizeof(std::int64_t);  // which process 0 tells
+// What process 0 tells: the position and plateaus.
+constexpr std::int64_t position_bytes = 4 * sizeof(std::int64_t) + 12 * sizeof(double);
 
 TEST_CASE("a file or a folder is read once, half by each of two processes with all of it") {
   test::Watchdog const watchdog{"reading of processes"};
   test::TemporaryFolder const folder;
   T trainer{options({})};
   trainer.train(data, 0);
+  trainer.plateau()(0.5);
   trainer.save(folder.file("one"));
   std::string const plain = folder.file("plain");  // as others write it
   std::filesystem::create_directory(plain);
   trainer.save(plain + "/model.safetensors");
   for (std::string const& path : {folder.file("one"), plain, trainer.save_in(folder.name())}) {
     CAPTURE(path);
-    auto const loaded = load_by_two({path, path}, test::values_of(trainer.parameters()));
+    auto const loaded = load_by_two({path, path}, test::values_of(trainer.parameters()), 0.5);
     T alone{options({})};
     alone.load(path);
     std::int64_t const whole = alone.loaded_bytes().read;
@@ -203,11 +207,12 @@ TEST_CASE("only process 0 must see the checkpoint, and what others see in its pl
   trainer.save(folder.file("old"));
   std::string const old = trainer.save_in(folder.name());
   trainer.train(data, 1);
+  trainer.plateau()(0.25);
   trainer.save(folder.file("new"));
   std::string const newer = trainer.save_in(folder.name());
   for (std::string const& seen : {folder.file("nothing"), folder.file("old"), old}) {
     for (std::string const& path : {folder.file("new"), newer}) {
-      auto const loaded = load_by_two({path, seen}, test::values_of(trainer.parameters()));
+      auto const loaded = load_by_two({path, seen}, test::values_of(trainer.parameters()), 0.25);
       CHECK(loaded[0].received == 0);
       CHECK(loaded[1] == LoadedBytes{.read = 0, .received = loaded[0].read - position_bytes});
     }

@@ -269,6 +269,10 @@ TEST_CASE("a predictor says what it wants") {
   std::vector<std::int32_t> const wrong{1, 9};
   CHECK(contains(said([&] { rows.predict(wrong, {.time = 2}); }),
                  "token 9 of sample 0 of the batch, position 1, is out of range"));
+  Predictor<Rows, Host> one_by_one{{.batch = 1}};
+  give_numbers(one_by_one);
+  CHECK(contains(said([&] { one_by_one.predict(wrong, {.time = 1}); }),
+                 "token 9 of sample 1 of the batch, position 0, is out of range"));
   std::vector<std::int32_t> const lengths{3};
   CHECK(contains(said([&] { rows.predict(std::span{wrong}, {.time = 2, .lengths = lengths}); }),
                  "each of .lengths must be in [1, time]"));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -73,6 +74,46 @@ std::string terminal(Call const& call) {
 
 using Plain = Trainer<test::PlainNet, SingleDevice<>, Host>;
 auto const data = test::dataset(image_shape(1, 4, 4), 3, 20);
+
+TEST_CASE("a schedule that ends before the run is told once, before the first step") {
+  test::Samples<float> const samples{image_shape(1, 4, 4), 3, 8};
+  auto const told = [&](Schedule const& schedule, std::int64_t loop, int steps) {
+    Plain trainer{{.batch = 8,  // 3 steps an epoch
+                   .schedule = schedule,
+                   .threads_per_device = 1}};
+    return standard_error([&] {
+      for (auto epoch : epochs(loop)) {
+        trainer.train(data, epoch, [](StepReport const& report) { CHECK(report.step > 0); });
+      }
+      for (int step = 0; step < steps; ++step) {
+        trainer.step(samples.x, samples.y);
+      }
+    });
+  };
+  auto const sentence = [](std::string const& end, std::string const& steps) {
+    return "tandem: the schedule of the learning rate ends after " + end +
+           " steps, and this run asks for " + steps +
+           ": from there on the rate stays as it is; give the schedule all steps of the run, "
+           "epochs times steps an epoch\n";
+  };
+  CHECK(told(Cosine{.steps = 6}, 2, 0) == "");
+  CHECK(told(Cosine{.steps = 5}, 2, 0) == sentence("5", "6"));
+  CHECK(told(OneCycle{.steps = 6}, 2, 3) == sentence("6", "7"));
+  CHECK(told({Polynomial{.steps = 4}, 2}, 2, 0) == "");
+  CHECK(told({Polynomial{.steps = 4}, 2}, 4, 2) == sentence("6", "12"));
+  CHECK(told(Cosine{.steps = 2}, 0, 2) == "");
+  CHECK(told(Cosine{.steps = 2}, 0, 4) == sentence("2", "3"));
+  CHECK(told({Constant{}, 2}, 3, 0) == "");
+  CHECK(told(Halvings{.begin = 1, .every = 1}, 3, 0) == "");
+  CHECK(told(StepDecay{}, 3, 0) == "");
+  CHECK(told([](std::int64_t) { return 1.0; }, 3, 0) == "");
+
+  Plain trainer{{.batch = 8, .schedule = Cosine{.steps = 5}, .threads_per_device = 1}};
+  std::string const first = standard_error([&] {  // told while there is time to mend it
+    trainer.train(data, Epoch{0, 2}, [](StepReport const&) { return AfterStep::stop; });
+  });
+  CHECK(first == sentence("5", "6"));
+}
 
 TEST_CASE("without a terminal: one plain line an epoch") {
   Plain trainer{{.batch = 8, .threads_per_device = 1}};

@@ -140,8 +140,9 @@ TEST_CASE("a sample that one process alone has read ends the others' wait") {
     std::lock_guard const lock{mutex};
     errors[static_cast<std::size_t>(world.process)] = text;
   });
-  CHECK(errors[1].find("label 99 of sample 6 of the batch is out of range") != std::string::npos);
-  CHECK(errors[0].find("rank 1 failed: label 99 of sample 6") != std::string::npos);
+  CHECK(errors[1].find("label 99 of sample 14 of the dataset is out of range") !=
+        std::string::npos);
+  CHECK(errors[0].find("rank 1 failed: label 99 of sample 14") != std::string::npos);
 }
 
 /// Labels of which some count for nothing: the loss is a mean over those that count.

@@ -232,6 +232,71 @@ TEST_CASE("a log has a line of JSON or of CSV for each step that it is asked for
                        "must end in .jsonl or in .csv"));
 }
 
+/// The lines of a log, without the seconds that it tells.
+std::vector<std::string> lines_of(std::string const& path) {
+  std::vector<std::string> lines;
+  std::istringstream text{test::content(path)};
+  for (std::string line; std::getline(text, line);) {
+    auto const seconds = path.ends_with(".csv") ? line.rfind(',') : line.rfind("\"seconds\":");
+    lines.push_back(line.substr(0, seconds));
+  }
+  return lines;
+}
+
+TEST_CASE("a log that goes on has each step once, wherever the run before it ended") {
+  test::TemporaryFolder const folder;
+  Evaluation const result{.loss = 0.5};
+  // Steps `from` to `to`, and an evaluation after each fourth, as a run has them.
+  auto const write = [&](StepLog& log, std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from; step <= to; ++step) {
+      log(StepReport{.step = step, .loss = 1.0 / static_cast<double>(step), .seconds = 1.0});
+      if (step % 4 == 0) {
+        log.evaluation(TrainingPosition{.step = step}, result);
+      }
+    }
+  };
+  for (std::string const name : {"a.jsonl", "a.csv"}) {
+    for (std::int64_t const every : {1, 3}) {
+      std::string const whole = folder.file("whole." + name);
+      {
+        StepLog log{whole, {.every = every}};
+        write(log, 1, 12);
+      }
+      for (std::int64_t crashed = 0; crashed <= 12; ++crashed) {
+        for (std::int64_t saved = 0; saved <= crashed; ++saved) {
+          CAPTURE(crashed);
+          CAPTURE(saved);
+          std::string const path = folder.file(name);
+          {
+            StepLog log{path, {.every = every}};
+            write(log, 1, crashed);
+          }
+          if (saved % 2 == 1) {  // the crash has left half a line
+            test::put(path, test::content(path) + (name == "a.csv" ? "st" : "{\"ki"));
+          }
+          {
+            StepLog log{path, {.every = every, .append = true}};
+            if (saved % 4 == 0 && saved > 0) {  // saved before the evaluation of its step
+              log.evaluation(TrainingPosition{.step = saved}, result);
+            }
+            write(log, saved + 1, 12);
+          }
+          CHECK(lines_of(path) == lines_of(whole));
+        }
+      }
+    }
+  }
+  std::string const text = test::content(folder.file("a.csv"));
+  std::string const path = folder.file("seconds.csv");
+  test::put(path, text);
+  StepLog log{path, {.append = true}};
+  log(StepReport{.step = 13, .seconds = 2.0});
+  double const before = std::stod(text.substr(text.rfind(',') + 1));
+  std::string const more = test::content(path);
+  CHECK(before > 0.0);
+  CHECK(std::stod(more.substr(more.rfind(',') + 1)) == before + 2.0);
+}
+
 struct Half {  // of its name, what a table or a string must not take as it is
   static constexpr std::string_view name = "half, \"so\" <";
   static double value(auto /*y*/, auto /*t*/) { return 0.5; }
@@ -495,24 +560,206 @@ TEST_CASE("an event log has a record for each step that it is asked for") {
 }
 
 TEST_CASE("a plateau is more than so many figures in a row that are no better than the best") {
-  Plateau plateau{{.patience = 1, .least = 0.1}};
+  std::int64_t step = 0;
+  PlateauState state;
+  PlateauState of_rises;
+  Plateau plateau{state, step, {.patience = 1, .least = 0.1}};
+  auto const next = [&](Plateau& own, double figure) {
+    ++step;
+    bool const stalled = own(figure);
+    CHECK(own.stalled() == stalled);
+    CHECK_FALSE(own(figure - 1.0));  // of the same step: left out
+    CHECK_FALSE(own.improved());
+    CHECK(own.stalled() == stalled);
+    return stalled;
+  };
+  CHECK(plateau.best() == std::numeric_limits<double>::infinity());
   CHECK_FALSE(plateau(1.0));
   CHECK(plateau.improved());
-  CHECK_FALSE(plateau(0.95));  // too little better
-  CHECK_FALSE(plateau.improved());
+  CHECK_FALSE(next(plateau, 0.95));  // too little better
+  ++step;
   CHECK_FALSE(plateau(0.8));
+  CHECK(plateau.improved());
   CHECK(plateau.best() == 0.8);
-  CHECK_FALSE(plateau(0.9));
-  CHECK(plateau(std::nan("")));
-  CHECK_FALSE(plateau(0.9));  // counted anew
-  CHECK(plateau(0.9));
-  Plateau rises{{.patience = 0, .falls = false}};
-  CHECK_FALSE(rises(0.5));
-  CHECK_FALSE(rises(0.6));
-  CHECK(rises(0.6));
+  CHECK_FALSE(next(plateau, 0.9));
+  CHECK(next(plateau, std::nan("")));
+  CHECK_FALSE(next(plateau, 0.9));  // counted anew
+  CHECK(next(plateau, 0.9));
+  Plateau rises{of_rises, step, {.patience = 0, .falls = false}};
+  CHECK(rises.best() == -std::numeric_limits<double>::infinity());
+  CHECK_FALSE(next(rises, 0.5));
+  CHECK_FALSE(next(rises, 0.6));
+  CHECK(next(rises, 0.6));
   CHECK(rises.best() == 0.6);
-  CHECK(test::contains(test::message<ContractError>([] { Plateau{{.patience = -1}}; }),
+  CHECK(next(rises, 0.6));
+  CHECK(test::contains(test::message<ContractError>([&] {
+                         Plateau{state, step, {.patience = -1}};
+                       }),
                        "patience must be 0 or more"));
+  Single trainer{options()};
+  for (int plateaus = 0; plateaus < 4; ++plateaus) {
+    static_cast<void>(trainer.plateau());
+  }
+  CHECK(test::contains(test::message<ContractError>([&] { static_cast<void>(trainer.plateau()); }),
+                       "plateau(): a trainer has at most 4, which its checkpoints keep"));
+}
+
+struct Crash {};
+
+/// The loop of docs/training.md in a program that ends after @p events steps and evaluations, each
+/// of which also lowers the rate where the loss has not fallen enough. @returns how many there were
+int early_stopping(test::TemporaryFolder const& folder, int events) {
+  TrainerOptions own = options();
+  own.optimizer = Sgd{.learning_rate = 0.02F, .momentum = 0.9F};
+  own.schedule = {};
+  own.checkpoints = {.folder = folder.file("run"), .every_steps = 5};  // of 20, the last one, too
+  Single trainer{own};
+  trainer.resume();
+  int done = 0;
+  auto const happens = [&](auto const&...) {
+    if (done++ == events) {
+      trainer.await_checkpoint();
+      throw Crash{};
+    }
+  };
+  StepLog log{folder.file("run.jsonl"), {.append = true}};
+  Plateau plateau = trainer.plateau({.patience = 1, .least = 0.02});
+  Plateau slow = trainer.plateau({.patience = 0, .least = 10.0});
+  for (auto epoch : trainer.epochs(12)) {
+    if (plateau.stalled()) {
+      break;
+    }
+    trainer.train(tiny_data(), epoch, log, happens);
+    Evaluation const result = trainer.evaluate(tiny_data());
+    happens();
+    log.evaluation(trainer.position(), result);
+    happens();
+    plateau(result.loss);
+    if (plateau.improved()) {
+      trainer.save(folder.file("best"));
+    }
+    if (slow(result.loss)) {
+      trainer.set_learning_rate(0.5 * trainer.learning_rate());
+    }
+  }
+  trainer.save_in(folder.file("run"));
+  trainer.save(folder.file("last"));
+  return done;
+}
+
+TEST_CASE("a run that stops early decides and logs the same, wherever it was interrupted") {
+  test::TemporaryFolder const whole;
+  int const events = early_stopping(whole, -1);
+  Single stopped{options()};
+  stopped.load(whole.file("last"));
+  std::int64_t const epochs_done = stopped.position().epoch;
+  CHECK(epochs_done == 5);  // of which the first and the third were better
+  CHECK(stopped.position().learning_rate == doctest::Approx(0.02 / 16));
+  CHECK(stopped.position().plateaus[0].waited == 2.0);
+  CHECK(std::ssize(lines_of(whole.file("run.jsonl"))) == 5 * epochs_done);
+  for (int end = 0; end < events; ++end) {
+    CAPTURE(end);
+    test::TemporaryFolder const folder;
+    CHECK_THROWS_AS(early_stopping(folder, end), Crash);
+    early_stopping(folder, -1);
+    CHECK(lines_of(folder.file("run.jsonl")) == lines_of(whole.file("run.jsonl")));
+    CHECK(test::content(folder.file("best")) == test::content(whole.file("best")));
+    CHECK(test::content(folder.file("last")) == test::content(whole.file("last")));
+  }
+  CHECK(early_stopping(whole, -1) == 0);  // a run that has ended is not trained on
+  Single again{options()};
+  again.load(whole.file("last"));
+  CHECK(again.position().step == stopped.position().step);
+}
+
+TEST_CASE("a loop over all epochs after load() counts no figure twice") {
+  test::TemporaryFolder const folder;
+  Single trainer{options()};
+  Plateau plateau = trainer.plateau({.patience = 1});
+  for (auto epoch : epochs(3)) {
+    trainer.train(tiny_data(), epoch);
+    CHECK_FALSE(plateau(1.0 - static_cast<double>(epoch.index)));
+  }
+  trainer.save(folder.file("run"));
+  Single resumed{options()};
+  Plateau own = resumed.plateau({.patience = 1});
+  resumed.load(folder.file("run"));
+  CHECK(own.best() == -1.0);
+  for (auto epoch : epochs(5)) {
+    resumed.train(tiny_data(), epoch);
+    CHECK(own(-1.0) == (epoch.index == 4));
+    CHECK_FALSE(own.improved());
+  }
+}
+
+TEST_CASE("the epochs that are left") {
+  test::TemporaryFolder const folder;
+  Single trainer{options()};
+  auto const left = [](Single& own, std::int64_t count) {
+    std::vector<std::int64_t> indices;
+    for (auto epoch : own.epochs(count)) {
+      CHECK(epoch.total == count);
+      indices.push_back(epoch.index);
+    }
+    return indices;
+  };
+  CHECK(left(trainer, 3) == std::vector<std::int64_t>{0, 1, 2});
+  for (auto epoch : epochs(2)) {
+    trainer.train(tiny_data(), epoch);
+  }
+  for (auto epoch : epochs(1)) {
+    trainer.train(tiny_data(), epoch);
+  }
+  CHECK(left(trainer, 5) == std::vector<std::int64_t>{3, 4});
+  for (auto epoch : trainer.epochs(5)) {  // of the whole run, whatever loops there were before
+    CHECK(trainer
+              .train(tiny_data(), epoch,
+                     [](StepReport const& report) {
+                       return report.step == 18 ? AfterStep::stop : AfterStep::go_on;
+                     })
+              .steps > 0);
+    CHECK(trainer.position().epoch == std::min<std::int64_t>(epoch.index + 1, 4));
+  }
+  CHECK(left(trainer, 5) == std::vector<std::int64_t>{4});  // stopped after its second step
+  trainer.save(folder.file("run"));
+  Single resumed{options()};
+  resumed.load(folder.file("run"));
+  CHECK(left(resumed, 5) == std::vector<std::int64_t>{4});
+  CHECK(left(resumed, 4).empty());
+  CHECK(left(resumed, 0).empty());
+  for (auto epoch : resumed.epochs(6)) {
+    CHECK(resumed.train(tiny_data(), epoch).steps == (epoch.index == 4 ? 2 : 4));
+  }
+  CHECK(resumed.position().epoch == 6);
+  CHECK(test::message<ContractError>([&] { static_cast<void>(resumed.epochs(-1)); }) ==
+        "epochs(count): count must be 0 or more");
+}
+
+TEST_CASE("a checkpoint whose plateaus cannot have been counted is refused") {
+  test::TemporaryFolder const folder;
+  Single trainer{options()};
+  Plateau plateau = trainer.plateau();
+  trainer.save(folder.file("none"));
+  CHECK(Safetensors::read(folder.file("none")).find("tandem.plateaus") == nullptr);
+  plateau(0.5);
+  trainer.save(folder.file("one"));
+  auto file = Safetensors::read(folder.file("one"));
+  std::vector<TensorView> tensors = file.tensors();
+  auto const own = std::ranges::find(tensors, "tandem.plateaus", &TensorView::name);
+  REQUIRE(own != tensors.end());
+  CHECK(own->shape == std::vector<std::int64_t>{4, 3});
+  for (double const bad : {-2.0, 1e300, std::nan("")}) {
+    for (std::size_t const at : {1, 2}) {
+      double numbers[12] = {};
+      numbers[at] = bad;
+      own->data = std::as_bytes(std::span{numbers});
+      write_safetensors(folder.file("bad"), tensors, with_checksums(tensors, {}));
+      CHECK(test::contains(
+          test::message<FileError>([&] { trainer.load(folder.file("bad")); }),
+          "tandem.plateaus has a number that no Plateau counts; the file is corrupt"));
+    }
+  }
+  CHECK(plateau.best() == 0.5);
 }
 
 static_assert(StepWatcher<StepLog>);

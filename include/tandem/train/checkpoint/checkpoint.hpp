@@ -9,13 +9,17 @@
 /// and the position as 64-bit integers of one element: tandem.step, tandem.epoch, tandem.position
 /// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
 /// training, tandem.learning_rate as a double; where the loss is scaled, tandem.loss_scale as a
-/// float, tandem.loss_scale_steps and tandem.skipped_steps; averages of weights are
-/// "average.<name>"; states of Stateful layers, (samples, numbers), are "state.<path>.h" and
-/// "state.<path>.c". Shapes are those of PyTorch's layers of the same name. Of two models that may
-/// differ the second one's parameters are there, too, their names behind "second."; a strategy with
-/// one model reads the mean of both, and one with two gives both what a file has for one.
+/// float, tandem.loss_scale_steps and tandem.skipped_steps; what the trainer's Plateaus have
+/// counted, tandem.plateaus (4, 3) as doubles; averages of weights are "average.<name>"; states of
+/// Stateful layers, (samples, numbers), are "state.<path>.h" and "state.<path>.c". Shapes are those
+/// of PyTorch's layers of the same name. Of two models that may differ the second one's parameters
+/// are there, too, their names behind "second."; a strategy with one model reads the mean of both,
+/// and one with two gives both what a file has for one.
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -27,6 +31,7 @@
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/train/checkpoint/check_finite.hpp>
 #include <tandem/train/checkpoint/folder/write.hpp>
+#include <tandem/train/plateau.hpp>
 
 namespace tandem {
 
@@ -38,7 +43,8 @@ struct TrainingPosition {
   std::int64_t seed = 0;
   /// In place of the optimizer's, before schedule and groups; -1: the optimizer's.
   double learning_rate = -1.0;
-  LossScale scaling{};  ///< of the next step's loss, where losses are scaled
+  LossScale scaling{};                     ///< of the next step's loss, where losses are scaled
+  std::array<PlateauState, 4> plateaus{};  ///< of the trainer's Plateaus, as they were made
   /// Of a network with Stateful layers: samples whose states go on; 0: they begin.
   int streams = 0;
 
@@ -48,6 +54,12 @@ struct TrainingPosition {
 namespace detail {
 
 inline constexpr char const* learning_rate_field = "tandem.learning_rate";
+
+inline constexpr char const* plateaus_field = "tandem.plateaus";
+template <class = void>
+TensorView view_of_plateaus(std::span<PlateauState> plateaus) {
+  return {plateaus_field, Dtype::F64, {std::ssize(plateaus), 3}, std::as_bytes(plateaus)};
+}
 
 inline constexpr char const* loss_scale_field = "tandem.loss_scale";
 struct ScalingField {
@@ -146,6 +158,9 @@ std::vector<TensorView> all_checkpoint_tensors(std::vector<NamedParameter<T>> co
   if (position.has_learning_rate()) {
     tensors.push_back(view_of(learning_rate_field, vector_shape(1),
                               std::span<double>{&position.learning_rate, 1}));
+  }
+  if (std::ranges::any_of(position.plateaus, [](auto const& own) { return own.step >= 0.0; })) {
+    tensors.push_back(view_of_plateaus(position.plateaus));
   }
   if (position.scaling.on()) {
     tensors.push_back(

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
@@ -105,6 +106,18 @@ TrainingPosition read_position(Safetensors const& file, std::string const& path)
                                 " is no finite number of 0 or more; the file is corrupt"};
     }
   }
+  if (file.find(plateaus_field) != nullptr) {
+    auto& plateaus = position.plateaus;
+    std::memcpy(plateaus.data(), matching(file, path, view_of_plateaus(plateaus)).data.data(),
+                sizeof plateaus);
+    for (PlateauState const& own : plateaus) {
+      if (!(is_finite(own.best) && own.waited >= 0.0 && own.waited <= 0x1p53 && own.step >= -1.0 &&
+            own.step <= 0x1p53)) {
+        throw FileError{path, std::string{plateaus_field} +
+                                  " has a number that no Plateau counts; the file is corrupt"};
+      }
+    }
+  }
   return position;
 }
 
@@ -121,7 +134,8 @@ void check_all_known(Safetensors const& file, std::string const& path,
                      std::vector<TensorView> const& wanted, auto const& states) {
   for (TensorView const& tensor : file.tensors()) {
     bool const known =
-        tensor.name == learning_rate_field || tensor.name == loss_scale_field ||
+        tensor.name == plateaus_field || tensor.name == learning_rate_field ||
+        tensor.name == loss_scale_field ||
         std::ranges::any_of(scaling_fields,
                             [&](ScalingField const& field) { return tensor.name == field.name; }) ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||

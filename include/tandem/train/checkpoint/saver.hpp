@@ -132,6 +132,7 @@ class CheckpointSaver {
   /// @returns its path
   TANDEM_COLD std::string save_in(std::string const& folder, Workers& workers,
                                   TrainingPosition position, NonFinite non_finite) {
+    writer_.join();  // which may be writing the checkpoint of the same step into the same folder
     detail::CheckpointPeers const own = peers(workers);
     auto const states = states_of<Program>(workers, position.streams, own.processes);
     detail::CheckpointContents contents = contents_of(workers, position, states);

@@ -12,6 +12,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/dataset.hpp>
+#include <tandem/data/epoch_order.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -62,47 +63,44 @@ void check_training_batch(GraphView network, int batch, Batching const& batching
 }
 
 /// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
-/// may be -1 for none. The first is of sample @p from of the batch.
-/// @throws ContractError  one is out of range; the message says where in the batch it stands
+/// may be -1 for none.
+/// @throws ContractError  one is out of range; the message names its sample and its row
 template <class = void>
 void check_indices(std::span<std::int32_t const> indices, int least, int limit, int time,
-                   char const* what, int from = 0) {
+                   char const* what, SampleNames const& names = {}) {
   for (std::size_t i = 0; i < indices.size(); ++i) {
     if (indices[i] < least || indices[i] >= limit) {
       std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
-      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of sample " +
-                          std::to_string(i / row + static_cast<std::size_t>(from)) +
-                          " of the batch, position " + std::to_string(i % row) +
-                          ", is out of range: the network has " + std::to_string(limit) +
-                          " of them"};
+      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of " +
+                          names(static_cast<std::int64_t>(i / row)) + ", position " +
+                          std::to_string(i % row) + ", is out of range: the network has " +
+                          std::to_string(limit) + " of them"};
     }
   }
 }
 
-/// Where targets are labels, each must be the index of an output; other integers may be any. The
-/// first is of sample @p from of the batch.
-/// @throws ContractError  one is not; the message names the sample of the batch
+/// Where targets are labels, each must be the index of an output; other integers may be any.
+/// @throws ContractError  one is not; the message names its sample
 template <class LossType, class MetricType>
 void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
-                  int from = 0) {
+                  SampleNames const& names = {}) {
   if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
     for (std::size_t s = 0; s < labels.size(); ++s) {
       if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
-        throw ContractError{"label " + std::to_string(labels[s]) + " of sample " +
-                            std::to_string(s + static_cast<std::size_t>(from)) +
-                            " of the batch is out of range: the network has " +
-                            std::to_string(outputs) + " outputs"};
+        throw ContractError{
+            "label " + std::to_string(labels[s]) + " of " + names(static_cast<std::int64_t>(s)) +
+            " is out of range: the network has " + std::to_string(outputs) + " outputs"};
       }
     }
   }
 }
 
 /// Soft labels must be shares: 0 or more each, together 1 but for rounding. Those that are not
-/// finite pass, since the loss tells of them. The first are of sample @p from of the batch.
-/// @throws ContractError  they are not; the message names the sample of the batch
+/// finite pass, since the loss tells of them.
+/// @throws ContractError  they are not; the message names their sample
 template <class LossType>
 void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
-                       int from = 0) {
+                       SampleNames const& names = {}) {
   if constexpr (requires { LossType::soft_labels; }) {
     for (std::int64_t s = 0; s * outputs < static_cast<std::int64_t>(labels.size()); ++s) {
       double sum = 0.0;
@@ -113,8 +111,7 @@ void check_soft_labels(std::span<typename LossType::Target const> labels, std::i
         sum += static_cast<double>(share);
       }
       if (below || sum < 0.999 || sum > 1.001) {
-        throw ContractError{"the soft labels of sample " + std::to_string(s + from) +
-                            " of the batch are no shares of its classes: " +
+        throw ContractError{"the soft labels of " + names(s) + " are no shares of its classes: " +
                             (below ? std::string{"one is below 0"}
                                    : "their sum is " + std::to_string(sum) + ", not 1") +
                             "; soft_labels(data) makes them of labels"};
@@ -123,20 +120,32 @@ void check_soft_labels(std::span<typename LossType::Target const> labels, std::i
   }
 }
 
-/// Every batch of an epoch over @p samples, the last one included unless it is dropped.
-/// @throws ContractError  as check_training_batch, or there is no batch at all
-template <class Program>
-void check_epoch(std::int64_t samples, int batch, bool drop_last, Batching const& batching) {
-  if (samples >= batch) {
-    check_training_batch(Program::network, batch, batching);
-  } else if (samples == 0 || drop_last) {
+/// Every batch that is left of an epoch over @p samples, the last one included unless it is
+/// dropped. An epoch may have been trained to its end, but not be without any batch.
+/// @param done  samples of the epoch that have been trained on
+/// @throws ContractError  as check_training_batch(), or there is no batch at all, or there are
+///                        fewer samples than @p done
+template <class = void>
+void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                 bool drop_last, Batching const& batching) {
+  if (done > samples) {
+    throw ContractError{"train(data, epoch): " + std::to_string(done) +
+                        " samples of this epoch have been trained on, but the dataset has only " +
+                        std::to_string(samples) +
+                        "; give the dataset that the run began with, or begin the epoch anew by "
+                        "trainer.set_position(trainer.position().epoch)"};
+  }
+  std::int64_t const left = samples - done;
+  if (left >= batch) {
+    check_training_batch(network, batch, batching);
+  } else if (done == 0 && (left == 0 || drop_last)) {
     throw ContractError{"an epoch of " + std::to_string(samples) +
                         " samples has no batch to train on: .batch is " + std::to_string(batch) +
                         (drop_last ? " and .drop_last leaves out a smaller one" : "")};
   }
-  auto const last = static_cast<int>(samples % batch);
+  auto const last = static_cast<int>(left % batch);
   if (last != 0 && !drop_last) {
-    check_training_batch(Program::network, last, batching);
+    check_training_batch(network, last, batching);
   }
 }
 

@@ -211,18 +211,23 @@ class Epochs {
     }
   };
 
-  constexpr explicit Epochs(std::int64_t count) : count_{count} {}
-  [[nodiscard]] constexpr Iterator begin() const { return {{0, count_}}; }
+  constexpr explicit Epochs(std::int64_t count, std::int64_t first = 0)
+      : count_{count}, first_{first < count ? first : count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{first_, count_}}; }
   [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
 
  private:
   std::int64_t count_;
+  std::int64_t first_;
 };
 
-/// @throws ContractError  count < 0
-constexpr Epochs epochs(std::int64_t count) {
+/// Epochs @p first, @p first + 1, … of @p count; none where @p first is @p count or more.
+/// Trainer::epochs() has the epochs that a run has still to train.
+/// @throws ContractError  a number is negative
+constexpr Epochs epochs(std::int64_t count, std::int64_t first = 0) {
   expects(count >= 0, "epochs(count): count must be 0 or more");
-  return Epochs{count};
+  expects(first >= 0, "epochs(count, first): first must be 0 or more");
+  return Epochs{count, first};
 }
 
 }  // namespace tandem

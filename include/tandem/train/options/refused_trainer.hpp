@@ -16,6 +16,7 @@
 #include <tandem/train/confusion.hpp>
 #include <tandem/train/options/options.hpp>
 #include <tandem/train/parameters.hpp>
+#include <tandem/train/plateau.hpp>
 
 namespace tandem::detail {
 
@@ -60,10 +61,15 @@ struct RefusedTrainer {
   void load(auto const&...) {}
   std::vector<std::string> load_weights(auto const&...) { return {}; }
   std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
-  TrainingPosition position() const { return {}; }
+  TrainingPosition const& position() const { return position_; }
+  Epochs epochs(auto const&...) { return Epochs{0}; }
+  Plateau plateau(auto const&...) { return {position_.plateaus[0], position_.step}; }
   void set_position(auto const&...) {}
   double learning_rate() const { return {}; }
   void set_learning_rate(auto const&...) {}
+
+ private:
+  TrainingPosition position_;
 };
 
 }  // namespace tandem::detail

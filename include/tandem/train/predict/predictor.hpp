@@ -178,7 +178,7 @@ class Predictor<Net, Backend> {
     expects(static_cast<std::int64_t>(outputs.size()) == batches.samples() * each,
             "predict(x, outputs): outputs must have room for the network's output of each sample");
     for (std::int64_t first = 0; first < batches.samples(); first += at_once()) {
-      forward(batches.of(first, at_once()), outputs.data() + first * each);
+      forward(batches.of(first, at_once()), outputs.data() + first * each, {.first = first});
     }
   }
 
@@ -200,7 +200,7 @@ class Predictor<Net, Backend> {
                .time = batch.time,
                .lengths = batch.lengths,
                .second = {batch.second, batch.second_time, batch.second_lengths}},
-              memory.data());
+              memory.data(), loader.names(batch));
       std::int64_t const made =
           gives_logits ? each : output.elements(output.clock == 0 ? batch.time : batch.second_time);
       for (std::int64_t s = 0; s < batch.size; ++s) {
@@ -317,8 +317,8 @@ class Predictor<Net, Backend> {
   }
 
   // Writes the outputs, or logits, of a batch.
-  void forward(Batch batch, T* outputs) {
-    Checks::check_input(batch);
+  void forward(Batch batch, T* outputs, SampleNames const& names) {
+    Checks::check_input(batch, names);
     if constexpr (gives_logits) {
       score(batch, outputs);
     } else {

@@ -5,10 +5,14 @@
 /// StepQueue: training steps that have been handed to the ranks and whose results are still to
 /// come.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/options/batch_check.hpp>
@@ -16,6 +20,22 @@
 #include <tandem/train/options/options.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD void tell_of_schedules_end(double end, double steps) {
+  auto const text = [](double number) {
+    return std::to_string(static_cast<std::int64_t>(std::min(number, 0x1p62)));
+  };
+  write_to_stderr(("tandem: the schedule of the learning rate ends after " + text(end) +
+                   " steps, and this run asks for " + text(steps) +
+                   ": from there on the rate stays as it is; give the schedule all steps of the "
+                   "run, epochs times steps an epoch\n")
+                      .c_str());
+}
+
+}  // namespace detail
 
 /// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
 /// goes back to before the first that failed.
@@ -32,6 +52,17 @@ class StepQueue {
   [[nodiscard]] bool empty() const { return before_.empty(); }
   [[nodiscard]] bool full() const { return before_.size() == most; }
 
+  /// Says once on standard error that the schedule ends before the run, which takes @p steps in all
+  /// as far as is known.
+  void foresee(TrainerOptions const& options, double steps) {
+    if (!told_ && steps > options.schedule.end()) {
+      told_ = true;
+      if (options.world.process == 0) {
+        detail::tell_of_schedules_end(options.schedule.end(), steps);
+      }
+    }
+  }
+
   /// Queues one step on every rank. @pre !full()
   /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
@@ -45,6 +76,7 @@ class StepQueue {
         .step = position.step,
         .learning_rate = learning_rate_at(options, position.step, position.learning_rate),
         .clip_norm = options.clip_norm};
+    foresee(options, static_cast<double>(position.step + 1));
     workers.queue(state, batch, traced);
     before_.push_back(position);
     position.streams = Workers::stateful ? batch.size : 0;
@@ -86,6 +118,7 @@ class StepQueue {
 
  private:
   std::vector<TrainingPosition> before_;  // of before each step
+  bool told_ = false;                     // that the schedule ends before the run
 };
 
 }  // namespace tandem

@@ -69,7 +69,7 @@ struct CheckpointOutline {
 /// A tensor of training's position.
 template <class = void>  // compiled where it is called, not by every include
 bool is_of_position(TensorView const& tensor) {
-  return tensor.name.starts_with("tandem.") && *tensor_bytes(tensor.dtype, tensor.shape) <= 8;
+  return tensor.name.starts_with("tandem.") && *tensor_bytes(tensor.dtype, tensor.shape) <= 128;
 }
 
 template <class = void>
