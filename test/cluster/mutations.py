@@ -62,7 +62,7 @@ MUTATIONS = {
         "comm/mpi/session.hpp", "if (options.start_timeout.count() > 0) {", "if (false) {",
         ("rig", "--only", "stop", "--cases", "12")),
     "start_is_to_be_repeated": (  # by the exit code, though another process has not come
-        "comm/mpi/session.hpp", ",\n                   peer_failed_exit_status);", ");",
+        "comm/mpi/session.hpp", ",\n                   ExitCode::peer_failed);", ");",
         ("rig", "--only", "stop", "--cases", "12")),
     "time_out_kept_here": (  # nobody asks the others
         "comm/mpi/wire.hpp", "        lifeline_->report_time_out(rank, text);\n", "", ("rig", "--only", "net-both")),

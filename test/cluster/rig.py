@@ -42,7 +42,7 @@ CUTS = ("cut-to", "cut-from", "cut-both")  # of the lifeline
 NETS = ("net-to", "net-from", "net-both")  # of MPI's data, and the lifeline where it takes that way
 FAULTS = (*SIGNALLED, "term", "slow", "clock", "full-disk", *CUTS, *NETS)
 UNHARMED = ("slow", "clock", "full-disk")
-ERROR, PEER_FAILED, START_AGAIN = 1, 70, 75  # of ExitCode
+DONE, ERROR, PEER_FAILED, START_AGAIN = 0, 1, 70, 75  # of ExitCode
 SILENT = "is silent: stopped, frozen or cut off"
 
 

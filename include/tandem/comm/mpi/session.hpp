@@ -72,7 +72,7 @@ class StartLimit {
           " ms: another process has not come; look at the machines and at what they print";
       report_stall(options_.on_stall,
                    {.message = text.c_str(), .rank = -1, .idle = options_.start_timeout},
-                   peer_failed_exit_status);
+                   ExitCode::peer_failed);
     }
   }
 
