@@ -36,6 +36,10 @@ MUTATIONS = {
         (LIFELINE_TEST,)),
     "goodbye_not_heard": (  # who has done all is missed
         "comm/lifeline/lifeline.hpp", "peer.is_done = true;\n    }\n  }", "peer.is_done = false;\n    }\n  }", (LIFELINE_TEST,)),
+    "who_left_is_not_missed": (  # by those who go on
+        "comm/lifeline/lifeline.hpp", "if (left.works < works) {", "if (false) {", (LIFELINE_TEST,)),
+    "exit_is_not_told": (
+        "comm/mpi/session.hpp", "        if (!one.call(one.context)) {", "        if (false) {", ("rig", "--only", "quit")),
     "answers_stay_between": (  # in a tree
         "comm/lifeline/judge.hpp", "      append(parent->out, frame);\n", "", (LIFELINE_TEST,)),
     "silent_process_waits": (  # a stream of its rank may wait for another

@@ -115,6 +115,25 @@ class LifelineGuard {
     }
   }
 
+  /// As Lifeline's.
+  void begin_work() noexcept {
+    if (lifeline_) {
+      lifeline_->begin_work();
+    }
+  }
+  /// exit() was called, which leaves the ranks where they are: the others learn whether this
+  /// process ends in order or in the middle of a work.
+  /// @returns whether it ends in order
+  bool end_by_exit() {
+    bool const in_order = since_.load(std::memory_order_relaxed) == idle;
+    if (lifeline_ && in_order) {
+      lifeline_->leave();
+    } else if (lifeline_) {
+      lifeline_->report_process("has called exit() " + board());
+    }
+    return in_order;
+  }
+
   /// The ranks have begun this step, counted from 1.
   void at_step(std::int64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
 

@@ -161,6 +161,21 @@ class MpiSession {
     return first;
   }
 
+  /// What exit() is told to, as long as its context lives; call() returns whether the process may
+  /// still end MPI.
+  struct AtExit {
+    bool (*call)(void* context);
+    void* context;
+  };
+  void add(AtExit const& told) {
+    std::lock_guard const lock{mutex_};
+    told_.push_back(told);
+  }
+  void remove(void* context) {
+    std::lock_guard const lock{mutex_};
+    std::erase_if(told_, [context](AtExit const& one) { return one.context == context; });
+  }
+
   /// A rank has failed: what others wait for never comes, so MPI is neither used nor ended any
   /// more. The launcher ends the others, a moment after they have been told.
   void fail() noexcept { failed_.store(true); }
@@ -169,7 +184,25 @@ class MpiSession {
  private:
   MpiSession() = default;
 
+  /// Until all processes end MPI. MPI_Finalize would wait for them at full load, and mpirun may
+  /// hang where it kills a process that is in there.
+  void await_others() noexcept {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int done = MPI_Ibarrier(comm_, &request) == MPI_SUCCESS ? 0 : 1;
+    while (done == 0 && MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+  }
+
   TANDEM_COLD void end() noexcept {
+    {
+      std::lock_guard const lock{mutex_};
+      for (AtExit const& one : told_) {  // Trainers that exit() has left behind
+        if (!one.call(one.context)) {
+          fail();
+        }
+      }
+    }
     if (failed()) {  // the others were told, and are saying so
       std::this_thread::sleep_for(std::chrono::milliseconds{500});
       return;
@@ -180,6 +213,7 @@ class MpiSession {
       if (!used_) {
         limit.emplace(options_, "the end of MPI");
       }
+      await_others();
       MPI_Finalize();
     }
   }
@@ -192,6 +226,8 @@ class MpiSession {
   int largest_tag_ = 0;
   int next_tag_ = 0;
   std::atomic<bool> failed_{false};
+  std::mutex mutex_;  // guards what follows
+  std::vector<AtExit> told_;
 };
 
 }  // namespace detail

@@ -305,6 +305,11 @@ class WorkerGroup {
   auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
     drain();
     check_can(kind);
+    if constexpr (requires { transport_.begin_work(); }) {
+      if (is_together(kind)) {
+        transport_.begin_work();
+      }
+    }
     using Result = std::invoke_result_t<F const&, RankType&>;
     std::conditional_t<std::is_void_v<Result>, char, Result> result{};
     auto const work = [&](int local) {
