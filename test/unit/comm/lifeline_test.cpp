@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -232,6 +233,29 @@ TEST_CASE("a process that ends in order before the others is missed by those who
   std::vector<Part> const together(4, Part::leaves_early);  // as many works, then the end
   Processes const processes{together};
   CHECK(processes.result_but(-1) == "left");
+}
+
+TEST_CASE("a lifeline in a child of fork() reports nothing, and its destructor does nothing") {
+  test::Child whole{[] {  // of one process, which has a thread for it, too
+    std::optional<Lifeline> line;
+    line.emplace(test::world_of(1, 0, "127.0.0.1:" + std::to_string(test::free_port())),
+                 LifelineCalls{.on_verdict = [](LifelineVerdict const& /*verdict*/) {}});
+    std::string const text = test::Child{[&] {
+                               ::alarm(30);
+                               std::string said;
+                               try {
+                                 line->report(0, "the fuse has blown");
+                               } catch (ContractError const& error) {
+                                 said = error.what();
+                               }
+                               line.reset();
+                               return said;
+                             }}.result();
+    return text + (line->verdict() ? " and more" : "");
+  }};
+  CHECK(whole.result() ==
+        "report(): this Lifeline was made before fork(), and its threads are in the parent process "
+        "only; make another one in the child, after fork()");
 }
 
 /// A rank a process: who waits for whom, and the one that has waited too long.

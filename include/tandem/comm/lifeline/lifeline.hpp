@@ -39,6 +39,7 @@
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/own_process.hpp>
 #include <tandem/core/printable.hpp>
 
 namespace tandem {
@@ -79,7 +80,7 @@ class Lifeline {
       if (met.parent) {
         peers_.all.push_back(std::move(*met.parent));
       }
-      thread_ = std::thread{[this] { serve(); }};
+      *thread_ = std::thread{[this] { serve(); }};
       await_all();
     } catch (...) {
       end();
@@ -90,9 +91,10 @@ class Lifeline {
   Lifeline(Lifeline const&) = delete;
   Lifeline& operator=(Lifeline const&) = delete;
 
-  /// Says goodbye, unless an exception passes: then the others learn that this process ends.
+  /// Says goodbye, unless an exception passes: then the others learn that this process ends. A
+  /// child of fork() says nothing.
   ~Lifeline() {
-    if (std::uncaught_exceptions() > exceptions_) {
+    if (process_.is_own() && std::uncaught_exceptions() > exceptions_) {
       report_process("ends because of an error outside of its ranks");
     }
     end();
@@ -137,6 +139,7 @@ class Lifeline {
   using Clock = std::chrono::steady_clock;
 
   void add(LifelineVerdict report) {
+    process_.expect_own("report()", "Lifeline");
     report.process = peers_.process;
     report.machine = peers_.machine;
     report.what = detail::printable(report.what, detail::FrameHead::most);
@@ -167,13 +170,13 @@ class Lifeline {
   }
 
   void end() noexcept {
-    if (thread_.joinable()) {
+    if (process_.is_own() && thread_->joinable()) {
       {
         std::lock_guard const lock{mutex_};
         stops_ = true;
       }
       wake();
-      thread_.join();
+      thread_->join();
     }
     for (int& descriptor : wake_) {
       if (descriptor >= 0) {
@@ -379,7 +382,8 @@ class Lifeline {
   detail::LifelinePeers peers_;
   detail::LifelineDoor door_;
   detail::LifelineJudge judge_;
-  std::thread thread_;
+  detail::OwnProcess process_;
+  detail::UnlessForked<std::thread> thread_;
 };
 
 }  // namespace tandem

@@ -23,6 +23,7 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/own_process.hpp>
 #include <tandem/core/stall.hpp>
 
 namespace tandem {
@@ -195,6 +196,9 @@ class MpiSession {
   }
 
   TANDEM_COLD void end() noexcept {
+    if (!own_.is_own()) {  // a child of fork(), which MPI does not know
+      return;
+    }
     {
       std::lock_guard const lock{mutex_};
       for (AtExit const& one : told_) {  // Trainers that exit() has left behind
@@ -218,6 +222,7 @@ class MpiSession {
     }
   }
 
+  OwnProcess own_;
   MpiOptions options_;
   bool used_ = false;  // by a transport
   MPI_Comm comm_ = MPI_COMM_NULL;
