@@ -189,7 +189,8 @@ class MpiSession {
   /// hang where it kills a process that is in there.
   void await_others() noexcept {
     MPI_Request request = MPI_REQUEST_NULL;
-    int done = MPI_Ibarrier(comm_, &request) == MPI_SUCCESS ? 0 : 1;
+    bool const waits = comm_ != MPI_COMM_NULL && MPI_Ibarrier(comm_, &request) == MPI_SUCCESS;
+    int done = waits ? 0 : 1;
     while (done == 0 && MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
       std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
