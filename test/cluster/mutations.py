@@ -36,6 +36,10 @@ MUTATIONS = {
         (LIFELINE_TEST,)),
     "goodbye_not_heard": (  # who has done all is missed
         "comm/lifeline/lifeline.hpp", "peer.is_done = true;\n    }\n  }", "peer.is_done = false;\n    }\n  }", (LIFELINE_TEST,)),
+    "who_left_is_not_missed": (  # by those who go on
+        "comm/lifeline/lifeline.hpp", "if (left.works < works) {", "if (false) {", (LIFELINE_TEST,)),
+    "exit_is_not_told": (
+        "comm/mpi/session.hpp", "        if (!one.call(one.context)) {", "        if (false) {", ("rig", "--only", "quit")),
     "answers_stay_between": (  # in a tree
         "comm/lifeline/judge.hpp", "      append(parent->out, frame);\n", "", (LIFELINE_TEST,)),
     "silent_process_waits": (  # a stream of its rank may wait for another
@@ -62,7 +66,7 @@ MUTATIONS = {
         "comm/mpi/session.hpp", "if (options.start_timeout.count() > 0) {", "if (false) {",
         ("rig", "--only", "stop", "--cases", "12")),
     "start_is_to_be_repeated": (  # by the exit code, though another process has not come
-        "comm/mpi/session.hpp", ",\n                   peer_failed_exit_status);", ");",
+        "comm/mpi/session.hpp", ",\n                   ExitCode::peer_failed);", ");",
         ("rig", "--only", "stop", "--cases", "12")),
     "time_out_kept_here": (  # nobody asks the others
         "comm/mpi/wire.hpp", "        lifeline_->report_time_out(rank, text);\n", "", ("rig", "--only", "net-both")),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small network from the newest checkpoint on, and fails where it is told to.
 //   program STRATEGY FOLDER [FAULT PROCESS PLACE CALL]
-// FAULT is kill, stop, throw, exit, term, slow or none; PLACE is forward, backward, data, step,
+// FAULT is kill, stop, throw, exit (_exit), quit (std::exit), leave (it returns from main, with all
+// in order), term, slow or none; PLACE is forward, backward, data, step,
 // world (before its Trainer) or start (before MPI); CALL counts what comes there. It prints the
 // state that it ends with, or why it ends, and does so by run()'s exit codes. What the rig must
 // know beside that it writes to the file TANDEM_RIG_NOTES, a line each: "begin PROCESS PID", "fault
@@ -61,6 +62,7 @@ struct Fault {
   int process = -1;
   int call = 0;
   std::atomic<int> calls = 0;
+  bool leaves = false;  ///< the program is to stop here and now
 
   /// @param own  -1: whoever asks is not yet known to MPI
   void at(std::string_view here, int own) {
@@ -84,6 +86,10 @@ struct Fault {
       ::raise(SIGSTOP);
     } else if (what == "exit") {
       ::_exit(0);
+    } else if (what == "quit") {
+      std::exit(0);
+    } else if (what == "leave") {
+      leaves = true;
     } else if (what == "throw") {
       throw std::runtime_error{"the fuse has blown"};
     }
@@ -148,7 +154,11 @@ void train(td::World const& world, std::string const& folder) {
       fault.at("step", world.process);
       std::this_thread::sleep_for(
           std::chrono::milliseconds{slowly != nullptr ? std::atoi(slowly) : 0});
+      return fault.leaves ? td::AfterStep::stop : td::AfterStep::go_on;
     });
+    if (fault.leaves) {
+      return;
+    }
   }
   std::uint64_t hash = 0;
   for (auto const& parameter : trainer.parameters()) {

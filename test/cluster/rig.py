@@ -38,11 +38,12 @@ GRACE = 3.0  # promised: all have ended by then
 WORK = 0.5
 PASSES = {"forward": "F", "backward": "B"}
 SIGNALLED = ("kill", "stop", "throw", "exit")
+ORDERLY = ("quit", "leave")  # std::exit, and a return from main, while the others go on
 CUTS = ("cut-to", "cut-from", "cut-both")  # of the lifeline
 NETS = ("net-to", "net-from", "net-both")  # of MPI's data, and the lifeline where it takes that way
-FAULTS = (*SIGNALLED, "term", "slow", "clock", "full-disk", *CUTS, *NETS)
+FAULTS = (*SIGNALLED, *ORDERLY, "term", "slow", "clock", "full-disk", *CUTS, *NETS)
 UNHARMED = ("slow", "clock", "full-disk")
-ERROR, PEER_FAILED, START_AGAIN = 1, 70, 75  # of ExitCode
+DONE, ERROR, PEER_FAILED, START_AGAIN = 0, 1, 70, 75  # of ExitCode
 SILENT = "is silent: stopped, frozen or cut off"
 
 
@@ -65,7 +66,7 @@ class Case:
         self.strategy = draw.choice(("data", "pipeline"))
         self.process = draw.randrange(PROCESSES)
         places = ["forward", "backward", "step"] + (["start", "world"] if self.fault in SIGNALLED else [])
-        self.place = draw.choice(places)
+        self.place = draw.choice(places) if self.fault != "leave" else "step"
         self.call = 1 if self.place in ("start", "world") else draw.randrange(3, 11)
         self.resumes_on = draw.choice((0, 2, 4))
         self.with_lifeline = draw.choice((False, True))  # of NETS
@@ -323,7 +324,7 @@ def judge_ends(case, run, heart, since):
     """Every process that can has ended in time, by the exit code of what has happened: (how long after the fault the last one
     did, how much of what it has beyond the time-out and 3 s it took)."""
     dead = case.fault in ("kill", "stop", "exit")
-    own = {"throw": ERROR, "term": START_AGAIN, "exit": None, "kill": None}.get(case.fault, PEER_FAILED)
+    own = {"throw": ERROR, "term": START_AGAIN, "exit": None, "kill": None, "quit": DONE, "leave": DONE}.get(case.fault, PEER_FAILED)
     others = START_AGAIN if case.fault == "term" else PEER_FAILED
     for p in range(PROCESSES):
         status = run.notes["end"].get(p)  # None: a signal has ended it
@@ -332,7 +333,7 @@ def judge_ends(case, run, heart, since):
         check(status == wanted or by_launcher, f"process {p} has ended with {status}, not {wanted}")
     ends = {p: at for p, at in run.ended.items() if not (dead and p == case.process)}
     last = max(ends.values(), default=since)
-    limit = (START_TIME_OUT if case.place == "start" else TIME_OUT) + GRACE
+    limit = (START_TIME_OUT if case.place == "start" else 0 if case.fault in ORDERLY else TIME_OUT) + GRACE
     slack = WORK * heart.stretch(since, max(last, since + 1))
     late = {p: round(at - since, 2) for p, at in ends.items() if at - since > limit + slack}
     check(not late, f"ended only after {late} s, where {limit:.0f} s and {slack:.2f} s of work are allowed")
@@ -349,7 +350,7 @@ def judge_words(case, run, errors):
         return ""
     if case.place == "start" or (case.place == "world" and case.fault != "stop"):
         return ""  # MPI is being started: the launcher ends the others, who may not have a lifeline yet
-    ends_launcher = case.fault in ("kill", "exit", "throw")  # which ends the others, who have half a second
+    ends_launcher = case.fault in ("kill", "exit", "throw", *ORDERLY)  # which ends the others, who have half a second
     early = ends_launcher and 0 < len(others) and not any(run.notes["end"].get(p) for p in range(PROCESSES)
                                                           if p not in said and p != case.process)
     early = early and len(others) < PROCESSES - 1
@@ -367,10 +368,11 @@ def judge_words(case, run, errors):
     # Of two that cannot talk both ways, each may miss the other first; process 0 decides, or is given up itself.
     named = (victim, "process 0") if case.fault == "cut-to" else (victim,)
     check(any(name in text for name in named), f"{' or '.join(named)} is not named: {text}")
-    what = {"kill": "has ended without a word", "exit": "has ended without a word", "throw": "the fuse has blown"}
+    what = {"kill": "has ended without a word", "exit": "has ended without a word", "throw": "the fuse has blown",
+            **{fault: "has called exit()" if case.place in PASSES else "has ended in order" for fault in ORDERLY}}
     outside = case.fault == "throw" and case.place == "step" and "ends because of an error outside of its ranks" in text
     check(what.get(case.fault, SILENT) in text or outside or case.fault == "stop", f"not {what.get(case.fault)}: {text}")
-    if case.fault in ("kill", "exit", "throw") and case.place in PASSES:
+    if case.fault in ("kill", "exit", "throw", "quit") and case.place in PASSES:
         check(re.search(rf"\b\d{PASSES[case.place]}\d", text), f"the action is not named: {text}")
     return "launcher" if early else ""
 
@@ -382,7 +384,7 @@ def play(options, case, whole, heart):
         words, more = [], {}
         room = cut = since = None
         ends = (0.0, -1.0)
-        if case.fault in (*SIGNALLED, "term", "slow"):
+        if case.fault in (*SIGNALLED, *ORDERLY, "term", "slow"):
             words = [case.fault, case.process, case.place, case.call]
         if case.fault in CUTS:
             more, cut = cut_lifeline(case, stack)

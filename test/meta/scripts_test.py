@@ -52,6 +52,27 @@ class Version(unittest.TestCase):
         self.assertIn(re.search(r"^## (\S+)", changes, re.M)[1], ("Unreleased", ".".join(parts)))
 
 
+class ExitCodes(unittest.TestCase):
+    """How a process ends: what the code says, what the page says, what the tests expect."""
+
+    def test_the_table_has_each_and_no_other(self):
+        def read(path):
+            return (ROOT / path).read_text(encoding="utf-8")
+
+        enum = re.search(r"enum class ExitCode : int \{(.*?)\n\};", read("include/tandem/core/stall.hpp"), re.S)[1]
+        codes = {name: int(number) for name, number in re.findall(r"^  (\w+) = (\d+)", enum, re.M)}
+        self.assertEqual(len(set(codes.values())), len(codes))
+        table = read("docs/elastic.md").split("## How it ended")[1]
+        rows = {name: int(number) for number, name in re.findall(r"^\| (\d+) \| `(\w+)` \|", table, re.M)}
+        self.assertEqual(rows, codes)
+        rig = re.search(r"^DONE, ERROR, PEER_FAILED, START_AGAIN = (.*?)  #", read("test/cluster/rig.py"), re.M)[1]
+        self.assertEqual([int(code) for code in rig.split(",")],
+                         [codes[name] for name in ("done", "error", "peer_failed", "start_again")])
+        tests = "".join(read(f"test/unit/train/{name}_test.cpp") for name in ("elastic", "signal", "stall"))
+        for number in codes.values():
+            self.assertTrue(re.search(rf"(?:==|status =|\?) {number}\b", tests), f"no test expects status {number}")
+
+
 class Presets(unittest.TestCase):
     def test_what_run_sh_builds_has_the_whole_where_it_is_asked_for(self):
         presets = {p["name"]: p for p in json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]}

@@ -38,6 +38,8 @@ namespace tandem {
 /// at_step(step), enter(), leave(): where it has them, that the ranks here begin a step, counted
 ///           from 1, and from when to when they have work at all; in pairs, by one thread. Where
 ///           ranks with work do not return after another process has failed it ends this one.
+/// begin_work(): where it has it, that the ranks here begin what the ranks of all processes do
+///           together, so that each process begins as many; by the same thread.
 /// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
 ///           which are doubles; what else a strategy asks of it is in
 ///           engine/links/concepts.hpp.

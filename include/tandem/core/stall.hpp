@@ -2,8 +2,8 @@
 #pragma once
 
 /// @file
-/// Stall: a rank or a dataset that does not return; OnStall: what to do then; and the waiting of
-/// the program's thread that finds it.
+/// ExitCode: how a process that trains ends. Stall: a rank or a dataset that does not return;
+/// OnStall: what to do then; and the waiting of the program's thread that finds it.
 ///
 /// A thread cannot be stopped from outside. So the process ends, unless the hook says otherwise:
 /// this is the only place of the library that ends it.
@@ -20,6 +20,17 @@
 
 namespace tandem {
 
+/// What a process that trains tells the one that has started it; docs/elastic.md has the table.
+/// Numbers from 64 to 78 are those of sysexits.h.
+enum class ExitCode : int {
+  done = 0,
+  error = 1,         ///< an error of this program or its input: to start it again would not help
+  stalled = 69,      ///< a rank or the dataset did not return; nothing was saved when it ended
+  peer_failed = 70,  ///< another process has failed, and says why
+  start_again = 75,  ///< stopped by a signal with all saved: it goes on where it is started again
+  interrupted = 130  ///< the same, by Ctrl-C, as shells have it
+};
+
 /// Something that has made no progress for longer than the time-out.
 struct Stall {
   char const* message = "";          ///< one sentence: who, where, since when
@@ -28,7 +39,7 @@ struct Stall {
 };
 
 enum class AfterStall {
-  end,   ///< the process ends: with stall_exit_status, after another's failure with 70
+  end,   ///< the process ends: by ExitCode::stalled, or peer_failed after another's failure
   wait,  ///< once more as long
 };
 
@@ -40,12 +51,6 @@ struct OnStall {
   AfterStall (*call)(void* context, Stall const& stall) = nullptr;  ///< null: the process ends
   void* context = nullptr;
 };
-
-/// EX_TEMPFAIL of sysexits.h: to be tried again.
-inline constexpr int stall_exit_status = 75;
-
-/// EX_SOFTWARE of sysexits.h: another process has failed, and says why.
-inline constexpr int peer_failed_exit_status = 70;
 
 /// How long the program's thread waits for others of its process.
 struct StallLimit {
@@ -93,12 +98,12 @@ TANDEM_COLD void write_to_stderr(char const* text) noexcept {
 /// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
 template <class = void>
 TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall,
-                              int status = stall_exit_status) noexcept {
+                              ExitCode code = ExitCode::stalled) noexcept {
   write_to_stderr("tandem: ");
   write_to_stderr(stall.message);
   write_to_stderr("\n");
   if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
-    std::_Exit(status);
+    std::_Exit(static_cast<int>(code));
   }
 }
 

@@ -27,6 +27,7 @@
 #include <tandem/core/available_memory.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/own_process.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/core/thread_error.hpp>
 #include <tandem/data/batch_progress.hpp>
@@ -99,7 +100,8 @@ class Loader<D, Scalar> {
   }
   Loader(D const&&, LoaderOptions) = delete;
 
-  /// Stops reading within one sample's time.
+  /// Stops reading within one sample's time; in a child of fork(), where nobody reads, it does
+  /// nothing.
   ~Loader() { stop(); }
 
   Loader(Loader const&) = delete;
@@ -110,7 +112,9 @@ class Loader<D, Scalar> {
   ///
   /// The batch's memory is the Loader's, and holds until the following next().
   /// @throws whatever the dataset's read threw, after the batches that precede it, and ever after
+  /// @throws ContractError  this is a child of fork()
   [[nodiscard]] bool next(BatchType& batch) {
+    process_.expect_own("Loader::next()", "Loader");
     std::unique_lock lock{mutex_};
     if (lent_) {
       lent_ = false;
@@ -194,6 +198,9 @@ class Loader<D, Scalar> {
   }
 
   TANDEM_COLD void stop() {
+    if (!process_.is_own()) {
+      return;
+    }
     {
       std::unique_lock lock{mutex_};
       stop_ = true;
@@ -297,8 +304,10 @@ class Loader<D, Scalar> {
   EpochOrder order_;
   Slot ring_[slots];
 
+  detail::OwnProcess process_;
   std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
+  detail::UnlessForked<std::condition_variable> held_changed_;
+  std::condition_variable& changed_ = *held_changed_;
   BatchProgress progress_;
   bool opening_ = false;  // a thread is about to open a batch
   int working_ = 0;       // threads
@@ -306,7 +315,8 @@ class Loader<D, Scalar> {
   std::exception_ptr error_;
   std::int64_t error_at_ = 0;       // position
   std::atomic<bool> stop_ = false;  // also read without the lock, between samples
-  std::vector<std::unique_ptr<Worker>> workers_;
+  detail::UnlessForked<std::vector<std::unique_ptr<Worker>>> held_workers_;
+  std::vector<std::unique_ptr<Worker>>& workers_ = *held_workers_;
 };
 
 template <class D>

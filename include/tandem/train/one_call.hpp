@@ -8,6 +8,7 @@
 #include <string>
 
 #include <tandem/core/contract.hpp>
+#include <tandem/core/own_process.hpp>
 
 namespace tandem {
 
@@ -54,8 +55,9 @@ class OneCall {
   };
 
   /// @param verb  a literal
-  /// @throws ContractError  another call has not returned yet
+  /// @throws ContractError  another call has not returned yet; or this is a child of fork()
   Scope begin(char const* verb, Kind kind = reads) {
+    process_.expect_own(verb, "Trainer or Predictor");
     char const* running = nullptr;
     if (kind == trains && lender_ != nullptr) {
       refuse(verb, lender_.load());
@@ -77,6 +79,7 @@ class OneCall {
         "that it calls: call one after the other, or make a Trainer for each"};
   }
 
+  detail::OwnProcess process_;
   std::atomic<char const*> verb_{nullptr};
   std::atomic<char const*> lender_{nullptr};
 };

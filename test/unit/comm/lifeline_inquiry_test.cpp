@@ -57,6 +57,22 @@ TEST_CASE("a stream that waits for a silent process does not take its blame") {
       "cut off");
 }
 
+TEST_CASE("a process that has ended in order is not called silent, and no answer is awaited") {
+  LifelineInquiry all = inquiry();
+  for (int i = 0; i < 2; ++i) {  // its parent says so, as often as it is asked
+    all.take({.head = {.process = 3, .kind = FrameKind::board, .flag = 1},
+              .machine = "node",
+              .what = "in step 5"});
+  }
+  CHECK(all.over({}));
+  LifelineVerdict const verdict = all.conclude();
+  CHECK(verdict.process == 3);
+  CHECK(verdict.machine == "node");
+  CHECK(verdict.what ==
+        "3 is late; rank 0 waits for it, rank 1 for rank 0; process 3 has ended in order; it was "
+        "last seen in step 5");
+}
+
 TEST_CASE("where all processes answer, a thread that does not wait is to blame") {
   LifelineInquiry all = inquiry();
   all.take(answered(3));

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ namespace lifeline_test {
 using namespace std::chrono_literals;
 
 /// What a process does once it is connected.
-enum class Part { waits, reports, throws, exits, leaves };
+enum class Part { waits, reports, throws, exits, leaves, goes_on, leaves_early, leaves_open };
 
 /// A program's processes, each with a part, and what they say in the end.
 class Processes {
@@ -99,7 +100,8 @@ class Processes {
     }
     Lifeline line{
         world,
-        {.on_verdict = [&](LifelineVerdict const& verdict) { heard.set_value(verdict.reason()); }},
+        {.on_verdict = [&](LifelineVerdict const& verdict) { heard.set_value(verdict.reason()); },
+         .board = [&] { return std::string{part == Part::leaves_early ? "in step 1" : ""}; }},
         options};
     char const byte = 0;
     [[maybe_unused]] auto const told = ::write(tell, &byte, 1);
@@ -111,6 +113,18 @@ class Processes {
         throw std::runtime_error{"no file"};
       case Part::exits:
         ::_exit(0);
+      case Part::goes_on:
+        line.begin_work();
+        line.begin_work();
+        break;
+      case Part::leaves_early:
+        line.begin_work();
+        return "left";
+      case Part::leaves_open:  // as in exit(), whose last functions may take long
+        line.begin_work();
+        line.leave();
+        static_cast<void>(::pause());
+        break;
       case Part::leaves:
         return "left";
       case Part::waits:
@@ -190,6 +204,58 @@ TEST_CASE(
   CHECK(leaves.result(1) == "left");
   CHECK(leaves.result(2) == on_machine("on ", ", process 2: no \\x1B[31mmemory"));
   CHECK(leaves.result(3) == "left");
+}
+
+TEST_CASE("a process that ends in order before the others is missed by those who go on") {
+  for (int const width : {0, 2}) {
+    for (std::size_t const leaves : {0U, 1U, 4U}) {
+      CAPTURE(width);
+      CAPTURE(leaves);
+      std::vector<Part> parts(5, Part::goes_on);
+      parts[leaves] = Part::leaves_early;
+      Processes const processes{parts, width};
+      std::string const expected = on_machine(
+          "process " + std::to_string(leaves) + " on ",
+          " has ended in order, by exit(), return or the end of its Trainer, before the others; it "
+          "was last seen in step 1; all processes must make the same calls");
+      CHECK(processes.result_but(static_cast<int>(leaves)) == expected);
+      CHECK(processes.result(static_cast<int>(leaves)) == "left");
+    }
+  }
+  std::vector<Part> parts(4, Part::goes_on);
+  parts[0] = Part::leaves_open;
+  Processes const open{parts};
+  CHECK(open.result_but(0) ==
+        on_machine("process 0 on ",
+                   " has ended in order, by exit(), return or the end of its Trainer, before the "
+                   "others; all processes must make the same calls"));
+  open.send(0, SIGKILL);
+  std::vector<Part> const together(4, Part::leaves_early);  // as many works, then the end
+  Processes const processes{together};
+  CHECK(processes.result_but(-1) == "left");
+}
+
+TEST_CASE("a lifeline in a child of fork() reports nothing, and its destructor does nothing") {
+  test::Child whole{[] {  // of one process, which has a thread for it, too
+    std::optional<Lifeline> line;
+    line.emplace(test::world_of(1, 0, "127.0.0.1:" + std::to_string(test::free_port())),
+                 LifelineCalls{.on_verdict = [](LifelineVerdict const& /*verdict*/) {}});
+    std::string const text = test::Child{[&] {
+                               ::alarm(30);
+                               std::string said;
+                               try {
+                                 line->report(0, "the fuse has blown");
+                               } catch (ContractError const& error) {
+                                 said = error.what();
+                               }
+                               line.reset();
+                               return said;
+                             }}.result();
+    return text + (line->verdict() ? " and more" : "");
+  }};
+  CHECK(whole.result() ==
+        "report(): this Lifeline was made before fork(), and its threads are in the parent process "
+        "only; make another one in the child, after fork()");
 }
 
 /// A rank a process: who waits for whom, and the one that has waited too long.

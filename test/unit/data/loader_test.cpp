@@ -15,6 +15,8 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <tandem/core/error.hpp>
 #include <tandem/data/augment.hpp>
@@ -612,6 +614,35 @@ TEST_CASE("Loader checks its options") {
   refused({.batch = 1, .first = 4}, "first must be in [0, size of the dataset]");
   refused({.batch = 1, .threads = 0}, "threads must be from 1 to 256");
   refused({.batch = 1, .threads = 257}, "threads must be from 1 to 256");
+}
+
+TEST_CASE("a Loader in a child of fork() says so, and its destructor does nothing") {
+  tandem::test::Watchdog const watchdog{"fork"};
+  Data const data = numbers(100);
+  auto loader = std::make_unique<Loader<Data>>(data, LoaderOptions{.batch = 4, .threads = 2});
+  Batch<float, float> batch;
+  REQUIRE(loader->next(batch));
+  ::pid_t const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(30);
+    std::string text;
+    try {
+      static_cast<void>(loader->next(batch));
+    } catch (tandem::ContractError const& error) {
+      text = error.what();
+    }
+    loader.reset();
+    ::_exit(text == "Loader::next(): this Loader was made before fork(), and its threads are in "
+                    "the parent process only; make another one in the child, after fork()"
+                ? 7
+                : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(loader->next(batch));
 }
 
 }  // namespace loader_test

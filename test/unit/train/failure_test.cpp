@@ -3,11 +3,14 @@
 // Nobody waits for ever, and the error names the rank.
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,6 +20,7 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <sanitizers.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 #include <tiny_network.hpp>
@@ -207,6 +211,77 @@ TEST_CASE("a rank that does not come in time: who, which reduction, in which act
   }
   CHECK(contains(test::message<ContractError>([&] { trainer.step(samples.x, samples.y); }),
                  "a rank of this trainer has failed"));
+}
+
+/// f() in a child of fork(); whether it says yes. A child that hangs or crashes does not.
+template <class F>
+bool in_child(F const& f) {
+  ::pid_t const child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::alarm(30);
+    ::_exit(f() ? 7 : 1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 7;
+}
+
+bool is_refused(auto const& f) {
+  return contains(test::message<ContractError>(f),
+                  ": this Trainer or Predictor was made before fork(), and its threads are in the "
+                  "parent process only; make another one in the child, after fork()");
+}
+
+TEST_CASE("a child of fork() has a sentence for each use of a trainer, and ends none") {
+  test::Watchdog const watchdog{"fork"};
+  using Replicas = Trainer<test::TinyNet, DataParallel<2>, Host>;
+  TrainerOptions const options{.batch = 8, .threads_per_device = 1};
+  auto trainer = std::make_unique<Replicas>(options);
+  auto predictor = std::make_unique<Predictor<test::TinyNet, Host>>(PredictorOptions{.threads = 1});
+  predictor->take(*trainer);
+  Samples<float> const data{Replicas::input, 5, 8};
+  auto const samples = test::dataset(Replicas::input, 5, 24);
+  double const loss = trainer->step(data.x, data.y).loss;
+  bool const child_is_right = in_child([&] {
+    bool right = is_refused([&] { trainer->step(data.x, data.y); }) &&
+                 is_refused([&] { trainer->train(samples, 0); }) &&
+                 is_refused([&] { trainer->evaluate(samples); }) &&
+                 is_refused([&] { trainer->save("no file"); }) &&
+                 is_refused([&] { static_cast<void>(trainer->parameters()); }) &&
+                 is_refused([&] { trainer->await_checkpoint(); }) &&
+                 is_refused([&] { trainer->workers().run([](auto& rank) { rank.upload(); }); }) &&
+                 is_refused([&] { predictor->predict(data.x); });
+    trainer.reset();
+    predictor.reset();
+#if !defined(__SANITIZE_THREAD__)  // which starts no thread in a child
+    Replicas own{options};
+    right = right && own.step(data.x, data.y).loss == loss;
+#endif
+    return right;
+  });
+  CHECK(child_is_right);
+  ::pid_t child = -1;
+  bool refused = false;
+  try {
+    trainer->train(samples, 0, [&](StepReport const& report) {
+      if (report.step == 2) {  // the child goes on in this call, with a Loader that nobody fills
+        child = ::fork();
+        ::alarm(child == 0 ? 30 : 0);
+      }
+    });
+  } catch (ContractError const& error) {
+    refused = contains(error.what(), "was made before fork()");
+  }
+  if (child == 0) {
+    ::_exit(refused ? 7 : 1);
+  }
+  CHECK(!refused);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 7);
+  CHECK(trainer->position().step == 4);
 }
 
 }  // namespace failure_test

@@ -38,6 +38,11 @@ constexpr std::chrono::hours never{1};
 using One = Trainer<TrapNet, SingleDevice<Microbatches<2>>, Cpu>;
 constexpr Shape input = One::input;
 
+/// No launcher that starts a program again after "stopped, all saved" may do so after a stall.
+constexpr int stalled_status = 69;
+static_assert(static_cast<int>(ExitCode::stalled) == stalled_status &&
+              ExitCode::stalled != ExitCode::start_again);
+
 // Ranks that work must come within it where eleven programs share two cores, sanitizers and all.
 constexpr std::chrono::seconds limit{TANDEM_TEST_SANITIZED ? 2 : 1};
 
@@ -230,35 +235,35 @@ TEST_CASE("a rank or a dataset that never returns: the sentence, the hook, the e
   };
   std::vector<Expected> const cases{
       {"single device",
-       stall_exit_status,
+       stalled_status,
        {"tandem: rank 0 does not return from a training step: it has stood at 0B1 (microbatch 1) "
         "for ",
         ", and the time-out is " + std::to_string(limit.count()) +
             " s; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for "
             "no limit"}},
       {"data parallel",
-       stall_exit_status,
+       stalled_status,
        {" does not return from a training step: it has stood at 0F0 (microbatch 0) for ",
         "; meanwhile rank ", " has failed: rank "}},
       {"pipeline",
-       stall_exit_status,
+       stalled_status,
        {"tandem: rank 1 does not return from a training step: it has stood at 1F2 (microbatch 2)",
         "; meanwhile rank ", " has failed: boundary ", ": rank 1 did not "}},
-      {"hybrid", stall_exit_status, {"it has stood at 1F0 (microbatch 0) for "}},
+      {"hybrid", stalled_status, {"it has stood at 1F0 (microbatch 0) for "}},
       {"last stage of an asynchronous pipeline",
-       stall_exit_status,
+       stalled_status,
        {"tandem: rank 2 does not return from training: it has stood at 2F2"}},
       {"predict",
-       stall_exit_status,
+       stalled_status,
        {"rank 0 does not return from evaluate() or predict(): it has stood at 0F1"}},
       {"metric",
-       stall_exit_status,
+       stalled_status,
        {"rank 0 does not return from evaluate() or predict(): it has stood at 0F0"}},
       {"dataset",
-       stall_exit_status,
+       stalled_status,
        {"tandem: the dataset does not return from read(20), sample 20 of the epoch: it has been "
         "there for "}},
-      {"dataset behind an error", stall_exit_status, {"does not return from read(8)"}},
+      {"dataset behind an error", stalled_status, {"does not return from read(8)"}},
       {"hook that ends", 3, {"tandem: rank 0 does not return from", "rank 0, late"}},
       {"hook that waits", 0, {"does not return from read(20)", "steps: 5", "it returned"}},
   };

@@ -42,9 +42,9 @@ enum class FrameKind : std::uint8_t {
   asks,      ///< downwards: who waits for whom?
   waits,     ///< upwards: a rank waits for another, whom the second text is about
   reached,   ///< upwards: a rank of a group has come as far as a call, which the first text names
-  board,     ///< upwards: what a process was at when it was last heard of
+  board,     ///< upwards: what a process was at when it was last heard of, or has said goodbye
   answered,  ///< upwards: these were all waits of a process, which is at what the second text says
-  goodbye    ///< I am done, nothing is wrong
+  goodbye    ///< I am done, at what the second text says, and nothing is wrong
 };
 
 /// What a frame begins with; two texts follow.
@@ -60,8 +60,10 @@ struct FrameHead {
   std::uint16_t machine = 0;  ///< bytes of the first text
   std::uint16_t what = 0;     ///< and of the second
   FrameKind kind = FrameKind::beat;
-  std::uint8_t flag = 0;   ///< of a verdict: it timed out; of waits, reached: it does nothing else
-  std::uint64_t call = 0;  ///< of reached: its number in the group
+  /// verdict: it timed out; waits and reached: the rank does nothing else; board: the process has
+  /// said goodbye
+  std::uint8_t flag = 0;
+  std::uint64_t call = 0;  ///< reached: its number in the group; goodbye: works that were begun
 };
 static_assert(std::has_unique_object_representations_v<FrameHead>);
 

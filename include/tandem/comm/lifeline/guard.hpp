@@ -115,6 +115,25 @@ class LifelineGuard {
     }
   }
 
+  /// As Lifeline's.
+  void begin_work() noexcept {
+    if (lifeline_) {
+      lifeline_->begin_work();
+    }
+  }
+  /// exit() was called, which leaves the ranks where they are: the others learn whether this
+  /// process ends in order or in the middle of a work.
+  /// @returns whether it ends in order
+  bool end_by_exit() {
+    bool const in_order = since_.load(std::memory_order_relaxed) == idle;
+    if (lifeline_ && in_order) {
+      lifeline_->leave();
+    } else if (lifeline_) {
+      lifeline_->report_process("has called exit() " + board());
+    }
+    return in_order;
+  }
+
   /// The ranks have begun this step, counted from 1.
   void at_step(std::int64_t step) noexcept { step_.store(step, std::memory_order_relaxed); }
 
@@ -140,7 +159,8 @@ class LifelineGuard {
     std::lock_guard const lock{mutex_};
     ends_at_ = now() + Clock::duration{grace}.count();
     reason_ = sentence_of(verdict);
-    status_ = verdict.timed_out || verdict.process * local_ != first_ ? peer_failed_exit_status : 1;
+    code_ = verdict.timed_out || verdict.process * local_ != first_ ? ExitCode::peer_failed
+                                                                    : ExitCode::error;
     if (group_ != nullptr) {
       abort(verdict);
     }
@@ -175,7 +195,7 @@ class LifelineGuard {
     std::string const text = reason_ + "; the ranks of this process, " + std::to_string(first_) +
                              (local_ > 1 ? " to " + std::to_string(first_ + local_ - 1) : "") +
                              ", have not returned within 3 s of it, so the process ends";
-    detail::report_stall(hook_, {.message = text.c_str(), .rank = first_, .idle = grace}, status_);
+    detail::report_stall(hook_, {.message = text.c_str(), .rank = first_, .idle = grace}, code_);
     ends_at_ = time + Clock::duration{grace}.count();
   }
 
@@ -248,7 +268,7 @@ class LifelineGuard {
   Where where_;
   Clock::rep ends_at_ = 0;  // the lifeline's thread's own, and so the next two
   std::string reason_;
-  int status_ = peer_failed_exit_status;
+  ExitCode code_ = ExitCode::peer_failed;
   std::optional<Lifeline> lifeline_;  // last: its thread uses what is above
 };
 

@@ -107,10 +107,11 @@ class LifelineInquiry {
     }
     Seen& seen = seen_[head.process];
     bool const answers = head.kind == FrameKind::answered;
+    bool const left = head.kind == FrameKind::board && head.flag != 0;
+    answers_ += answers || (left && !seen.left) ? 1 : 0;
     if (answers || !seen.answers) {
-      seen = {frame.machine, frame.what, answers};
+      seen = {frame.machine, frame.what, answers, left || seen.left};
     }
-    answers_ += answers ? 1 : 0;
   }
 
   [[nodiscard]] bool over(Clock::time_point now) const {
@@ -153,7 +154,9 @@ class LifelineInquiry {
     verdict.machine = found != seen_.end() ? found->second.machine : "";
     if (!answers(verdict.rank)) {
       verdict.what +=
-          "; process " + std::to_string(verdict.process) + " is silent: stopped, frozen or cut off";
+          "; process " + std::to_string(verdict.process) +
+          (found != seen_.end() && found->second.left ? " has ended in order"
+                                                      : " is silent: stopped, frozen or cut off");
     }
     if (found != seen_.end() && !found->second.board.empty()) {
       verdict.what += "; it was last seen " + found->second.board;
@@ -176,6 +179,7 @@ class LifelineInquiry {
     std::string machine{};
     std::string board{};
     bool answers = false;
+    bool left = false;  // and does not answer any more
   };
 
   /// Each rank that has come further in a group than others waits for these.

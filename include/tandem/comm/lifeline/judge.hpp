@@ -45,7 +45,8 @@ class LifelineJudge {
       raised_ = verdict;
       raised_at_ = Clock::now();
     }
-    if (LifelinePeer* const parent = peers_.parent()) {
+    LifelinePeer* const parent = peers_.parent();
+    if (parent != nullptr && !parent->is_done) {  // after its goodbye it hears nothing
       append(parent->out, frame_of(FrameKind::failed, verdict));
       return;
     }
@@ -87,6 +88,17 @@ class LifelineJudge {
     }
     if (was_parent && raised_) {  // nobody else will say so any more
       decide(*raised_);
+    }
+  }
+
+  /// It has left in order, and this process has begun what it will take no part in.
+  void miss(LifelinePeers::Left const& left) {
+    if (!raised_) {
+      raise({.process = left.process,
+             .machine = left.machine,
+             .what = "has ended in order, by exit(), return or the end of its Trainer, before the "
+                     "others" +
+                     seen(left.board) + "; all processes must make the same calls"});
     }
   }
 
@@ -149,7 +161,10 @@ class LifelineJudge {
     return {.process = peer.process,
             .rank = -1,
             .machine = peer.machine,
-            .what = what + (peer.board.empty() ? "" : "; it was last seen " + peer.board)};
+            .what = what + seen(peer.board)};
+  }
+  static std::string seen(std::string const& board) {
+    return board.empty() ? "" : "; it was last seen " + board;
   }
 
   // What its children were at when they were heard of, before what they say now; then its own.
@@ -160,6 +175,11 @@ class LifelineJudge {
                     .machine = peer.machine,
                     .what = peer.board});
       }
+    }
+    for (LifelinePeers::Left const& left : peers_.left) {
+      append(to, {.head = {.process = left.process, .kind = FrameKind::board, .flag = 1},
+                  .machine = left.machine,
+                  .what = left.board});
     }
     append_waits(to, peers_.process, calls_.waits ? calls_.waits() : std::vector<WaitingRank>{});
     append_reached(to, peers_.process,

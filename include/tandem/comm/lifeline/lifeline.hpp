@@ -11,8 +11,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <limits>
 #include <mutex>
@@ -37,14 +39,16 @@
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/own_process.hpp>
 #include <tandem/core/printable.hpp>
 
 namespace tandem {
 
 /// One process's end. All processes make theirs; a thread of its own serves it.
 ///
-/// A process that ends without a word (killed, crashed, `exit`) is noticed by the end of its
-/// connection, in milliseconds; one that is stopped or cut off by its silence. What a rank's thread
+/// A process that ends without a word (killed, crashed, `_exit`) is noticed by the end of its
+/// connection, in milliseconds; one that is stopped or cut off by its silence; one that ends in
+/// order as soon as others begin what it will take no part in. What a rank's thread
 /// reports goes to process 0, which takes the first and tells all, so that all have one verdict;
 /// whoever is cut off from it has its own. Before process 0 takes a time-out it asks all of them
 /// who waits for whom.
@@ -76,7 +80,7 @@ class Lifeline {
       if (met.parent) {
         peers_.all.push_back(std::move(*met.parent));
       }
-      thread_ = std::thread{[this] { serve(); }};
+      *thread_ = std::thread{[this] { serve(); }};
       await_all();
     } catch (...) {
       end();
@@ -87,9 +91,10 @@ class Lifeline {
   Lifeline(Lifeline const&) = delete;
   Lifeline& operator=(Lifeline const&) = delete;
 
-  /// Says goodbye, unless an exception passes: then the others learn that this process ends.
+  /// Says goodbye, unless an exception passes: then the others learn that this process ends. A
+  /// child of fork() says nothing.
   ~Lifeline() {
-    if (std::uncaught_exceptions() > exceptions_) {
+    if (process_.is_own() && std::uncaught_exceptions() > exceptions_) {
       report_process("ends because of an error outside of its ranks");
     }
     end();
@@ -108,6 +113,18 @@ class Lifeline {
   /// This process as a whole.
   void report_process(std::string_view what) { add({.rank = -1, .what = std::string{what}}); }
 
+  /// This process begins one more work that all processes do together, such as a step; each begins
+  /// as many. By one thread.
+  void begin_work() noexcept {
+    works_.fetch_add(1);
+    if (somebody_left_.load()) {
+      wake();
+    }
+  }
+
+  /// Says goodbye before the end. By one thread.
+  void leave() noexcept { end(); }
+
   /// What went wrong first, if anything has. From any thread.
   [[nodiscard]] std::optional<LifelineVerdict> verdict() const {
     std::lock_guard const lock{mutex_};
@@ -122,6 +139,7 @@ class Lifeline {
   using Clock = std::chrono::steady_clock;
 
   void add(LifelineVerdict report) {
+    process_.expect_own("report()", "Lifeline");
     report.process = peers_.process;
     report.machine = peers_.machine;
     report.what = detail::printable(report.what, detail::FrameHead::most);
@@ -152,16 +170,18 @@ class Lifeline {
   }
 
   void end() noexcept {
-    if (thread_.joinable()) {
+    if (process_.is_own() && thread_->joinable()) {
       {
         std::lock_guard const lock{mutex_};
         stops_ = true;
       }
       wake();
-      thread_.join();
+      thread_->join();
     }
-    for (int const descriptor : wake_) {
-      static_cast<void>(::close(descriptor));
+    for (int& descriptor : wake_) {
+      if (descriptor >= 0) {
+        static_cast<void>(::close(std::exchange(descriptor, -1)));
+      }
     }
   }
 
@@ -189,6 +209,7 @@ class Lifeline {
         door_.welcome();
       }
       bool const stops = take_reports();
+      look_who_left();
       if (now >= next_beat) {
         next_beat = now + options_.beat;
         beat(now, now - first_look);
@@ -196,7 +217,7 @@ class Lifeline {
       judge_.look(now);
       if (stops && !end) {
         end = now + std::chrono::seconds{1};
-        peers_.say_goodbye();
+        peers_.say_goodbye(works_.load(), judge_.board());
       }
       bool const sent = peers_.send();
       if (end && (sent || now >= *end)) {
@@ -260,8 +281,21 @@ class Lifeline {
       judge_.ask(peer);
     } else if (detail::LifelineJudge::is_answer(frame.head.kind) && peer.role == Role::child) {
       judge_.take_answer(frame);
-    } else if (frame.head.kind == FrameKind::goodbye) {
+    } else if (frame.head.kind == FrameKind::goodbye && peer.is_connected() && !peer.is_done) {
+      peers_.left.push_back({peer.process, peer.machine, frame.what, frame.head.call});
+      somebody_left_.store(true);
       peer.is_done = true;
+    }
+  }
+
+  // Whether this process has begun work without one that has left. All begin the same works, so
+  // each that goes on finds out by itself.
+  void look_who_left() {
+    std::uint64_t const works = works_.load();
+    for (auto const& left : peers_.left) {
+      if (left.works < works) {
+        judge_.miss(left);
+      }
     }
   }
 
@@ -334,6 +368,8 @@ class Lifeline {
   LifelineCalls calls_;
   int exceptions_;
   std::array<int, 2> wake_{-1, -1};
+  std::atomic<std::uint64_t> works_{0};
+  std::atomic<bool> somebody_left_{false};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;         // verdict_, begun_
@@ -346,7 +382,8 @@ class Lifeline {
   detail::LifelinePeers peers_;
   detail::LifelineDoor door_;
   detail::LifelineJudge judge_;
-  std::thread thread_;
+  detail::OwnProcess process_;
+  detail::UnlessForked<std::thread> thread_;
 };
 
 }  // namespace tandem

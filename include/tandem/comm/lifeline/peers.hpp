@@ -5,6 +5,7 @@
 /// LifelinePeers: all connections of one process's lifeline, and what is said to many.
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,9 +21,18 @@ struct LifelinePeers {
   using Role = LifelinePeer::Role;
   using Clock = LifelinePeer::Clock;
 
+  /// A process that has said goodbye.
+  struct Left {
+    int process = -1;
+    std::string machine{};
+    std::string board{};      ///< what it was at
+    std::uint64_t works = 0;  ///< that it has begun
+  };
+
   int process = 0;  ///< this one, and where it is
   std::string machine{};
   std::vector<LifelinePeer> all{};
+  std::vector<Left> left{};
 
   /// Null at process 0, and where it is gone.
   [[nodiscard]] LifelinePeer* parent() {
@@ -40,10 +50,12 @@ struct LifelinePeers {
       }
     }
   }
-  void say_goodbye() {
+  void say_goodbye(std::uint64_t works, std::string const& board) {
     for (LifelinePeer& peer : all) {
       if (peer.is_connected()) {
-        say(peer, FrameKind::goodbye);
+        append(peer.out, {.head = {.process = process, .kind = FrameKind::goodbye, .call = works},
+                          .machine = machine,
+                          .what = board});
       }
     }
   }

@@ -23,6 +23,7 @@
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/own_process.hpp>
 #include <tandem/core/stall.hpp>
 
 namespace tandem {
@@ -72,7 +73,7 @@ class StartLimit {
           " ms: another process has not come; look at the machines and at what they print";
       report_stall(options_.on_stall,
                    {.message = text.c_str(), .rank = -1, .idle = options_.start_timeout},
-                   peer_failed_exit_status);
+                   ExitCode::peer_failed);
     }
   }
 
@@ -161,6 +162,21 @@ class MpiSession {
     return first;
   }
 
+  /// What exit() is told to, as long as its context lives; call() returns whether the process may
+  /// still end MPI.
+  struct AtExit {
+    bool (*call)(void* context);
+    void* context;
+  };
+  void add(AtExit const& told) {
+    std::lock_guard const lock{mutex_};
+    told_.push_back(told);
+  }
+  void remove(void* context) {
+    std::lock_guard const lock{mutex_};
+    std::erase_if(told_, [context](AtExit const& one) { return one.context == context; });
+  }
+
   /// A rank has failed: what others wait for never comes, so MPI is neither used nor ended any
   /// more. The launcher ends the others, a moment after they have been told.
   void fail() noexcept { failed_.store(true); }
@@ -169,7 +185,29 @@ class MpiSession {
  private:
   MpiSession() = default;
 
+  /// Until all processes end MPI. MPI_Finalize would wait for them at full load, and mpirun may
+  /// hang where it kills a process that is in there.
+  void await_others() noexcept {
+    MPI_Request request = MPI_REQUEST_NULL;
+    bool const waits = comm_ != MPI_COMM_NULL && MPI_Ibarrier(comm_, &request) == MPI_SUCCESS;
+    int done = waits ? 0 : 1;
+    while (done == 0 && MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    }
+  }
+
   TANDEM_COLD void end() noexcept {
+    if (!own_.is_own()) {  // a child of fork(), which MPI does not know
+      return;
+    }
+    {
+      std::lock_guard const lock{mutex_};
+      for (AtExit const& one : told_) {  // Trainers that exit() has left behind
+        if (!one.call(one.context)) {
+          fail();
+        }
+      }
+    }
     if (failed()) {  // the others were told, and are saying so
       std::this_thread::sleep_for(std::chrono::milliseconds{500});
       return;
@@ -180,10 +218,12 @@ class MpiSession {
       if (!used_) {
         limit.emplace(options_, "the end of MPI");
       }
+      await_others();
       MPI_Finalize();
     }
   }
 
+  OwnProcess own_;
   MpiOptions options_;
   bool used_ = false;  // by a transport
   MPI_Comm comm_ = MPI_COMM_NULL;
@@ -192,6 +232,8 @@ class MpiSession {
   int largest_tag_ = 0;
   int next_tag_ = 0;
   std::atomic<bool> failed_{false};
+  std::mutex mutex_;  // guards what follows
+  std::vector<AtExit> told_;
 };
 
 }  // namespace detail

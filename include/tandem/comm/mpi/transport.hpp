@@ -106,10 +106,16 @@ class MpiTransport {
     }
   }
 
-  /// The ranks here begin a step, counted from 1; they have work from enter() to leave().
+  /// The ranks here begin a step, counted from 1, or any work of all processes; they are at work
+  /// from enter() to leave().
   void at_step(std::int64_t step) noexcept {
     if (wire_) {
       wire_->lifeline().at_step(step);
+    }
+  }
+  void begin_work() noexcept {
+    if (wire_) {
+      wire_->lifeline().begin_work();
     }
   }
   void enter() noexcept {

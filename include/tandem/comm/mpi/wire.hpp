@@ -89,6 +89,8 @@ class MpiWire {
     try {
       Progress const progress{*this};
       lifeline_.emplace(world, local, options.timeout, options.on_stall);
+      session().add(
+          {[](void* wire) { return static_cast<MpiWire*>(wire)->lifeline_->end_by_exit(); }, this});
     } catch (...) {
       session().fail();  // the others may have ended, for whom the end of MPI would wait
       throw;
@@ -97,6 +99,7 @@ class MpiWire {
   MpiWire(MpiWire const&) = delete;
   MpiWire& operator=(MpiWire const&) = delete;
   ~MpiWire() {
+    session().remove(this);
     lifeline_->release();
     failure_->escalate_by({});
   }

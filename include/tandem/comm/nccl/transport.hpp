@@ -77,8 +77,10 @@ class NcclTransport {
   /// An exception that all processes throw is about to end it: none is told.
   void leave_in_order() noexcept { lifeline_.leave_in_order(); }
 
-  /// The ranks here begin a step, counted from 1; they have work from enter() to leave().
+  /// The ranks here begin a step, counted from 1, or any work of all processes; they are at work
+  /// from enter() to leave().
   void at_step(std::int64_t step) noexcept { lifeline_.at_step(step); }
+  void begin_work() noexcept { lifeline_.begin_work(); }
   void enter() noexcept { lifeline_.enter(); }
   void leave() noexcept { lifeline_.leave(); }
 

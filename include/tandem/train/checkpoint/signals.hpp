@@ -27,15 +27,12 @@ namespace tandem {
 /// processes. The program returns exit_status(); run() does so by itself.
 class StoppedBySignal : public Error {
  public:
-  /// Of who stops at SIGINT, as shells have it.
-  static constexpr int interrupted_status = 130;
-
   StoppedBySignal(int signal, std::string const& text) : Error{text}, signal_{signal} {}
 
   [[nodiscard]] int signal() const noexcept { return signal_; }
-  /// 75, to be started again; of SIGINT 130.
+  /// ExitCode::start_again, 75; after SIGINT ExitCode::interrupted, 130.
   [[nodiscard]] int exit_status() const noexcept {
-    return signal_ == SIGINT ? interrupted_status : stall_exit_status;
+    return static_cast<int>(signal_ == SIGINT ? ExitCode::interrupted : ExitCode::start_again);
   }
 
  private:

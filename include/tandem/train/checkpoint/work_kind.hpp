@@ -24,6 +24,11 @@ enum class WorkKind {
   writes     ///< changes them
 };
 
+/// Whether all ranks of all processes do such work together, so that each process does as often.
+constexpr bool is_together(WorkKind kind) {
+  return kind == WorkKind::gathers || kind == WorkKind::computes || kind == WorkKind::steps;
+}
+
 /// What a rank that stalls in work of a kind does not return from.
 constexpr char const* doing(WorkKind kind) {
   switch (kind) {

@@ -2,24 +2,16 @@
 #pragma once
 
 /// @file
-/// ExitCode: what a program that trains tells the one that has started it.
+/// exit_code_of(): the ExitCode of a process that an error ends.
 
 #include <exception>
 #include <string>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/train/checkpoint/signals.hpp>
 
 namespace tandem {
-
-/// As sysexits.h numbers what is not the program's own fault.
-enum class ExitCode : int {
-  done = 0,
-  error = 1,         ///< of this program or its input: to start it again would not help
-  peer_failed = 70,  ///< another process did, and says why
-  start_again = 75,  ///< stopped with all saved, to go on where it is started again
-  interrupted = StoppedBySignal::interrupted_status  ///< the same, by Ctrl-C
-};
 
 namespace detail {
 

@@ -16,6 +16,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
+#include <tandem/core/own_process.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/data/loader_options.hpp>
 #include <tandem/engine/rank/asynchronous_rank.hpp>
@@ -43,7 +44,9 @@ struct PostValidatesOn {
 }  // namespace detail
 
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
-/// further work, but for reading parameters that were not being changed (work_kind.hpp).
+/// further work, but for reading parameters that were not being changed (work_kind.hpp). A child of
+/// fork() has none of the ranks' threads: there all work is refused, and the destructor does
+/// nothing.
 template <class Program, class Backend, class LossType, class MetricType,
           template <int> class Transport>
   requires RankTransport<Transport<Program::transport_ranks>>
@@ -85,14 +88,14 @@ class WorkerGroup {
       : limit_{transport.timeout, on_stall},
         batching_{batching_with<Program>(options.microbatches, options.replicas)},
         mesh_{Program::mesh_of(batching_.replicas)},
-        transport_{described<Program>(std::move(transport), batching_.replicas, on_stall)},
-        ranks_(static_cast<std::size_t>(transport_.local_ranks())),
+        held_transport_{described<Program>(std::move(transport), batching_.replicas, on_stall)},
+        held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
         elsewhere_{options, mesh_, transport_.first_rank(), transport_.local_ranks()},
         words_{transport_},
-        stream_{ranks_,
-                stream_sizes<Program, LossType>(options, batching_, steps_in_flight, limit_)},
-        threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
-                 words_.reader()} {
+        held_stream_{ranks_,
+                     stream_sizes<Program, LossType>(options, batching_, steps_in_flight, limit_)},
+        held_threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
+                      words_.reader()} {
     AtWork const at_work{transport_};
     threads_.run(
         [&](int local) {
@@ -121,11 +124,16 @@ class WorkerGroup {
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
 
-  TANDEM_COLD ~WorkerGroup() { try_drain(); }
+  TANDEM_COLD ~WorkerGroup() {
+    if (process_.is_own()) {
+      try_drain();
+    }
+  }
 
   /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
   /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
   void queue(StepState const& state, Batch const& batch, bool traced = false) {
+    expect_own("a training step");
     if constexpr (requires { transport_.at_step(state.step); }) {
       transport_.at_step(state.step + 1);
     }
@@ -149,6 +157,7 @@ class WorkerGroup {
   /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
   /// are dropped: they have changed nothing.
   StepResult collect() {
+    expect_own("a training step");
     StepResult result;
     if constexpr (streams) {
       if (!in_lockstep_) {
@@ -281,6 +290,9 @@ class WorkerGroup {
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
  private:
+  /// A copy of the call that fork() was called in goes on in the child.
+  void expect_own(char const* verb) const { process_.expect_own(verb, "Trainer or Predictor"); }
+
   /// Tells a transport that asks for it that the ranks have work.
   class [[nodiscard]] AtWork {
    public:
@@ -303,8 +315,14 @@ class WorkerGroup {
 
   template <class Chosen, class F>
   auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
+    expect_own(doing(kind));
     drain();
     check_can(kind);
+    if constexpr (requires { transport_.begin_work(); }) {
+      if (is_together(kind)) {
+        transport_.begin_work();
+      }
+    }
     using Result = std::invoke_result_t<F const&, RankType&>;
     std::conditional_t<std::is_void_v<Result>, char, Result> result{};
     auto const work = [&](int local) {
@@ -389,14 +407,19 @@ class WorkerGroup {
   StallLimit limit_;
   Batching batching_;
   Mesh mesh_;
-  TransportType transport_;
-  std::vector<std::unique_ptr<RankType>> ranks_;
+  detail::OwnProcess process_;
+  detail::UnlessForked<TransportType> held_transport_;
+  TransportType& transport_ = *held_transport_;
+  detail::UnlessForked<std::vector<std::unique_ptr<RankType>>> held_ranks_;
+  std::vector<std::unique_ptr<RankType>>& ranks_ = *held_ranks_;
   ParametersElsewhere<Program, P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
   bool in_lockstep_ = !streams;  // the step that was queued last: the ranks end it together
-  StreamOf<streams, RankType> stream_;
-  RankThreads threads_;  // last: joined before anything that it uses goes
+  detail::UnlessForked<StreamOf<streams, RankType>> held_stream_;
+  StreamOf<streams, RankType>& stream_ = *held_stream_;
+  detail::UnlessForked<RankThreads> held_threads_;  // joined before anything that it uses goes
+  RankThreads& threads_ = *held_threads_;
 };
 
 }  // namespace tandem

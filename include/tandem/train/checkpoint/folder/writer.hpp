@@ -18,6 +18,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/own_process.hpp>
 #include <tandem/train/checkpoint/folder/write.hpp>
 
 namespace tandem::detail {
@@ -43,7 +44,7 @@ class CheckpointWriter {
       take_copy(folder, contents, peers);
       peers.hurries = &ends_;
       done_.store(false, std::memory_order_relaxed);
-      thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
+      *thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
         static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
         try {
           write_checkpoint_folder(folder, own, NonFinite::refused, peers);
@@ -73,10 +74,10 @@ class CheckpointWriter {
     join();
   }
 
-  /// Waits for what is being written.
+  /// Waits for what is being written; in a child of fork() nothing is.
   void join() {
-    if (thread_.joinable()) {
-      thread_.join();
+    if (process_.is_own() && thread_->joinable()) {
+      thread_->join();
     }
   }
 
@@ -114,7 +115,8 @@ class CheckpointWriter {
   std::exception_ptr failure_;  // the thread's until it is done
   std::atomic<bool> done_{true};
   std::atomic<bool> ends_{false};
-  std::thread thread_;
+  OwnProcess process_;
+  UnlessForked<std::thread> thread_;
 };
 
 }  // namespace tandem::detail
