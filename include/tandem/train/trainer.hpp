@@ -176,7 +176,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// After load() the program asks for the same epochs again: those already trained return at once,
   /// with no steps, and the one that was interrupted goes on where it stopped. Likewise the loop
   /// that an exception has left, where it is run again.
-  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step. With
+  /// @throws NonFiniteLoss  names step and rank, or where all losses are finite the parameter
+  ///                        whose gradient is not; parameters are those of before the step. With
   ///                        loss scaling a gradient that is not finite is no error, but a step
   ///                        that is skipped, until the scale is as good as nothing
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
