@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -144,6 +145,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                  options_.on_stall} {
     position_.seed = static_cast<std::int64_t>(options_.seed);
     position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
+    position_.weights = weights_;
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
@@ -436,6 +438,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     cursor_ = {};
     saver_.loaded(-1);
     take_loss_scale();
+    detail::take_updates(graph, position_, weights_, missed_);
+    workers_.run([&](RankType& rank) { rank.set_missed_steps(missed_); });
     replicas().upload();
   }
 
@@ -642,6 +646,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   TrainerOptions options_;
   ImportedTable table_;
   TrainingPosition position_;
+  std::shared_ptr<std::vector<WeightUpdates>> weights_ = detail::weights_of(graph, options_.groups);
+  std::vector<std::int64_t> missed_ =
+      std::vector<std::int64_t>(static_cast<std::size_t>(graph.parameters));
   LoadedBytes loaded_bytes_;
   EpochCursor cursor_;
   WorldLine world_line_;

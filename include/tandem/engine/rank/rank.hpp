@@ -215,6 +215,9 @@ class Rank final
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
+  void set_missed_steps(std::span<std::int64_t const> missed) override {
+    updates_.set_missed_steps(parts_, missed);
+  }
   [[nodiscard]] bool untouched() const override {
     return !slot_.touched && !ahead_.on();  // in which updates are not looked at
   }

@@ -98,6 +98,10 @@ class DeviceUpdate {
   void set_loss_scale(Parts& parts, LossScale const& scale) {
     update_.set_loss_scale(parts.device, scale);
   }
+  /// See set_missed().
+  void set_missed_steps(Parts& parts, std::span<std::int64_t const> missed) {
+    update_.set_missed_steps(parts.device, missed, Whole::layer_slices);
+  }
   /// Where the device says what may change, an UpdateFlag.
   [[nodiscard]] int const* stopped() const { return update_.stopped(); }
   /// After a loss that was not finite: later steps update again.

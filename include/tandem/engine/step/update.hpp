@@ -60,16 +60,15 @@ class Update {
                      std::vector<OwnedRange> const& owned = {})
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
-        runs_{is_by_tensor(optimizer_) ? parameters_
-              : owned.empty()          ? merged(parameters_)
-                                       : merged(runs_within(parameters_, owned))},
-        owned_{owned},
+        parts_{owned.empty() ? parameters_ : runs_within(parameters_, owned)},
+        runs_{parts_},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
         scales_(clips_.largest.size(), 1.0),
         scaling_{scaling} {
     scaled_.now.scale = static_cast<float>(scaling.initial);
+    merge_parts();
   }
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
@@ -214,6 +213,13 @@ class Update {
     }
   }
 
+  /// See set_missed(). Allocates nothing.
+  TANDEM_COLD void set_missed_steps(Device& /*device*/, std::span<std::int64_t const> missed,
+                                    int slices) {
+    set_missed(parts_, missed, slices);
+    merge_parts();
+  }
+
   /// After parameters were written by the host.
   void refresh(Device& /*device*/) {}
 
@@ -224,6 +230,14 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  TANDEM_COLD void merge_parts() {
+    if (is_by_tensor(optimizer_)) {
+      runs_ = parts_;
+    } else {
+      merge_runs(parts_, runs_);
+    }
+  }
+
   // What gradients of a loss so scaled are multiplied by.
   static double unscale_of(LossScale const& scaled) {
     return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
@@ -254,7 +268,7 @@ class Update {
   template <class Memory>
   TANDEM_COLD int first_bad(Device& device, Memory const& memory) const {
     int first = clips_.parameters();
-    for (UpdateRun const& r : owned_.empty() ? parameters_ : runs_within(parameters_, owned_)) {
+    for (UpdateRun const& r : parts_) {
       first = r.origin < first && !is_finite_run(device, memory, r) ? r.origin : first;
     }
     return first;
@@ -290,7 +304,7 @@ class Update {
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1 - scaled_.now.skipped,
+        .step = state.step + 1 - scaled_.now.skipped - r.missed,
         .clip_value = r.clip_value};
     auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
     if constexpr (has_rows<Memory>) {
@@ -306,8 +320,8 @@ class Update {
 
   Optimizer optimizer_;
   std::vector<UpdateRun> parameters_;
-  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
-  std::vector<OwnedRange> owned_;
+  std::vector<UpdateRun> parts_;  // of these, what is updated here
+  std::vector<UpdateRun> runs_;   // neighbours among them that are updated alike
   bool counted_;
   int bad_gradient_ = -1;  // of ClipSets::set: see check_gradients()
   int stopped_ = update_all_parameters;
