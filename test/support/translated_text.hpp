@@ -156,6 +156,14 @@ void check(int batch, std::vector<Beam> const& beams, double bound = 1e-5) {
   enlarge(trainer, S::ranks / S::devices);
   Predictor<Network, Backend> predictor{{.hypotheses = batch, .threads = 1}};
   predictor.take(trainer);
+  // Before any larger search, since memory that one leaves behind would hide what is missing.
+  int const groups = S::ranks / S::devices * Trainer<Network, S, Backend>::ProgramType::map.copies;
+  for (int n = 0; n <= groups + 1; ++n) {
+    CAPTURE(n);
+    DecodeTask few = task();
+    few.sources.resize(std::min(few.sources.size(), static_cast<std::size_t>(n)));
+    check_search(trainer, predictor, few, beams.front(), bound);
+  }
   for (Beam const& beam : beams) {
     check_search(trainer, predictor, task(), beam, bound);
   }

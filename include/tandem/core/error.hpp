@@ -39,7 +39,7 @@ class FileError : public Error {
   std::string path_;
 };
 
-/// The loss of a step is not a finite number; the parameters are those of before the step.
+/// The loss of a step, or its gradient, is not finite; the parameters are those of before the step.
 class NonFiniteLoss : public Error {
  public:
   using Error::Error;

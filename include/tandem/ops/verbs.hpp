@@ -70,6 +70,10 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   static double sum_of_squares(host::Device& d, E const* x, std::int64_t n) {
     return host::sum_of_squares(d.team, x, n);
   }
+  template <class E>
+  static bool all_finite(host::Device& d, E const* x, std::int64_t n) {
+    return host::all_finite(d.team, x, n);
+  }
   /// Bytes that a parameter's GradientRows have as scratch.
   static std::int64_t row_scratch_bytes(host::Device& /*device*/, RowScratch const& of) {
     return of.tree ? of.most * static_cast<std::int64_t>(sizeof(std::int32_t)) : 0;

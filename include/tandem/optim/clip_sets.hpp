@@ -8,6 +8,7 @@
 /// of the network, and of one that is dealt out for every slice, summed over the ranks, and joins
 /// them in the network's order: so that all ranks have the same bits, as under any other strategy.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
@@ -72,6 +73,7 @@ constexpr double clip_scale(double norm, double largest) {
 struct ClipNorms {
   double first = 0.0;  ///< of set 0
   bool finite = true;  ///< those of all sets
+  int bad = -1;        ///< if one is not: to which entry of ClipSets::set that is due
 };
 
 /// The scale of each set.
@@ -92,6 +94,11 @@ ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares, dou
     scales[s] = clip_scale(norm, set == 0 ? clip_norm : sets.largest[s]) * unscale;
     norms.first = set == 0 ? norm : norms.first;
     norms.finite = norms.finite && is_finite(norm);
+  }
+  if (!norms.finite) {
+    auto bad = std::find_if_not(squares.begin(), squares.end(), is_finite);
+    bad = bad == squares.end() ? std::max_element(squares.begin(), squares.end()) : bad;
+    norms.bad = static_cast<int>(bad - squares.begin());
   }
   return norms;
 }

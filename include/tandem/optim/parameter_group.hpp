@@ -5,8 +5,10 @@
 /// ParameterGroup: other settings for the parameters whose names match a pattern, or that have few
 /// axes.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +59,8 @@ struct UpdateRun {
   /// Of a parameter whose gradient is GradientRows: which of these, in the order of
   /// ParameterLayout::row_parameter; -1: dense.
   int rows = -1;
+  /// Steps of the run that did not update it, since its group was frozen then.
+  std::int64_t missed = 0;
   /// Of a rank that has its part of the states alone: how far before its parameters they stand.
   std::int64_t lag = 0;
 
@@ -65,7 +69,7 @@ struct UpdateRun {
            learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
            frozen == other.frozen && clip_set == other.clip_set &&
            gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
-           other.rows < 0 && lag == other.lag;
+           other.rows < 0 && missed == other.missed && lag == other.lag;
   }
 };
 
@@ -198,6 +202,17 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
   return runs;
 }
 
+/// Optimizers count the updates of each parameter, as PyTorch's do.
+/// @param missed  UpdateRun::missed of each parameter of the network
+/// @param slices  of parameter_runs()
+template <class = void>
+TANDEM_COLD void set_missed(std::vector<UpdateRun>& runs, std::span<std::int64_t const> missed,
+                            int slices = 1) {
+  for (UpdateRun& run : runs) {
+    run.missed = missed[static_cast<std::size_t>(run.origin / slices)];
+  }
+}
+
 /// What of @p runs is in @p owned, which is in ascending order, as runs are.
 template <class = void>  // compiled where it is called, not by every include
 TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
@@ -218,10 +233,12 @@ TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& run
   return list;
 }
 
-/// Neighbours with like settings become one.
+/// Neighbours with like settings become one, in @p runs, which allocates nothing if it has room for
+/// all.
 template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::vector<UpdateRun> merged(std::vector<UpdateRun> const& parameters) {
-  std::vector<UpdateRun> runs;
+TANDEM_COLD void merge_runs(std::vector<UpdateRun> const& parameters,
+                            std::vector<UpdateRun>& runs) {
+  runs.clear();
   for (UpdateRun const& run : parameters) {
     if (!runs.empty() && runs.back().alike(run)) {
       runs.back().end = run.end;
@@ -229,7 +246,6 @@ TANDEM_COLD std::vector<UpdateRun> merged(std::vector<UpdateRun> const& paramete
       runs.push_back(run);
     }
   }
-  return runs;
 }
 
 }  // namespace tandem

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -148,6 +149,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     agree_on_options<Net, S, LossType, MetricType, Used>(workers_, options_);
     position_.seed = static_cast<std::int64_t>(options_.seed);
     position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
+    position_.weights = weights_;
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
@@ -180,7 +182,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// After load() a program asks for epochs() of the trainer, which begin with the one that was
   /// interrupted; it goes on where it stopped. A program that asks for all epochs again, or runs
   /// again a loop that an exception has left, gets no steps for those that are trained already.
-  /// @throws NonFiniteLoss  names step and rank; parameters are those of before the step. With
+  /// @throws NonFiniteLoss  names step and rank, or where all losses are finite the parameter
+  ///                        whose gradient is not; parameters are those of before the step. With
   ///                        loss scaling a gradient that is not finite is no error, but a step
   ///                        that is skipped, until the scale is as good as nothing
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
@@ -455,6 +458,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     cursor_ = {};
     saver_.loaded(-1);
     take_loss_scale();
+    detail::take_updates(graph, position_, weights_, missed_);
+    workers_.run([&](RankType& rank) { rank.set_missed_steps(missed_); });
     replicas().upload();
   }
 
@@ -725,6 +730,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   TrainerOptions options_;
   ImportedTable table_;
   TrainingPosition position_;
+  std::shared_ptr<std::vector<WeightUpdates>> weights_ = detail::weights_of(graph, options_.groups);
+  std::vector<std::int64_t> missed_ =
+      std::vector<std::int64_t>(static_cast<std::size_t>(graph.parameters));
   LoadedBytes loaded_bytes_;
   EpochCursor cursor_;
   std::size_t plateaus_ = 0;  // that plateau() has made

@@ -6,8 +6,11 @@
 
 #include <cmath>
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 
 #include "support.hpp"
@@ -39,6 +42,39 @@ TEST_CASE("clipped groups: one GPU trains as the host does, in double") {
     CHECK(difference(gpu.parameters(), host.parameters(), Part::value).error <= 1e-12);
     CHECK(difference(plain.parameters(), host.parameters(), Part::value).error > 1e-6);
   }
+}
+
+/// Two steps in which a group is frozen, and two more of a trainer that has loaded them.
+template <class OfBackend>
+auto trained_late(Optimizer const& optimizer, std::string const& path) {
+  TrainerOptions options = engine_options();
+  options.optimizer = optimizer;
+  options.groups = {{.pattern = "8.*", .frozen = true}};
+  OfBackend frozen{options};
+  engine_step(frozen, 0);
+  engine_step(frozen, 1);
+  frozen.save(path);
+  options.groups = {};
+  auto trainer = std::make_unique<OfBackend>(options);
+  trainer->load(path);
+  engine_step(*trainer, 2);
+  engine_step(*trainer, 3);
+  return trainer;
+}
+
+TEST_CASE("a weight that was frozen counts its own updates on a GPU, as on the host") {
+  Watchdog const watchdog{"updates of a weight"};
+  TemporaryFolder const folder;
+  using Gpu = OnGpu<SingleDevice<Microbatches<2>>, Fp64>;
+  using One = OnHost<SingleDevice<Microbatches<2>>, Fp64>;
+  auto const gpu = trained_late<Gpu>(Adam{}, folder.file("gpu"));
+  auto const host = trained_late<One>(Adam{}, folder.file("host"));
+  CHECK(difference(gpu->parameters(), host->parameters(), Part::value).error <= 1e-9);
+  auto const own = own_optimizer<BasicCuda<Portable, Fp64>>(Lamb{.learning_rate = 0.01F});
+  auto const own_of_host = own_optimizer<BasicHost<Portable, Fp64>>(Lamb{.learning_rate = 0.01F});
+  auto const late = trained_late<Gpu>(own, folder.file("gpu"));
+  auto const late_on_host = trained_late<One>(own_of_host, folder.file("host"));
+  CHECK(difference(late->parameters(), late_on_host->parameters(), Part::value).error <= 1e-9);
 }
 
 template <class O>

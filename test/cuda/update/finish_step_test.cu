@@ -19,7 +19,7 @@ namespace finish_step_test {
 
 struct Result {
   double loss, metric, gradient_norm, weight, counted;
-  int non_finite, samples;
+  int non_finite, bad_gradient, samples;
   struct {
     double value[8];
   } metrics;
@@ -196,6 +196,29 @@ TEST_CASE("finish_step: the norm, and the scale that clips it, for each run") {
         CHECK(std::abs(noted[r] - static_cast<double>(r) - scale) <= 1e-12);
       }
     }
+  }
+}
+
+TEST_CASE("finish_step: a norm that is not finite stops the update, and names the first sum") {
+  DeviceArray<double> const squares{gpu(), std::vector<double>{1.0, 2.0, INFINITY, NAN}};
+  DeviceArray<double> const sums{gpu(), numbers(4, 1)};
+  DeviceArray<double> const clip_norm{gpu(), std::vector<double>{1.0}};
+  DeviceArray<int> const stopped{gpu(), std::vector<int>{0}};
+  DeviceArray<Result> const made{gpu(), 1};
+  for (int count : {2, 4}) {
+    cuda::finish_step(gpu().compute,
+                      cuda::StepEnd<Result>{.sums = sums.data(),
+                                            .microbatches = 2,
+                                            .samples = 1,
+                                            .squares = squares.data(),
+                                            .squares_count = count,
+                                            .clip_norm = clip_norm.data(),
+                                            .result = made.data(),
+                                            .stopped = stopped.data()},
+                      cuda::PrepareNothing{}, 0);
+    CHECK(made.host()[0].non_finite == (count == 4 ? 2 : -1));
+    CHECK(made.host()[0].bad_gradient == (count == 4 ? 2 : -1));
+    CHECK(stopped.host()[0] == (count == 4 ? update_nothing : update_all_parameters));
   }
 }
 

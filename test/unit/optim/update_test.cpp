@@ -5,15 +5,18 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
 #include <support/temporary_folder.hpp>
+#include <support/watchdog.hpp>
 #include <tiny_network.hpp>
 
 namespace tandem {
@@ -222,6 +225,95 @@ TEST_CASE("parameter groups: each is clipped by its own norm, the others by the 
                 {.clip_norm = 0.1, .groups = groups}, settings);
   check_updates(Sgd{.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 0.02F},
                 {.groups = groups}, settings);  // the others are not clipped
+}
+
+// After Adam's bias corrections m is g and v is g² in a weight's first update, so it moves by the
+// learning rate, however many steps the run has had.
+TEST_CASE("a weight that was frozen takes Adam's first step when it is trained") {
+  test::Watchdog const watchdog{"a frozen weight's first step"};
+  test::TemporaryFolder const folder;
+  test::Samples<double> const data{Norm::input, 3, 6};
+  for (Optimizer const& optimizer : {Optimizer{Adam{}}, Optimizer{AdamW{.weight_decay = 0.0F}}}) {
+    Norm frozen{{.batch = 6,
+                 .optimizer = optimizer,
+                 .groups = {{.pattern = "4.*", .frozen = true}},
+                 .seed = 3}};
+    for (int step = 0; step < 4; ++step) {
+      frozen.step(data.x, data.y);
+    }
+    frozen.save(folder.file("frozen"));
+    Norm trainer{{.batch = 6, .optimizer = optimizer, .seed = 3}};
+    trainer.load(folder.file("frozen"));
+    std::vector<std::vector<double>> before;
+    for (auto const& p : trainer.parameters()) {
+      before.emplace_back(p.value.begin(), p.value.end());
+    }
+    trainer.step(data.x, data.y);
+    auto const after = trainer.parameters();
+    for (std::size_t p = 0; p < after.size(); ++p) {
+      for (std::size_t i = 0; after[p].name.starts_with("4.") && i < before[p].size(); ++i) {
+        double const g = std::fabs(after[p].gradient[i]);
+        double const moved = std::fabs(after[p].value[i] - before[p][i]);
+        CHECK(std::fabs(moved - double{0.001F} * g / (g + double{1e-8F})) <= 1e-12);
+      }
+    }
+  }
+}
+
+/// Its state is the step that it was told.
+struct StepSeen {
+  float learning_rate = 0.0F;
+  static constexpr std::string_view name = "StepSeen";
+  static constexpr std::string_view state_names[] = {"step_seen"};
+  template <class V>
+  TANDEM_HOST_DEVICE V next(V const& p, V const& /*g*/, V (&state)[1], auto const& s) const {
+    state[0] = V{static_cast<decltype(s.learning_rate)>(s.step)};
+    return p;
+  }
+};
+
+/// Trains a PlainNet for @p steps from checkpoint @p from, where the group @p frozen is, and writes
+/// the next checkpoint. @returns what "0.weight", "0.bias", "3.weight" and "3.bias" saw last
+template <class S>
+std::vector<float> steps_seen(test::TemporaryFolder const& folder, std::string const& from,
+                              std::string const& frozen, int steps) {
+  using Plain = Trainer<test::PlainNet, S, BasicHost<Portable>>;
+  TrainerOptions options{.batch = 6, .threads_per_device = 1};
+  if (!frozen.empty()) {
+    options.groups = {{.pattern = frozen, .frozen = true}};
+  }
+  Plain trainer{options, StepSeen{}};
+  if (!from.empty()) {
+    trainer.load(from);
+  }
+  test::Samples<float> const data{Plain::input, 3, 6};
+  for (int step = 0; step < steps; ++step) {
+    trainer.step(data.x, data.y);
+  }
+  trainer.save_in(folder.name());
+  std::vector<float> seen;
+  for (auto const& p : trainer.parameters()) {
+    seen.push_back(p.states[0][0]);
+  }
+  return seen;
+}
+
+TEST_CASE("updates of a weight are counted by checkpoints, under other strategies, too") {
+  test::Watchdog const watchdog{"updates of a weight"};
+  test::TemporaryFolder const folder;
+  using Seen = std::vector<float>;
+  using Shards = DataParallel<2, ShardedState>;
+  using Late = Pipeline<PipeDream, 1, Split<2>, Split<2>>;
+  auto const step = [&](char const* number) {
+    return folder.file("step-00000" + std::string{number});
+  };
+  CHECK(steps_seen<SingleDevice<>>(folder, "", "0.*", 3) == Seen{0, 0, 3, 3});
+  Safetensors const file = detail::read_tensors(step("3"));
+  CHECK(file.find("tandem.updates.0.weight") != nullptr);
+  CHECK(file.find("tandem.updates.3.weight") == nullptr);
+  CHECK(steps_seen<Shards>(folder, step("3"), "", 2) == Seen{2, 2, 5, 5});
+  CHECK(steps_seen<Late>(folder, step("5"), "3.bias", 1) == Seen{3, 3, 6, 5});
+  CHECK(steps_seen<SingleDevice<>>(folder, step("6"), "", 1) == Seen{4, 4, 7, 6});
 }
 
 TEST_CASE("a pattern that matches nothing is an error that names it") {

@@ -38,6 +38,7 @@ class CarriedRows {
       return;
     }
     auto const samples = static_cast<std::int64_t>(parents.size());
+    make_room(device, now_, 1);  // none yet where the rank had no sample: nobody's parent is here
     make_room(device, then_, samples);
     for (std::size_t n = 0; n < bytes_.size(); ++n) {
       if (bytes_[n] > 0) {

@@ -34,6 +34,7 @@ struct RankPlan {
   std::vector<Action> training{};  ///< ends with an `end`
   std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
   bool reduces_early = true;       ///< gradients, when their stage ends
+  bool updates_early = false;      ///< a stage of two models, when it ends
   std::vector<StageLife> stages{};
 };
 
@@ -124,7 +125,9 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
   RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
-  RankPlan plan{.batching = batching, .reduces_early = order.reduces_early};
+  RankPlan plan{.batching = batching,
+                .reduces_early = order.reduces_early,
+                .updates_early = order.updates_early};
   auto const numbered = [&batching](Action action) {
     if (batching.chunks > 1) {
       action.index = chunk_of(action.kind, action.index, batching.chunks);

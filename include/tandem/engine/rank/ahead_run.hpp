@@ -141,7 +141,7 @@ class AheadRun {
     if (result.failed()) {
       dropped_ = true;  // with all behind it
       if (result.non_finite >= 0) {
-        result.non_finite = rank.first_of_all(first_bad);
+        rank.blame(result, first_bad);
       }
     }
     if (rank.rank_ == 0) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <limits>
+#include <span>
 
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/links/concepts.hpp>
@@ -108,6 +109,9 @@ class AsynchronousRank final
       report.feed += slot.feed.bytes();
     }
     return report;
+  }
+  void set_missed_steps(std::span<std::int64_t const> missed) override {
+    update_.set_missed_steps(missed);
   }
   void upload() override {
     mirror_.upload(parts_.device, parts_.memory);

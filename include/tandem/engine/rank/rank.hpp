@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -102,7 +103,7 @@ class Rank final
         }
       }
       if (result.non_finite >= 0 && !voted) {  // who says no does not matter, and wants no memory
-        result.non_finite = first_of_all(result.non_finite);
+        blame(result, result.non_finite);
       }
     }
     return result;
@@ -214,6 +215,9 @@ class Rank final
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
+  void set_missed_steps(std::span<std::int64_t const> missed) override {
+    updates_.set_missed_steps(parts_, missed);
+  }
   [[nodiscard]] bool untouched() const override {
     return !slot_.touched && !ahead_.on();  // in which updates are not looked at
   }
@@ -263,12 +267,22 @@ class Rank final
     updates_.begin(parts_, slot_);
   }
 
-  // The first microbatch whose loss is not finite, of all: each rank knows its own, of which the
-  // number of its microbatches says that there is none. By bisection, since ranks only add. Where
-  // no loss is to blame, but their sum, the first.
-  TANDEM_COLD int first_of_all(int own) {
+  // Names in @p result the first microbatch whose loss is not finite, of all ranks: each knows its
+  // own, of which the number of its microbatches says that there is none. If no loss is to blame,
+  // names the first parameter whose gradient is not finite; each rank knows that of its own.
+  TANDEM_COLD void blame(StepResult& result, int own) {
     int const all = parts_.plan.batching.all_microbatches();
-    int const first = own < parts_.plan.batching.passes() ? slot_.microbatches.global(own) : all;
+    int const loss = first_of_all(
+        own < parts_.plan.batching.passes() ? slot_.microbatches.global(own) : all, all);
+    int const none = Whole::network.parameters;
+    int const bad = result.bad_gradient >= 0 ? result.bad_gradient / Whole::layer_slices : none;
+    int const gradient = loss < all ? none : first_of_all(bad, none);
+    result.non_finite = loss < all ? loss : 0;
+    result.bad_gradient = gradient < none ? gradient : -1;
+  }
+
+  // The least number that a rank has, at most @p all. By bisection, since ranks only add.
+  int first_of_all(int first, int all) {
     int begin = 0;
     for (int end = all; begin < end;) {
       int const middle = begin + (end - begin) / 2;
@@ -278,7 +292,7 @@ class Rank final
       }
       (ranks > 0.0 ? end : begin) = ranks > 0.0 ? middle : middle + 1;
     }
-    return begin < all ? begin : 0;
+    return begin;
   }
 
   void run(Action const* row) {
@@ -375,11 +389,24 @@ class Rank final
                                               : run_backward<BackwardPart::weight_gradient>(action);
   }
 
-  // Those of the first slice: the others' are the same.
+  // Whether the losses wait for the gradients, since a rank has others than the next one and its
+  // row begins with the losses before these are summed.
+  [[nodiscard]] bool losses_wait() const {
+    return Whole::devices == 1 && updates_.joins_checks && updates_.checks(parts_, slot_);
+  }
+
+  // The losses of the first slice: those of the others are the same. A gradient that is not finite
+  // leaves no sum finite, so that all ranks know of it.
   void begin_losses() {
+    bool const is_bad = updates_.joins_checks && updates_.checks(parts_, slot_) &&
+                        !updates_.check_gradients(parts_);
     bool const is_first = parts_.slices.slice().number == 0;
-    parts_.gradients.reduce_sums(parts_.device, is_first ? parts_.sums.spread(parts_.device)
-                                                         : parts_.sums.nothing(parts_.device));
+    std::span<double> const lanes =
+        is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
+    if (is_bad) {
+      lanes.front() = std::numeric_limits<double>::infinity();
+    }
+    parts_.gradients.reduce_sums(parts_.device, lanes);
     if constexpr (goes_ahead) {
       ahead_.note(parts_.sums);
     }
@@ -396,9 +423,14 @@ class Rank final
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
         break;
       case ActionKind::begin_loss:
-        begin_losses();
+        if (!losses_wait()) {
+          begin_losses();
+        }
         break;
       case ActionKind::await_loss:
+        if (losses_wait()) {
+          begin_losses();
+        }
         if (!ahead_.on()) {
           parts_.gradients.await_sums(parts_.device);
         }

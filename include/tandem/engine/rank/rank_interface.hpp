@@ -63,6 +63,8 @@ class RankInterface {
 
   /// The scale of the next step's loss, where losses are scaled; no step is queued.
   virtual void set_loss_scale(LossScale const& /*scale*/) {}
+  /// Steps that did not update a parameter, of each of the network; no step is queued.
+  virtual void set_missed_steps(std::span<std::int64_t const> missed) = 0;
 
   /// What is allocated for tensors on the rank's device.
   [[nodiscard]] virtual MemoryReport memory_report() const = 0;

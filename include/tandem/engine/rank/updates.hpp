@@ -73,10 +73,34 @@ class DeviceUpdate {
       return update_.sum_squares(parts.device, parts.memory);
     }
   }
+  /// Whether ranks have different gradients, so that what check_gradients() finds must join the
+  /// step's sums.
+  static constexpr bool joins_checks = Whole::devices * Whole::slices > 1 || Whole::sharded_state;
+
+  /// Whether a step looks for gradients that are not finite. One with a norm knows them by that;
+  /// and two models that update each stage as it ends do not wait for the gradients of others.
+  [[nodiscard]] bool checks(Parts const& parts, Slot const& slot) const {
+    return has_check<decltype(update_)> && slot.key.training && !slot.key.clips &&
+           !parts.plan.updates_early;
+  }
+  /// Whether those that this rank has are.
+  /// @pre they have been summed
+  bool check_gradients(Parts& parts) {
+    if constexpr (has_check<decltype(update_)>) {
+      parts.join_gradients();
+      return update_.check_gradients(parts.device, parts.memory);
+    } else {
+      return true;
+    }
+  }
   /// Of the loss, in the device's memory; null where that is not scaled.
   [[nodiscard]] ScaledLoss const* scaled() const { return update_.scaled(); }
   void set_loss_scale(Parts& parts, LossScale const& scale) {
     update_.set_loss_scale(parts.device, scale);
+  }
+  /// See set_missed().
+  void set_missed_steps(Parts& parts, std::span<std::int64_t const> missed) {
+    update_.set_missed_steps(parts.device, missed, Whole::layer_slices);
   }
   /// Where the device says what may change, an UpdateFlag.
   [[nodiscard]] int const* stopped() const { return update_.stopped(); }
@@ -97,7 +121,15 @@ class DeviceUpdate {
   /// Whether no other rank adds to its square sums: they are not made before.
   static constexpr bool alone = Whole::devices * Whole::slices == 1;
 
+  template <class U>
+  static constexpr bool has_check = requires(U& update, Parts& parts) {
+    update.check_gradients(parts.device, parts.memory);
+  };
+
   void finish(Parts& parts, Slot& slot) {
+    if (!joins_checks && checks(parts, slot)) {
+      check_gradients(parts);
+    }
     if (alone && slot.key.clips) {
       sum_squares(parts);
     }

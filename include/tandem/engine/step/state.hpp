@@ -78,7 +78,11 @@ struct StepResult {
   /// Of what TrainerOptions::clip_norm bounds, before it does; 0 where that is off, unless the loss
   /// is scaled: then of a step that was skipped infinity.
   double gradient_norm = 0.0;
-  int non_finite = -1;  ///< first microbatch whose loss is not finite; the update is skipped
+  /// First microbatch whose loss is not finite, or 0 where a gradient alone is not; -1: all are
+  /// finite. The update is skipped.
+  int non_finite = -1;
+  /// Where all losses are finite: the first parameter of the network whose gradient is not.
+  int bad_gradient = -1;
   int samples = 0;
   double weight = 0.0;   ///< what the loss is a mean over: the samples, or their targets
   double counted = 0.0;  ///< what metrics are means over, likewise

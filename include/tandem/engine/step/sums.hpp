@@ -110,6 +110,7 @@ class StepSums {
     std::copy_n(metric(0), metrics.size(), metrics.begin());
   }
   [[nodiscard]] std::span<double> all() { return sums_; }
+  [[nodiscard]] int microbatches() const { return static_cast<int>(sums_.size() / each()); }
 
   /// The sums of all that is there, to be added up over the ranks; made without `spreads` nothing.
   std::span<double> spread(Device& /*device*/) {
@@ -130,7 +131,7 @@ class StepSums {
   [[nodiscard]] int first_bad() const {
     StepResult own;
     finish_sums(sums_, metrics_, own);
-    return own.non_finite >= 0 ? own.non_finite : static_cast<int>(sums_.size() / each());
+    return own.non_finite >= 0 ? own.non_finite : microbatches();
   }
 
   [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }

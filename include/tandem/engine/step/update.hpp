@@ -60,15 +60,15 @@ class Update {
                      std::vector<OwnedRange> const& owned = {})
       : optimizer_{std::move(optimizer)},
         parameters_{std::move(parameters)},
-        runs_{is_by_tensor(optimizer_) ? parameters_
-              : owned.empty()          ? merged(parameters_)
-                                       : merged(runs_within(parameters_, owned))},
+        parts_{owned.empty() ? parameters_ : runs_within(parameters_, owned)},
+        runs_{parts_},
         counted_{counted},
         clips_{std::move(clips)},
         squares_(clips_.set.size()),
         scales_(clips_.largest.size(), 1.0),
         scaling_{scaling} {
     scaled_.now.scale = static_cast<float>(scaling.initial);
+    merge_parts();
   }
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
@@ -97,9 +97,27 @@ class Update {
   }
   std::span<double> join_squares(Device& /*device*/) { return squares_; }
 
+  /// Whether the gradients of all weights that are updated here are finite.
+  /// Cost: a pass over these gradients.
+  template <class Memory>
+  bool check_gradients(Device& device, Memory const& memory) requires requires(T const* x) {
+    Verbs<Backend>::all_finite(device, x, std::int64_t{});
+  }
+  {
+    bad_gradient_ = -1;
+    for (UpdateRun const& r : runs_) {
+      if (!is_finite_run(device, memory, r)) {
+        bad_gradient_ = first_bad(device, memory);
+        return false;
+      }
+    }
+    return true;
+  }
+
   /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
-  /// until the next call, and if a gradient was not, it moves the statistics alone.
-  /// @pre where clipping or loss scaling is on, sum_squares() was called
+  /// until the next call. If a gradient was not, it does nothing either, or where losses are scaled
+  /// it moves the statistics alone.
+  /// @pre sum_squares() was called where clipping or loss scaling is on, else check_gradients()
   template <class Memory>
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
@@ -107,13 +125,21 @@ class Update {
     LossScale const scaled = scaled_.now;
     result->loss_scale = double{scaled.scale};
     result->scaling = scaled;
+    double const unscale = unscale_of(scaled);
+    ClipNorms norms;
+    if (key.clips) {
+      norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
+      bad_gradient_ = norms.bad;
+    }
+    if (!scaled.on() && bad_gradient_ >= 0 && result->non_finite < 0) {
+      result->non_finite = sums.microbatches();  // none of this rank's losses
+    }
+    result->bad_gradient = bad_gradient_;
     stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
     plain_ = stopped_ == update_all_parameters;
     if (!key.clips || stopped_ != update_all_parameters) {
       return;
     }
-    double const unscale = unscale_of(scaled);
-    ClipNorms const norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
     result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
     if (scaled.on()) {
       LossScale const next = scaled.after(scaling_, norms.finite);
@@ -187,6 +213,13 @@ class Update {
     }
   }
 
+  /// See set_missed(). Allocates nothing.
+  TANDEM_COLD void set_missed_steps(Device& /*device*/, std::span<std::int64_t const> missed,
+                                    int slices) {
+    set_missed(parts_, missed, slices);
+    merge_parts();
+  }
+
   /// After parameters were written by the host.
   void refresh(Device& /*device*/) {}
 
@@ -197,6 +230,14 @@ class Update {
   void forgive(Device& /*device*/) {}
 
  private:
+  TANDEM_COLD void merge_parts() {
+    if (is_by_tensor(optimizer_)) {
+      runs_ = parts_;
+    } else {
+      merge_runs(parts_, runs_);
+    }
+  }
+
   // What gradients of a loss so scaled are multiplied by.
   static double unscale_of(LossScale const& scaled) {
     return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
@@ -208,6 +249,30 @@ class Update {
 
   template <class Memory>
   static constexpr bool has_rows = Memory::layout.row_gradients > 0;
+
+  template <class Memory>
+  static bool is_finite_run(Device& device, Memory const& memory, UpdateRun const& r) {
+    if (r.frozen || r.role != Role::weight) {
+      return true;
+    }
+    if constexpr (has_rows<Memory>) {
+      if (r.rows >= 0) {
+        auto const& rows = memory.rows().sum(r.rows);
+        return Verbs<Backend>::all_finite(device, rows.value, *rows.count * rows.width);
+      }
+    }
+    T const* const gradients = memory.summed_gradients(r.begin, r.lag);
+    return Verbs<Backend>::all_finite(device, gradients, r.end - r.begin);
+  }
+  // The first parameter of the network with a gradient that is not finite.
+  template <class Memory>
+  TANDEM_COLD int first_bad(Device& device, Memory const& memory) const {
+    int first = clips_.parameters();
+    for (UpdateRun const& r : parts_) {
+      first = r.origin < first && !is_finite_run(device, memory, r) ? r.origin : first;
+    }
+    return first;
+  }
 
   template <class Memory>
   double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
@@ -239,7 +304,7 @@ class Update {
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1 - scaled_.now.skipped,
+        .step = state.step + 1 - scaled_.now.skipped - r.missed,
         .clip_value = r.clip_value};
     auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
     if constexpr (has_rows<Memory>) {
@@ -255,8 +320,10 @@ class Update {
 
   Optimizer optimizer_;
   std::vector<UpdateRun> parameters_;
-  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+  std::vector<UpdateRun> parts_;  // of these, what is updated here
+  std::vector<UpdateRun> runs_;   // neighbours among them that are updated alike
   bool counted_;
+  int bad_gradient_ = -1;  // of ClipSets::set: see check_gradients()
   int stopped_ = update_all_parameters;
   bool plain_ = true;         // see plain()
   LossScale assumed_from_{};  // before assume()

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -43,9 +44,16 @@ class VersionUpdate {
   using P = typename Backend::Master;
 
   /// @param parameters  of the device, a run each
-  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> const& parameters)
-      : optimizer_{std::move(optimizer)},
-        runs_{is_by_tensor(optimizer_) ? parameters : merged(parameters)} {}
+  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> parameters)
+      : optimizer_{std::move(optimizer)}, parameters_{std::move(parameters)}, runs_{parameters_} {
+    merge_parameters();
+  }
+
+  /// See set_missed(). Allocates nothing.
+  TANDEM_COLD void set_missed_steps(std::span<std::int64_t const> missed) {
+    set_missed(parameters_, missed);
+    merge_parameters();
+  }
 
   /// The weights in place @p from, updated, in place @p to; no allocation.
   /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
@@ -100,14 +108,23 @@ class VersionUpdate {
         .learning_rate = state.learning_rate * double{r.learning_rate_scale},
         .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
         .gradient_scale = double{r.gradient_scale},
-        .step = state.step + 1,
+        .step = state.step + 1 - r.missed,
         .clip_value = r.clip_value};
     update_weights<Backend>(
         device, optimizer, weights + r.begin, gradients,
         [&](int s) { return memory.state(s) + r.begin; }, r.end - r.begin, settings);
   }
 
+  TANDEM_COLD void merge_parameters() {
+    if (is_by_tensor(optimizer_)) {
+      runs_ = parameters_;
+    } else {
+      merge_runs(parameters_, runs_);
+    }
+  }
+
   Optimizer optimizer_;
+  std::vector<UpdateRun> parameters_;
   std::vector<UpdateRun> runs_;  // neighbours that are updated alike
 };
 

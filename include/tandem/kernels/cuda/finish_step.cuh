@@ -27,7 +27,7 @@ namespace tandem::cuda {
 
 /// What finish_step reads and writes; all pointers are to device memory.
 /// @tparam Result  has loss, metric, metrics.value, weight, counted, gradient_norm, non_finite,
-///                 samples, loss_scale, skipped and scaling, as the engine's
+///                 bad_gradient, samples, loss_scale, skipped and scaling, as the engine's
 template <class Result>
 struct StepEnd {
   double const* sums = nullptr;   ///< (microbatches, 1 + metrics): loss and metrics, over samples
@@ -121,6 +121,14 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     double const weight = over(end.targets);
     end.result->loss = sum / (weight > 0.0 ? weight : 1.0);
     end.result->weight = weight;
+    std::int64_t bad = finite ? end.squares_count : 0;  // the first sum that is not finite
+    while (bad < end.squares_count && is_finite(end.squares[bad])) {
+      ++bad;
+    }
+    end.result->bad_gradient = bad < end.squares_count ? static_cast<int>(bad) : -1;
+    if (first < 0 && !finite && !scaled.on()) {
+      first = end.microbatches;  // none of this rank's losses
+    }
     first_norm = scaled.on() && !finite ? HUGE_VAL : first_norm;
     end.result->gradient_norm = first < 0 ? first_norm : 0.0;
     end.result->non_finite = first;

@@ -2,13 +2,18 @@
 #pragma once
 
 /// @file
-/// Loops over n numbers that have no shape: fill, copy, sum, axpby, sum_of_squares, transform.
+/// Loops over n numbers that have no shape: fill, copy, sum, axpby, sum_of_squares, all_finite,
+/// transform.
 ///
 /// Every kernel of this folder takes its Team first, never allocates and never throws, and gives
 /// the same bits for a Team of any size. The kernels without a shape take n last.
 
 #include <algorithm>
+#include <atomic>
+#include <bit>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/host/lanes.hpp>
@@ -109,6 +114,26 @@ template <class T>
     total += value;
   }
   return total;
+}
+
+/// Whether no element is infinite or NaN, also under -ffast-math.
+///
+/// Cost: reads n elements; bound by memory.
+template <class T>
+[[nodiscard]] TANDEM_NOINLINE bool all_finite(Team& team, T const* x, std::int64_t n) {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  constexpr Bits exponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  std::atomic<bool> finite{true};
+  team.parallel_for(n, [=, &finite](std::int64_t begin, std::int64_t end) {
+    Bits bad = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      bad |= Bits{(std::bit_cast<Bits>(x[i]) & exponent) == exponent};
+    }
+    if (bad != 0) {
+      finite.store(false, std::memory_order_relaxed);
+    }
+  });
+  return finite.load(std::memory_order_relaxed);
 }
 
 }  // namespace tandem::host

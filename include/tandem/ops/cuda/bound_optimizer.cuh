@@ -91,7 +91,7 @@ struct PrepareRun {
         .learning_rate = state->learning_rate * static_cast<double>(own.learning_rate_scale),
         .weight_decay = static_cast<double>(own.weight_decay),
         .gradient_scale = scales[own.clip_set] * static_cast<double>(own.gradient_scale),
-        .step = state->step + 1 - (scaling != nullptr ? scaling->now.skipped : 0),
+        .step = state->step + 1 - (scaling != nullptr ? scaling->now.skipped : 0) - own.missed,
         .clip_value = own.clip_value};
     ParameterRun<P, states> of_run = all;
     of_run.parameter -= own.parameter_lag;

@@ -28,6 +28,7 @@ struct RunSettings {
   std::int32_t clip_set = 0;
   float gradient_scale = 1.0F;
   double clip_value = 0.0;  ///< 0: none
+  std::int64_t missed = 0;  ///< as UpdateRun's
   std::int64_t lag = 0;     ///< how far before its parameters, in their array, its states stand
   std::int64_t gradient_lag = 0;   ///< likewise its gradients
   std::int64_t parameter_lag = 0;  ///< and these themselves, where a rank has a part of them

@@ -10,18 +10,22 @@
 /// (samples of the epoch already trained on), tandem.seed; where the learning rate was set while
 /// training, tandem.learning_rate as a double; where the loss is scaled, tandem.loss_scale as a
 /// float, tandem.loss_scale_steps and tandem.skipped_steps; what the trainer's Plateaus have
-/// counted, tandem.plateaus (4, 3) as doubles; averages of weights are "average.<name>"; states of
-/// Stateful layers, (samples, numbers), are "state.<path>.h" and "state.<path>.c". Shapes are those
-/// of PyTorch's layers of the same name. Of two models that may differ the second one's parameters
-/// are there, too, their names behind "second."; a strategy with one model reads the mean of both,
-/// and one with two gives both what a file has for one.
+/// counted, tandem.plateaus (4, 3) as doubles; of a weight with fewer updates than the run has
+/// steps, since a ParameterGroup froze it, tandem.updates.<name> counts them; averages of weights
+/// are "average.<name>"; states of Stateful layers, (samples, numbers), are "state.<path>.h" and
+/// "state.<path>.c". Shapes are those of PyTorch's layers of the same name. Of two models that may
+/// differ the second one's parameters are there, too, their names behind "second."; a strategy with
+/// one model reads the mean of both, and one with two gives both what a file has for one.
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,6 +38,15 @@
 #include <tandem/train/plateau.hpp>
 
 namespace tandem {
+
+/// How often a weight was updated: less often than the run has steps if a ParameterGroup freezes
+/// it, or has frozen it.
+struct WeightUpdates {
+  std::string name{};
+  int index = 0;  ///< in the network's order
+  bool frozen = false;
+  std::int64_t count = 0;  ///< of one that is frozen its updates, else the steps that it missed
+};
 
 /// Where training stands. Random numbers need nothing else.
 struct TrainingPosition {
@@ -48,7 +61,13 @@ struct TrainingPosition {
   /// Of a network with Stateful layers: samples whose states go on; 0: they begin.
   int streams = 0;
 
+  /// Of a trainer's weights, or of those that a file counts by themselves; null: none.
+  std::shared_ptr<std::vector<WeightUpdates> const> weights{};
+  std::vector<std::int64_t> written{};  ///< updates of each of them, while a checkpoint is written
+
   [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
+  /// Of a weight that no group has frozen.
+  [[nodiscard]] std::int64_t updates() const { return step - scaling.skipped; }
 };
 
 namespace detail {
@@ -60,6 +79,7 @@ template <class = void>
 TensorView view_of_plateaus(std::span<PlateauState> plateaus) {
   return {plateaus_field, Dtype::F64, {std::ssize(plateaus), 3}, std::as_bytes(plateaus)};
 }
+inline constexpr std::string_view updates_field = "tandem.updates.";  // and the weight's name
 
 inline constexpr char const* loss_scale_field = "tandem.loss_scale";
 struct ScalingField {
@@ -135,6 +155,21 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 
 namespace detail {
 
+/// Of each weight whose updates are others than the run's, as views of @p position.
+template <class = void>  // compiled where it is called, not by every include
+void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {
+  position.written.assign(position.weights != nullptr ? position.weights->size() : 0, 0);
+  for (std::size_t i = 0; i < position.written.size(); ++i) {
+    WeightUpdates const& own = (*position.weights)[i];
+    std::int64_t& updates = position.written[i];
+    updates = own.frozen ? own.count : position.updates() - own.count;
+    if (updates != position.updates()) {
+      tensors.push_back(view_of(std::string{updates_field} + own.name, vector_shape(1),
+                                std::span<std::int64_t>{&updates, 1}));
+    }
+  }
+}
+
 /// All tensors of a checkpoint. Those of the position are views of @p position, which outlives
 /// them.
 template <class T>
@@ -155,6 +190,7 @@ std::vector<TensorView> all_checkpoint_tensors(std::vector<NamedParameter<T>> co
     tensors.push_back(
         view_of(field.name, vector_shape(1), std::span<std::int64_t>{&(position.*field.field), 1}));
   }
+  add_updates(position, tensors);
   if (position.has_learning_rate()) {
     tensors.push_back(view_of(learning_rate_field, vector_shape(1),
                               std::span<double>{&position.learning_rate, 1}));

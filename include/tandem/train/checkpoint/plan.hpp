@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/core/error.hpp>
@@ -19,7 +21,9 @@
 #include <tandem/core/printable.hpp>
 #include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/io/safetensors/all.hpp>
+#include <tandem/optim/parameter_group.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
@@ -96,6 +100,15 @@ TrainingPosition read_position(Safetensors const& file, std::string const& path)
       read_count(file, path, field.name, position.scaling.*field.field, true);
     }
   }
+  std::vector<WeightUpdates> weights;
+  for (TensorView const& tensor : file.tensors()) {
+    if (tensor.name.starts_with(updates_field)) {
+      WeightUpdates& own = weights.emplace_back();
+      own.name = tensor.name.substr(updates_field.size());
+      read_count(file, path, tensor.name.c_str(), own.count, true);
+    }
+  }
+  position.weights = std::make_shared<std::vector<WeightUpdates> const>(std::move(weights));
   if (file.find(learning_rate_field) != nullptr) {
     double& rate = position.learning_rate;
     TensorView const own =
@@ -121,6 +134,44 @@ TrainingPosition read_position(Safetensors const& file, std::string const& path)
   return position;
 }
 
+/// The weights of a network, of which none has been updated.
+template <class = void>
+TANDEM_COLD std::shared_ptr<std::vector<WeightUpdates>> weights_of(
+    GraphView network, std::vector<ParameterGroup> const& groups) {
+  auto list = std::make_shared<std::vector<WeightUpdates>>();
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (!own.frozen && own.shared < 0 && own.parameter.role == Role::weight) {
+      int const g = group_of(network, p, groups);
+      list->push_back({.name = parameter_name(network, p),
+                       .index = p,
+                       .frozen = g >= 0 && groups[static_cast<std::size_t>(g)].frozen});
+    }
+  }
+  return list;
+}
+
+/// Gives @p weights the updates of a position that was read: the run's, unless it counts them by
+/// themselves. Allocates nothing.
+/// @param missed  of each parameter of the network, see set_missed()
+template <class = void>
+TANDEM_COLD void take_updates(GraphView network, TrainingPosition& position,
+                              std::shared_ptr<std::vector<WeightUpdates>> const& weights,
+                              std::span<std::int64_t> missed) noexcept {
+  std::int64_t const all = position.updates();
+  for (WeightUpdates& own : *weights) {
+    auto const there = std::ranges::find(*position.weights, own.name, &WeightUpdates::name);
+    std::int64_t const updates = there != position.weights->end() ? there->count : all;
+    own.count = own.frozen ? updates : all - updates;
+    for (int p = 0; !own.frozen && p < network.parameters; ++p) {
+      if (network.parameter[p].owner() == own.index) {
+        missed[static_cast<std::size_t>(p)] = own.count;
+      }
+    }
+  }
+  position.weights = weights;
+}
+
 /// Whether a file has averages of weights.
 template <class = void>
 bool has_averages(Safetensors const& file) {
@@ -136,6 +187,11 @@ void check_all_known(Safetensors const& file, std::string const& path,
     bool const known =
         tensor.name == plateaus_field || tensor.name == learning_rate_field ||
         tensor.name == loss_scale_field ||
+        (tensor.name.starts_with(updates_field) &&
+         std::ranges::any_of(wanted,
+                             [&](TensorView const& w) {
+                               return tensor.name.substr(updates_field.size()) == w.name;
+                             })) ||
         std::ranges::any_of(scaling_fields,
                             [&](ScalingField const& field) { return tensor.name == field.name; }) ||
         std::ranges::any_of(wanted, [&](TensorView const& w) { return w.name == tensor.name; }) ||

@@ -267,6 +267,15 @@ TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int
                                            : "mend that sample, or leave it out")};
 }
 
+/// What they throw when all losses are finite, but the gradient of @p parameter is not.
+template <class = void>
+TANDEM_COLD NonFiniteLoss non_finite_gradient(std::int64_t step, std::string const& parameter) {
+  return NonFiniteLoss{"step " + std::to_string(step) + ": the gradient of '" + parameter +
+                       "' is not finite, although the loss is; parameters are those of before the "
+                       "step: lower the learning rate, or scale the inputs down; and where "
+                       "gradients are summed in fp16, take Wire<Bfloat16>"};
+}
+
 /// What they throw when the loss scale has become as good as nothing.
 template <class = void>
 TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {

@@ -85,8 +85,8 @@ class StepQueue {
 
   /// The result of the oldest step. @pre !empty()
   /// @param bad_sample  bad_sample(): which sample of that step is to blame for its loss, or ""
-  /// @throws NonFiniteLoss  also where the loss scale is lost; then no step is queued any more, nor
-  ///                        has changed anything
+  /// @throws NonFiniteLoss  also where a gradient is not finite, or the loss scale is lost; then
+  ///                        no step is queued any more, nor has changed anything
   template <class BadSample>
   StepResult pop(Workers& workers, TrainingPosition& position, BadSample const& bad_sample) {
     StepResult const result = workers.collect();
@@ -96,6 +96,9 @@ class StepQueue {
       before_.clear();
       if (result.non_finite < 0) {
         throw lost_loss_scale(position.step, result.loss_scale);
+      }
+      if (result.bad_gradient >= 0) {
+        throw non_finite_gradient(position.step, workers.name_of(result.bad_gradient));
       }
       throw non_finite_loss(position.step, result.non_finite,
                             workers.rank_of_loss(result.non_finite), bad_sample());

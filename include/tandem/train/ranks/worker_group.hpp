@@ -242,6 +242,10 @@ class WorkerGroup {
   [[nodiscard]] int rank_of_loss(int microbatch) const {
     return rank_of_result<Program>(microbatch, batching_);
   }
+  /// A parameter of the network.
+  [[nodiscard]] static std::string name_of(int parameter) {
+    return parameter_name(Program::network, parameter);
+  }
 
   /// What all processes are about to throw is no failure of one of them, which a transport would
   /// tell the others, who may not have come so far.

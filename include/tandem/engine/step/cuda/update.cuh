@@ -64,6 +64,7 @@ class Update<BasicCuda<Kernels, Precision>> {
     set_loss_scale(device, {.scale = static_cast<float>(scaling.initial)});
     std::int64_t first = 0;
     for (UpdateRun const& run : parameters) {
+      origins_.push_back(run.origin);
       auto const parts = owned.empty() ? std::vector{run} : runs_within({run}, owned);
       auto const count =
           static_cast<std::int64_t>(part_chunks({run}, parts, cuda::update_chunk).size());
@@ -139,6 +140,20 @@ class Update<BasicCuda<Kernels, Precision>> {
                                   device.compute.get()));
       device.compute.synchronize();  // it goes
     }
+  }
+
+  /// See set_missed().
+  void set_missed_steps(Device& device, std::span<std::int64_t const> missed, int slices) {
+    std::vector<RunSettings> settings(settings_.size());
+    auto const copy = [&](void* to, void const* from, cudaMemcpyKind way) {
+      cuda::copy_bytes(to, from, settings_.buffer.bytes(), way, device.compute);
+      device.compute.synchronize();  // the vector goes
+    };
+    copy(settings.data(), settings_.buffer.data(), cudaMemcpyDeviceToHost);
+    for (std::size_t run = 0; run < settings.size(); ++run) {
+      settings[run].missed = missed[static_cast<std::size_t>(origins_[run] / slices)];
+    }
+    copy(settings_.buffer.data(), settings.data(), cudaMemcpyHostToDevice);
   }
 
   /// Rounds all parameters again, where products read rounded ones.
@@ -281,7 +296,8 @@ class Update<BasicCuda<Kernels, Precision>> {
   cuda::Buffer norm_squares_;
   cuda::Buffer norms_;
   cuda::Buffer stopped_;
-  cuda::Buffer scaled_;  // a ScaledLoss, where gradients are scaled
+  cuda::Buffer scaled_;       // a ScaledLoss, where gradients are scaled
+  std::vector<int> origins_;  // of each run
   std::vector<StageChunks> stages_;
   std::vector<RunChunks> runs_;
   UpdateKernels kernels_;
