@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-# find_package(tandem): with what is found here of zlib, onednn, sentencepiece and images (libjpeg and libpng), as the options
-# TANDEM_ZLIB, ... say.
-# find_package(tandem COMPONENTS onednn): with that, and no other. The components cuda and mpi make the targets
-# tandem::cuda and tandem::mpi.
+# find_package(tandem) brings headers alone. find_package(tandem COMPONENTS onednn zlib) makes tandem::tandem use these
+# libraries; so do TANDEM_ONEDNN=ON and TANDEM_ZLIB=ON, and AUTO takes a library if it is found. The components cuda and mpi
+# make the targets tandem::cuda and tandem::mpi; cudnn and nccl make tandem::cuda use these libraries.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/tandemTargets.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/tandemParts.cmake)
 
 foreach(part ${tandem_FIND_COMPONENTS})
-  if(NOT part IN_LIST tandem_parts AND NOT part MATCHES "^(cuda|mpi)$")
+  if(NOT part IN_LIST tandem_parts AND NOT part MATCHES "^(cuda|cudnn|nccl|mpi)$")
     set(tandem_FOUND FALSE)
-    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece, images, cuda and mpi")
+    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece, images, cuda, cudnn, nccl and mpi")
     return()
   endif()
 endforeach()
 foreach(part ${tandem_parts})
-  if(tandem_FIND_COMPONENTS AND NOT part IN_LIST tandem_FIND_COMPONENTS)
-    continue()
+  if(part IN_LIST tandem_FIND_COMPONENTS)
+    tandem_find_part(${part} AUTO)
+  else()
+    tandem_find_part(${part} OFF)
   endif()
-  tandem_find_part(${part})
   if(TARGET tandem::${part})
     set(tandem_${part}_FOUND TRUE)
     target_link_libraries(tandem::tandem INTERFACE tandem::${part})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# What tandem::tandem has of other libraries, in the tree and by find_package(tandem): each a target tandem::<part>, made
-# where its library is found, unless the option TANDEM_<PART> is OFF.
+# The other libraries that tandem::tandem can use, in the tree and by find_package(tandem): each is a target tandem::<part>,
+# which is made if the option TANDEM_<PART> is ON or AUTO and the library is found.
 
 set(tandem_parts zlib onednn sentencepiece images)
 set(folder "the folder that has include/ and lib/ may be given in CMAKE_PREFIX_PATH")
@@ -13,11 +13,15 @@ set(tandem_images_missing "tandem's images are wanted, but libjpeg or libpng is 
 libpng-dev; ${folder}")
 unset(folder)
 
-# Sets tandem_<part>_wanted in the caller's scope, where nothing less will do.
-function(tandem_find_part part)
+# `default` counts if the option is empty. Sets tandem_<part>_wanted in the caller's scope if the option is ON.
+function(tandem_find_part part default)
   string(TOUPPER TANDEM_${part} option)
-  if(NOT "${${option}}" MATCHES "^(|AUTO)$")
-    if(NOT ${option})
+  string(TOUPPER "${${option}}" wish)
+  if(wish STREQUAL "")
+    set(wish ${default})
+  endif()
+  if(NOT wish STREQUAL AUTO)
+    if(NOT wish)
       return()
     endif()
     set(tandem_${part}_wanted ON PARENT_SCOPE)

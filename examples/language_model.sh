@@ -12,7 +12,7 @@ require_toolchain
 [ $# != 0 ] || require sword-text-kjv
 [ -e "$text" ] || fail "'$text' is no file and no folder"
 
-cmake -S . -B build/quickstart -G "$generator" -DTANDEM_TESTS=OFF -DTANDEM_BENCH=OFF >/dev/null
+cmake -S . -B build/quickstart -G "$generator" -DTANDEM_EXAMPLES=ON -DTANDEM_CUDA=OFF >/dev/null
 cmake --build build/quickstart --target language_model -j "$jobs"
 build/quickstart/examples/language_model "$text" "${@:2}"
 echo "tandem: language_model finished after $SECONDS s"

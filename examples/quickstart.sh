@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the example quickstart and runs it:
+# Installs what quickstart.cpp needs, builds it and runs it:
 #   examples/quickstart.sh [FOLDER]      with the Fashion-MNIST files; by default those of the package
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../test/setup.sh"
@@ -9,10 +9,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/../test/setup.sh"
 folder=/usr/share/datasets/fashion-mnist
 [ $# = 0 ] || folder=$(cd "$OLDPWD" && realpath -- "$1")
 require_toolchain
-[ $# != 0 ] || require dataset-fashion-mnist
+[ $# != 0 ] || require zlib1g-dev dataset-fashion-mnist
 [ -d "$folder" ] || fail "'$folder' is no folder"
 
-cmake -S . -B build/quickstart -G "$generator" -DTANDEM_TESTS=OFF -DTANDEM_BENCH=OFF >/dev/null
+cmake -S . -B build/quickstart -G "$generator" -DTANDEM_EXAMPLES=ON -DTANDEM_CUDA=OFF >/dev/null
 cmake --build build/quickstart --target quickstart -j "$jobs"
 build/quickstart/examples/quickstart "$folder"
 echo "tandem: quickstart finished after $SECONDS s"

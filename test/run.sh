@@ -20,10 +20,10 @@ esac
 
 require_toolchain
 require doctest-dev python3
-wish_for libbenchmark-dev libcli11-dev dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc \
-  pkgconf debhelper python3-venv
+wish_for libsentencepiece-dev libjpeg-dev libpng-dev libopenmpi-dev openmpi-bin libbenchmark-dev libcli11-dev \
+  dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc pkgconf debhelper python3-venv
 wish_for_python conan=conan "material=mkdocs-material>=9.5,<10" numpy=numpy onnx=onnx onnxruntime=onnxruntime \
-  nvidia.cu13.bin=nvidia-cuda-nvdisasm
+  nvidia.cu13.bin=nvidia-cuda-nvdisasm ziglang=ziglang
 
 results=$root/build/results
 rm -rf "$results"

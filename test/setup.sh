@@ -104,8 +104,7 @@ wish_for_python() {
 # The tools that every build needs, in versions that can do it.
 require_toolchain() {
   require g++ cmake
-  wish_for ninja-build zlib1g-dev libdnnl-dev libsentencepiece-dev libjpeg-dev libpng-dev libopenmpi-dev \
-    openmpi-bin
+  wish_for ninja-build zlib1g-dev libdnnl-dev
 
   local version compiler
   version=$(cmake --version | sed -n '1s/[^0-9]*//p')

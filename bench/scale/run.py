@@ -5,7 +5,7 @@
     python3 bench/scale/run.py BUILD_FOLDER RESULTS [--python VENV/bin/python] [--rounds 9] [--batch 32]
                        [--only devices network checkpoint restart start_up sums] [--mpirun mpirun]
 
-Builds nothing: `cmake -B build -G Ninja && cmake --build build --target bench_scale bench_checkpoint bench_all_reduce`
+Builds nothing: `cmake --preset release -G Ninja && cmake --build build --target bench_scale bench_checkpoint bench_all_reduce`
 does, with libopenmpi-dev, libdnnl-dev and libbenchmark-dev; BUILD_FOLDER may also be a folder with the programs. What is not
 there, is not permitted or does not answer is left out, and says so.
 

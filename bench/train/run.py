@@ -7,7 +7,7 @@
                        [--batch 32 128] [--precision fp32 bf16] [--threads 1 2] [--rounds 7]
                        [--only steps|devices] [--without-peers] [--only-peers] [--small-pages]
 
-Builds nothing: `cmake -B build && cmake --build build --target bench_googlenet bench_convolutions_alone` does,
+Builds nothing: `cmake --preset release && cmake --build build --target bench_googlenet bench_convolutions_alone` does,
 with libdnnl-dev installed, or `bench_gpt`, `bench_lstm`; BUILD_FOLDER may also be a folder with the programs. PyTorch is
 python3's, or that of --python: `python3 -m venv VENV && VENV/bin/pip install torch numpy` for the current release.
 

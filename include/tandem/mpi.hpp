@@ -9,6 +9,8 @@
 
 #if defined(__has_include) && !__has_include(<mpi.h>)
 #error "tandem/mpi.hpp: mpi.h is not found: compile with mpicxx, or link CMake's tandem::mpi"
+#elif !defined(__linux__)
+#error "tandem/mpi.hpp: processes over MPI need Linux; tandem/tandem.hpp alone has Host's threads"
 #else
 
 #include <tandem/core/letters_aside.hpp>

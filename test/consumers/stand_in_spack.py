@@ -8,19 +8,14 @@ import types
 
 class Recipe:
     def __init__(self):
-        self.versions, self.variants, self.needs, self.conflicts, self.arguments = [], [], [], [], []
+        self.versions, self.variants, self.needs, self.conflicts = [], [], [], []
 
 
 def load(path):
     recipe = Recipe()
     package = types.ModuleType("spack.package")
 
-    class CMakePackage:
-        def define(self, name, value):
-            recipe.arguments.append(name)
-            return f"-D{name}:BOOL={'ON' if value else 'OFF'}"
-
-    package.CMakePackage = CMakePackage
+    package.CMakePackage = object
     package.license = lambda name: None
     package.version = lambda name, **_: recipe.versions.append(name)
     package.variant = lambda name, default, description: recipe.variants.append(name)
@@ -28,8 +23,6 @@ def load(path):
     package.conflicts = lambda spec, msg: recipe.conflicts.append(spec)
     sys.modules["spack"], sys.modules["spack.package"] = types.ModuleType("spack"), package
     spec = importlib.util.spec_from_file_location("package", path)
-    module = importlib.util.module_from_spec(spec)
     sys.dont_write_bytecode = True
-    spec.loader.exec_module(module)
-    module.Tandem().cmake_args()
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
     return recipe

@@ -126,7 +126,8 @@ configure() {
   fi
   link_packaged_libraries
   part configure 120 cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release \
-    -DTANDEM_CUDA=ON -DTANDEM_EXAMPLES=OFF -DTANDEM_TESTS_FOR_GPU=ON "-DCMAKE_CUDA_ARCHITECTURES=$architectures" \
+    -DTANDEM_CUDA=ON -DTANDEM_TESTS=ON -DTANDEM_BENCH=ON \
+    -DTANDEM_TESTS_FOR_GPU=ON "-DCMAKE_CUDA_ARCHITECTURES=$architectures" \
     "-DTANDEM_DOCTEST_DIR=${DOCTEST_DIR:-}" "-DCMAKE_PREFIX_PATH=$packaged"
 }
 

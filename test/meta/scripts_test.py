@@ -73,6 +73,13 @@ class ExitCodes(unittest.TestCase):
             self.assertTrue(re.search(rf"(?:==|status =|\?) {number}\b", tests), f"no test expects status {number}")
 
 
+class FirstProgram(unittest.TestCase):
+    def test_readme_shows_what_quickstart_sh_runs(self):
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        example = (ROOT / "examples/quickstart.cpp").read_text(encoding="utf-8")
+        self.assertEqual(re.search(r"```cpp\n(.*?)```", readme, re.S)[1], example[example.index("#include"):])
+
+
 class Presets(unittest.TestCase):
     def test_what_run_sh_builds_has_the_whole_where_it_is_asked_for(self):
         presets = {p["name"]: p for p in json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]}

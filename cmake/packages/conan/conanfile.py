@@ -18,7 +18,7 @@ class TandemRecipe(ConanFile):
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
     options = {"with_zlib": [True, False]}
-    default_options = {"with_zlib": False}  # then zlib is the system's, if find_package(tandem) finds one
+    default_options = {"with_zlib": False}  # then find_package(tandem COMPONENTS zlib) takes the system's
 
     @property
     def _tree(self):
@@ -44,10 +44,7 @@ class TandemRecipe(ConanFile):
         self.info.settings.clear()  # the same headers for all
 
     def generate(self):
-        toolchain = CMakeToolchain(self)
-        for part in ("TESTS", "EXAMPLES", "BENCH", "CUDA", "ZLIB", "IMAGES", "ONEDNN", "SENTENCEPIECE"):
-            toolchain.cache_variables[f"TANDEM_{part}"] = "OFF"
-        toolchain.generate()
+        CMakeToolchain(self).generate()
 
     def build(self):
         CMake(self).configure()

@@ -3,19 +3,7 @@
 cmake_path(SET SOURCE_PATH NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../../../..")
 set(VCPKG_BUILD_TYPE release) # headers only
 
-vcpkg_cmake_configure(
-  SOURCE_PATH "${SOURCE_PATH}"
-  OPTIONS
-    -DTANDEM_TESTS=OFF
-    -DTANDEM_EXAMPLES=OFF
-    -DTANDEM_BENCH=OFF
-    -DTANDEM_CUDA=OFF
-    -DTANDEM_ZLIB=OFF # these are asked for where the package is used
-    -DTANDEM_IMAGES=OFF
-    -DTANDEM_ONEDNN=OFF
-    -DTANDEM_IMAGES=OFF
-    -DTANDEM_SENTENCEPIECE=OFF
-)
+vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}")
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/tandem)
 vcpkg_fixup_pkgconfig()

@@ -34,8 +34,8 @@ struct NoImages {
   [[noreturn]] static Pixels decode(std::span<std::uint8_t const>, std::string const& name) {
     throw FileError{name,
                     "this program was compiled without libjpeg and libpng and cannot read images; "
-                    "define TANDEM_IMAGES=1 and link -ljpeg -lpng, or with CMake install "
-                    "libjpeg-dev and libpng-dev (TANDEM_IMAGES)"};
+                    "define TANDEM_IMAGES=1 and link -ljpeg -lpng, or with CMake write "
+                    "find_package(tandem COMPONENTS images) or set TANDEM_IMAGES to ON"};
   }
 };
 

@@ -8,6 +8,11 @@
 /// A struct, passed by reference: without AVX-512 compilers warn of any function that takes or
 /// returns a bare vector of this size. All is inlined, so that no such call remains.
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -60,16 +65,15 @@ template <class Compare>
 #if defined(__AVX512F__)
   asm("vsqrtps %1, %0" : "=v"(result) : "v"(a));
 #elif defined(__SSE2__)
-  using FloatPart = float __attribute__((vector_size(16)));
-  FloatPart part[4];
+  __m128 part[4];
   std::memcpy(part, &a, sizeof a);
-  for (FloatPart& p : part) {
-    p = __builtin_ia32_sqrtps(p);
+  for (__m128& p : part) {
+    p = _mm_sqrt_ps(p);
   }
   std::memcpy(&result, part, sizeof result);
 #else
   for (int i = 0; i < 16; ++i) {
-    result[i] = __builtin_sqrtf(a[i]);
+    result[i] = std::sqrt(a[i]);
   }
 #endif
 }

@@ -39,9 +39,10 @@ namespace detail {
 
 using ByteVector = std::uint8_t __attribute__((vector_size(16)));
 
-// One instruction each, which GCC 12 does not find by itself: its conversions between 8 and 32 bits
-// go lane by lane.
-#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+// GCC 12 does not find these instructions by itself: its conversions between 8 and 32 bits go lane
+// by lane.
+#if defined(__AVX512F__) && !defined(__clang__) && \
+    __has_builtin(__builtin_ia32_pmovzxbd512_mask) && __has_builtin(__builtin_ia32_pmovdb512_mask)
 using SignedBytes = char __attribute__((vector_size(16)));
 
 [[gnu::always_inline]] inline void widen(ByteVector const& bytes, IntVector& ints) {

@@ -28,7 +28,3 @@ class Tandem(CMakePackage):
 
     conflicts("%gcc@:11", msg="tandem needs g++ 12 or newer")
     conflicts("%clang@:13", msg="tandem needs clang 14 or newer")
-
-    def cmake_args(self):
-        parts = ("TESTS", "EXAMPLES", "BENCH", "CUDA", "ZLIB", "IMAGES", "ONEDNN", "SENTENCEPIECE")
-        return [self.define(f"TANDEM_{part}", False) for part in parts]  # asked for where the package is used

@@ -110,6 +110,19 @@ FileSum write_index_file(std::string const& folder, CheckpointContents const& co
   return write_synced(folder, index_name, write_index(entries, bytes));
 }
 
+/// Exchanges the names of two folders in one call.
+/// @returns 0, or the errno: EINVAL, ENOSYS or ENOTSUP where the system or the disk cannot do it
+template <class = void>
+int exchange_names([[maybe_unused]] char const* from, [[maybe_unused]] char const* to) {
+#if defined(RENAME_EXCHANGE)  // Linux
+  return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0 ? 0 : errno;
+#elif defined(RENAME_SWAP)  // macOS
+  return ::renamex_np(from, to, RENAME_SWAP) == 0 ? 0 : errno;
+#else
+  return ENOSYS;
+#endif
+}
+
 /// Gives a folder another name; what has that name goes.
 /// @returns 0, or the errno of the call that failed
 template <class = void>
@@ -117,11 +130,9 @@ int take_name(std::string const& from, std::string const& to) {
   if (!is_folder(to)) {
     return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
   }
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
-    return 0;
-  }
-  if (errno != EINVAL && errno != ENOSYS) {
-    return errno;
+  int const error = exchange_names(from.c_str(), to.c_str());
+  if (error != EINVAL && error != ENOSYS && error != ENOTSUP) {
+    return error;
   }
   std::string const aside = from + std::string{temporary_suffix};  // a network disk cannot exchange
   if (std::rename(to.c_str(), aside.c_str()) != 0 || std::rename(from.c_str(), to.c_str()) != 0) {
