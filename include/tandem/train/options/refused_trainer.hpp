@@ -59,6 +59,7 @@ struct RefusedTrainer {
   void export_model(auto const&...) const {}
   void load(auto const&...) {}
   std::vector<std::string> load_weights(auto const&...) { return {}; }
+  void set_parameter(auto const&...) {}
   std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
   TrainingPosition position() const { return {}; }
   void set_position(auto const&...) {}
