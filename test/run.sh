@@ -21,7 +21,7 @@ esac
 require_toolchain
 require doctest-dev python3
 wish_for libsentencepiece-dev libjpeg-dev libpng-dev libopenmpi-dev openmpi-bin libbenchmark-dev libcli11-dev \
-  dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc pkgconf debhelper python3-venv
+  dataset-fashion-mnist sword-text-kjv clang clang-format coinor-cbc pkgconf debhelper python3-venv valgrind
 wish_for_python conan=conan "material=mkdocs-material>=9.5,<10" numpy=numpy onnx=onnx onnxruntime=onnxruntime \
   nvidia.cu13.bin=nvidia-cuda-nvdisasm ziglang=ziglang
 

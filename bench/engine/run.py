@@ -6,7 +6,8 @@
 
 Compiles null_step.cpp, whose kernels are empty, runs it under callgrind with two numbers of
 microbatches, and divides the difference of instructions by that of actions, so that what a step costs
-once does not count. Exits with 1 if it is more than 20.
+once does not count. Exits with 1 if it is more than 20, and with 77 without valgrind. The suite runs
+it: the count depends on the compiler alone, not on the machine.
 """
 
 import argparse
@@ -45,7 +46,8 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="write the results there too")
     options = parser.parse_args()
     if not shutil.which("valgrind"):
-        sys.exit("valgrind is not installed")
+        print("skipped: valgrind is not installed; install the package valgrind")
+        return 77
 
     results = []
     for compiler in options.compiler or ["g++", "clang++"]:

@@ -114,7 +114,8 @@ class Case {
 
  public:
   Case(std::string folder, std::string const& name) : stem_{folder + "/" + name} {
-    save_parameters(stem_ + ".safetensors", numbers());
+    set_numbers();
+    save_parameters(stem_ + ".safetensors", predictor_.parameters());
     predictor_.load(stem_ + ".safetensors");
     export_onnx<Net>(predictor_, stem_ + ".onnx");
   }
@@ -138,20 +139,20 @@ class Case {
 
  private:
   // Weights as a trainer begins with them, and statistics other than that.
-  std::vector<NamedParameter<float>> numbers() {
-    auto list = predictor_.parameters();
-    for (auto& p : list) {
+  void set_numbers() {
+    for (auto const& p : predictor_.parameters()) {
       Parameter const& own = P::graph.parameter[p.index].parameter;
-      initialize<float>(own, p.owner, 3, p.value);
+      std::vector<float> values(p.value.size());
+      initialize<float>(own, p.owner, 3, values);
       bool const small = own.init.law == Init::Law::normal && own.init.value < 0.1F;
-      for (std::size_t i = 0; i < p.value.size(); ++i) {
-        p.value[i] *= small ? 12.0F : 1.0F;  // else a GPT's rows hardly look at each other
-        p.value[i] += own.init.law == Init::Law::constant
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] *= small ? 12.0F : 1.0F;  // else a GPT's rows hardly look at each other
+        values[i] += own.init.law == Init::Law::constant
                           ? 0.3F * drawn(i, static_cast<std::uint64_t>(p.index))
                           : 0.0F;
       }
+      predictor_.set_parameter(p.name, values);
     }
-    return list;
   }
   template <class Number>
   static std::vector<Number> inputs(int input, int samples, int time) {

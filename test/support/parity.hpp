@@ -101,7 +101,7 @@ Run five_steps(TrainerOptions const& options) {
   }
   for (NamedParameter<float> const& p : trainer.parameters()) {
     run.values.emplace_back(p.value.begin(), p.value.end());
-    for (std::span<float> const state : p.states) {
+    for (std::span<float const> const state : p.states) {
       run.values.emplace_back(state.begin(), state.end());
     }
   }

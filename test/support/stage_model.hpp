@@ -153,7 +153,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
         .states = {static_cast<std::size_t>(states), std::vector<T>(trained)}};
     for (NamedParameter<T> const& own : named(weights)) {
       initialize<T>(Own::Program::network.parameter[own.index].parameter, own.index, seed,
-                    own.value);
+                    detail::writable(own.value));
     }
     return weights;
   }

@@ -30,6 +30,13 @@ TANDEM_HOST_DEVICE constexpr int exact_place(double value) {
   return exponent > 0 ? exponent - 1 : 0;
 }
 
+/// A finite number's mantissa, with the bit that is not stored.
+TANDEM_HOST_DEVICE constexpr std::uint64_t exact_mantissa(std::uint64_t bits) {
+  constexpr std::uint64_t one = 1;
+  std::uint64_t const above = (bits >> 52 & 0x7FF) > 0 ? one << 52 : 0;  // subnormals have no more
+  return (bits & ((one << 52) - 1)) | above;
+}
+
 }  // namespace detail
 
 /// What of @p value is in lane @p lane.
@@ -39,8 +46,7 @@ TANDEM_HOST_DEVICE constexpr double exact_part(double value, int lane) {
   }
   constexpr std::uint64_t one = 1;
   auto const bits = __builtin_bit_cast(std::uint64_t, value);
-  std::uint64_t const above = (bits >> 52 & 0x7FF) > 0 ? one << 52 : 0;  // subnormals have no more
-  std::uint64_t const mantissa = (bits & ((one << 52) - 1)) | above;
+  std::uint64_t const mantissa = detail::exact_mantissa(bits);
   int const shift = detail::exact_place(value) - exact_bits * lane;
   if (shift >= exact_bits || shift <= -53) {
     return 0.0;
@@ -50,12 +56,37 @@ TANDEM_HOST_DEVICE constexpr double exact_part(double value, int lane) {
   return bits >> 63 != 0 ? -part : part;
 }
 
-/// Adds a number to a row. Cost: four lanes.
-TANDEM_HOST_DEVICE constexpr void add_exactly(double value, double* lanes) {
-  int const first = is_finite(value) ? detail::exact_place(value) / exact_bits : 0;
-  for (int lane = first; lane < first + 4 && lane < exact_lanes; ++lane) {
-    lanes[lane] += exact_part(value, lane);
+namespace detail {
+
+/// Adds @p units times 2^(place - 1074) to a row.
+TANDEM_HOST_DEVICE constexpr void add_units(std::uint64_t units, int place, bool negative,
+                                            double* lanes) {
+  constexpr std::uint64_t digit_mask = (std::uint64_t{1} << exact_bits) - 1;
+  int const shift = place % exact_bits;
+  double* lane = lanes + place / exact_bits;
+  std::uint64_t digit = units << shift & digit_mask;
+  for (std::uint64_t rest = units >> (exact_bits - shift);; rest >>= exact_bits) {
+    auto const part = static_cast<double>(digit);
+    *lane += negative ? -part : part;
+    if (rest == 0) {
+      return;
+    }
+    digit = rest & digit_mask;
+    ++lane;
   }
+}
+
+}  // namespace detail
+
+/// Adds a number to a row. Cost: the lanes that its mantissa is in, at most four.
+TANDEM_HOST_DEVICE constexpr void add_exactly(double value, double* lanes) {
+  if (!is_finite(value)) {
+    lanes[0] += value;
+    return;
+  }
+  auto const bits = __builtin_bit_cast(std::uint64_t, value);
+  detail::add_units(detail::exact_mantissa(bits), detail::exact_place(value), bits >> 63 != 0,
+                    lanes);
 }
 
 /// One lane of the row of @p count numbers that are @p stride apart.

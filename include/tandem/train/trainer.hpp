@@ -152,9 +152,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     position_.weights = weights_;
     for (auto const& rank : replicas().of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
-        initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed, own.value);
+        initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed,
+                      detail::writable(own.value));
         for (std::size_t s = 0; s < own.states.size(); ++s) {
-          std::ranges::fill(own.states[s], static_cast<T>(initial_state(options_.optimizer, s)));
+          std::ranges::fill(detail::writable(own.states[s]),
+                            static_cast<T>(initial_state(options_.optimizer, s)));
         }
       }
     }
@@ -517,13 +519,13 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   }
 
   /// The parameters of replica number @p local of this process (all replicas have the same), in the
-  /// network's order, whichever ranks have them; a gradient is that of the last step, a state one
-  /// of the optimizer's. On Host these are views of the memory; on a GPU copies, good until the
-  /// next call for this replica; likewise what other processes have of it, and then all of them
-  /// must call it, and get the first replica's. With ShardedState all call it, gradients and states
-  /// are copies until the next step, and what a step has updated elsewhere is there behind the next
-  /// call. @p copy 1 is the second model, where the strategy
-  /// trains two.
+  /// network's order, whichever ranks have them, to be read: set_parameter() writes one. A gradient
+  /// is that of the last step, a state one of the optimizer's. On Host these are views of the
+  /// memory; on a GPU copies, good until the next call for this replica; likewise what other
+  /// processes have of it, and then all of them must call it, and get the first replica's. With
+  /// ShardedState all call it, gradients and states are copies until the next step, and what a step
+  /// has updated elsewhere is there behind the next call. @p copy 1 is the second model, where the
+  /// strategy trains two.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
     auto const call = one_call_.begin("parameters()");
     if (replicas().are_shared()) {
@@ -531,6 +533,17 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     }
     replicas().fetch();
     return replicas().of(local, copy);
+  }
+
+  /// Gives the parameter or statistic that parameters() calls @p name these numbers, in all
+  /// replicas, both models where the strategy trains two, and its running average. Optimizer states
+  /// stay as they are. All processes call it, with the same numbers.
+  ///
+  /// Cost: reads and writes the parameters and states of all devices.
+  /// @throws ContractError  the network has no parameter of this name, or it has another size
+  void set_parameter(std::string_view name, std::span<T const> values) {
+    auto const call = one_call_.begin("set_parameter()", OneCall::trains);
+    replicas().set(detail::index_to_set(graph, name, values.size()), values);
   }
 
   /// Memory of one rank's tensors, as planned and allocated.

@@ -184,11 +184,10 @@ TEST_CASE(
   losses_of(trainer, 0, 4);
   losses_of(other, 0, 4);
   auto const put = [&](float value) {
-    float old = 0;
-    for (int replica = 0; replica < 2; ++replica) {
-      old = std::exchange(trainer.parameters(replica)[0].value[0], value);
-    }
-    trainer.workers().run([](auto& rank) { rank.upload(); });
+    auto const first = trainer.parameters()[0];
+    std::vector<float> values(first.value.begin(), first.value.end());
+    float const old = std::exchange(values[0], value);
+    trainer.set_parameter(first.name, values);
     return old;
   };
   float const weight = put(std::numeric_limits<float>::quiet_NaN());

@@ -219,7 +219,7 @@ template <class T>
 void perturb(Contender<T>& contender, double size, std::string const& path) {
   std::uint64_t at = 0;
   for (NamedParameter<T> const& own : contender.parameters(0, 0)) {
-    for (T& value : own.value) {
+    for (T& value : tandem::detail::writable(own.value)) {
       double const u = 2.0 * uniform(philox(99, RandomUse::user, ++at, 2).word[0]) - 1.0;
       value *= static_cast<T>(1.0 + size * u);
     }

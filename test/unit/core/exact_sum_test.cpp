@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/engine/step/sums.hpp>
+
 namespace tandem {
 namespace exact_sum_test {
 
@@ -120,6 +122,48 @@ TEST_CASE("the order of a sum, and who adds which part of it, change no bit") {
             exact_lane(all.data(), static_cast<int>(all.size()), 1, lane);
       }
       CHECK(bits(exact_total(total.data())) == wanted);
+    }
+  }
+}
+
+/// Losses and metrics as a step has them: of one exponent, of a few, whole numbers, zeros, or any.
+double number_of_a_step(int kind, Random& random) {
+  std::uint64_t const bits = random();
+  std::uint64_t const mantissa = bits & 0xFFFFFFFFFFFFF;
+  std::uint64_t const exponents[] = {1024, 1020 + (bits >> 52 & 7), 0, bits >> 52 & 0x7FF};
+  if (kind == 4) {
+    return static_cast<double>(bits & 31);
+  }
+  return std::bit_cast<double>((bits & (kind == 3 ? std::uint64_t{1} << 63 : 0)) | mantissa |
+                               exponents[kind] << 52);
+}
+
+TEST_CASE("a step's numbers, added many at once, give the bits of one by one") {
+  Random random{5};
+  for (std::size_t const each : std::vector<std::size_t>{1, 2, 3, 4, 9}) {
+    for (std::size_t const count : std::vector<std::size_t>{0, 1, 4, 5, 8, 33, 264, 3000}) {
+      for (int kind = 0; kind < 25; ++kind) {  // of the even and of the odd numbers
+        CAPTURE(each);
+        CAPTURE(count);
+        CAPTURE(kind);
+        std::vector<double> sums;
+        for (std::size_t i = 0; i < count * each; ++i) {
+          bool const exception = kind % 3 == 0 && random() % 100 == 0;
+          int const own = i % each % 2 == 0 ? kind % 5 : kind / 5;
+          sums.push_back(number_of_a_step(exception ? 3 : own, random));
+        }
+        std::vector<double> lanes(each * exact_lanes, 1.0);
+        put_exact_lanes(sums, each, lanes.data());
+        for (std::size_t which = 0; which < each; ++which) {
+          std::vector<double> column;
+          for (std::size_t i = which; i < sums.size(); i += each) {
+            column.push_back(sums[i]);
+          }
+          double const wanted = sum(column);
+          double const got = exact_total(&lanes[which * exact_lanes]);
+          CHECK((bits(got) == bits(wanted) || (std::isnan(got) && std::isnan(wanted))));
+        }
+      }
     }
   }
 }

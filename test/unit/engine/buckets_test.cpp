@@ -155,12 +155,13 @@ TEST_CASE("accumulated gradients are reduced with the last microbatch, not befor
   test::Watchdog const watchdog{"accumulation"};
   using T = Recorded<ProbedNet, DataParallel<2, Microbatches<4>, BucketBytes<1, 1>>>;
   T trainer{{.batch = 8, .threads_per_device = 1}};
-  for (auto const& p : trainer.parameters()) {
-    std::ranges::fill(p.value, p.name == "0.bias" ? 1.0F : 0.0F);  // rank 0 has positive numbers
+  for (int rank = 0; rank < 2; ++rank) {  // rank 0 has positive numbers
+    for (auto const& p : trainer.workers().rank(rank).parameters()) {
+      std::ranges::fill(detail::writable(p.value),
+                        p.name == "0.bias" ? 1.0F - 2.0F * static_cast<float>(rank) : 0.0F);
+    }
   }
-  for (auto const& p : trainer.parameters(1)) {
-    std::ranges::fill(p.value, p.name == "0.bias" ? -1.0F : 0.0F);
-  }
+  trainer.workers().run([](auto& rank) { rank.upload(); });
   Probe::calls.clear();
   Probe::count = [] { return Transport<T>::log(0).size(); };
   std::vector<Record> const log = step_log(trainer, 8);

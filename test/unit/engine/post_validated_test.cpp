@@ -50,7 +50,7 @@ Outcome two_epochs(TrainerOptions const& options) {
   for (NamedParameter<float> const& p : trainer.parameters()) {
     all.values.emplace_back(p.value.begin(), p.value.end());
     all.values.emplace_back(p.average.begin(), p.average.end());
-    for (std::span<float> const state : p.states) {
+    for (std::span<float const> const state : p.states) {
       all.values.emplace_back(state.begin(), state.end());
     }
   }

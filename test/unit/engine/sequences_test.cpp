@@ -125,9 +125,8 @@ TEST_CASE("every device draws the same words, also where a checkpoint goes on") 
   double const next = one.trainer.step(batch.x, batch.targets, {.lengths = batch.lengths}).loss;
   CHECK(other.step(batch.x, batch.targets, {.lengths = batch.lengths}).loss == next);
   Trainer<DrawingNet, OneDevice, Double> anew{options()};  // with the draws of the first step
-  for (std::size_t p = 0; p < anew.parameters().size(); ++p) {
-    auto const from = two.trainer.parameters()[p].value;
-    std::copy(from.begin(), from.end(), anew.parameters()[p].value.begin());
+  for (auto const& from : two.trainer.parameters()) {
+    anew.set_parameter(from.name, from.value);
   }
   CHECK(anew.step(batch.x, batch.targets, {.lengths = batch.lengths}).loss != next);
 }
@@ -139,7 +138,7 @@ TEST_CASE("the gradient of a shared parameter is the sum of its layers'") {
   auto const from = tied.parameters();
   auto const to = free.parameters();
   for (std::size_t p = 0; p < from.size(); ++p) {
-    std::copy(from[p].value.begin(), from[p].value.end(), to[p].value.begin());
+    free.set_parameter(to[p].name, from[p].value);
   }
   tied.step(batch.x, batch.targets);
   free.step(batch.x, batch.targets);

@@ -43,7 +43,7 @@ Run all_of(TrainerOptions const& options) {
     for (NamedParameter<float> const& p : trainer.parameters(replica)) {
       run.values.emplace_back(p.value.begin(), p.value.end());
       run.values.emplace_back(p.gradient.begin(), p.gradient.end());
-      for (std::span<float> const state : p.states) {
+      for (std::span<float const> const state : p.states) {
         run.values.emplace_back(state.begin(), state.end());
       }
     }

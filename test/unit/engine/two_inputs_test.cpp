@@ -149,13 +149,13 @@ TEST_CASE("a tower sees its own input, time and lengths: that of a network on it
     std::string const name = tower ? "0.0.1." + p.name.substr(2) : p.name;
     for (NamedParameter<double> const& q : from) {
       if (q.name == name && name == "1.weight") {
+        std::vector<double> values(q.value.size());
         for (std::size_t row = 0; row < 6; ++row) {
-          for (std::size_t c = 0; c < 16; ++c) {
-            q.value[row * 16 + c] = c < 8 ? p.value[row * 8 + c] : 0.0;
-          }
+          std::ranges::copy(p.value.subspan(row * 8, 8), &values[row * 16]);
         }
+        both.set_parameter(name, values);
       } else if (q.name == name) {
-        std::copy(p.value.begin(), p.value.end(), q.value.begin());
+        both.set_parameter(name, p.value);
       }
     }
   }

@@ -125,9 +125,7 @@ void load_initial(TrainerType& trainer, Golden const& golden) {
   } else {
     static_assert(TrainerType::ProgramType::ranks == 1);
     for (NamedParameter<T> const& p : trainer.parameters()) {
-      std::vector<T> const values = golden.values<T>(p.name);
-      REQUIRE(values.size() == p.value.size());
-      std::copy(values.begin(), values.end(), p.value.begin());
+      trainer.set_parameter(p.name, golden.values<T>(p.name));
     }
   }
 }

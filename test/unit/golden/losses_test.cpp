@@ -53,9 +53,11 @@ std::vector<std::int32_t> labels_of(test::Golden const& golden, bool ignored) {
 std::string identity(std::string const& path) {
   Train<SingleDevice<>, Soft> trainer;
   for (NamedParameter<double> const& p : trainer.parameters()) {
-    for (std::size_t i = 0; i < p.value.size(); ++i) {
-      p.value[i] = i % 6 == 0 ? 1.0 : 0.0;
+    std::vector<double> values(p.value.size());
+    for (std::size_t i = 0; i < values.size(); i += 6) {
+      values[i] = 1.0;
     }
+    trainer.set_parameter(p.name, values);
   }
   trainer.export_model(path);
   return path;
@@ -146,7 +148,7 @@ TEST_CASE("neither the mean nor a metric counts an ignored label; of none there 
   CHECK(some.counted == 2.0);
   CHECK(some.metrics["top-5 accuracy"] == 1.0);
   auto const weights = [&] {
-    std::span<float> const own = trainer.parameters()[0].value;
+    std::span<float const> const own = trainer.parameters()[0].value;
     return std::vector<float>(own.begin(), own.end());
   };
   std::vector<float> const before = weights();
@@ -167,9 +169,11 @@ TEST_CASE("soft labels must be shares, and an accuracy counts the largest") {
   Trainer<Same, SingleDevice<>, BasicHost<Portable>, Soft> trainer{
       {.batch = 2, .threads_per_device = 1}};
   for (NamedParameter<float> const& p : trainer.parameters()) {
-    for (std::size_t i = 0; i < p.value.size(); ++i) {
-      p.value[i] = i % 6 == 0 ? 1.0F : 0.0F;
+    std::vector<float> values(p.value.size());
+    for (std::size_t i = 0; i < values.size(); i += 6) {
+      values[i] = 1.0F;
     }
+    trainer.set_parameter(p.name, values);
   }
   std::vector<float> const x{0, 1, 0, 0, 0, 0, 0, 0, 1, 0};
   std::vector<float> shares{0.4F, 0.6F, 0, 0, 0, 0.5F, 0, 0, 0.3F, 0.2F};

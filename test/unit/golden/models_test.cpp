@@ -29,7 +29,9 @@ void check_outputs(std::string const& name) {
       static_cast<int>(static_cast<std::int64_t>(expected.size()) / TestTrainer::output.elements());
   TestTrainer trainer{{.batch = samples}};
   for (NamedParameter<double> const& p : trainer.parameters()) {
-    test::fill_by_formula(p.name, p.shape, p.value);
+    std::vector<double> values(p.value.size());
+    test::fill_by_formula<double>(p.name, p.shape, values);
+    trainer.set_parameter(p.name, values);
   }
   std::vector<double> x(static_cast<std::size_t>(samples * TestTrainer::input.elements()));
   test::fill_by_formula<double>("x", TestTrainer::input, x);

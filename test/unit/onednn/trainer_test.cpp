@@ -150,6 +150,23 @@ TEST_CASE("a checkpoint of the portable backend goes on with oneDNN") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a weight that is set is read by the portable backend and by oneDNN") {
+  Trainer<InceptionNet, SingleDevice<>, BasicHost<Portable>> portable{parity_options()};
+  Trainer<InceptionNet, SingleDevice<>, Fast> fast{parity_options()};
+  for (auto const& p : portable.parameters()) {
+    std::vector<float> values(p.value.begin(), p.value.end());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] *= 0.5F + 0.25F * static_cast<float>(i % 4);
+    }
+    portable.set_parameter(p.name, values);
+    fast.set_parameter(p.name, values);
+  }
+  CHECK(first_difference(fast.parameters(), portable.parameters()) == "");
+  StepResult const a = parity_step(portable, 0);
+  StepResult const b = parity_step(fast, 0);
+  CHECK(std::fabs(a.loss - b.loss) <= 1e-4 * a.loss);
+}
+
 TEST_CASE("slices, merged and in-place outputs need less memory") {
   Trainer<InceptionNet, SingleDevice<>, BasicHost<Portable>> portable{parity_options()};
   Trainer<InceptionNet, SingleDevice<>, Fast> fast{parity_options()};

@@ -24,7 +24,7 @@ TEST_CASE("in bf16 the best of one hypothesis has the score of its text") {
   }
   using Net = test::translated::Net;
   Trainer<Net, SingleDevice<>, BasicHost<OneDnn, Bf16>> trainer{test::translated::options(10)};
-  test::translated::enlarge(trainer, 1);
+  test::translated::enlarge(trainer);
   Predictor<Net, BasicHost<OneDnn, Bf16>> predictor{{.batch = 10, .threads = 1}};
   predictor.take(trainer);
   DecodeTask const task = test::translated::task();

@@ -66,7 +66,8 @@ template <class T>
 void set_statistics(T& trainer) {
   for (auto const& p : trainer.parameters()) {
     if (p.role == Role::statistic) {
-      std::ranges::fill(p.value, p.name.ends_with("mean") ? 0.2F : 0.7F);
+      trainer.set_parameter(
+          p.name, std::vector<float>(p.value.size(), p.name.ends_with("mean") ? 0.2F : 0.7F));
     }
   }
 }

@@ -148,7 +148,8 @@ TEST_CASE("weights that are not finite do not replace a good file, unless that i
   for (float const bad : {nan, inf, -inf}) {
     for (bool const state : {false, true}) {
       auto const parameters = trainer.parameters();
-      std::span<float> const values = state ? parameters[3].states[1] : parameters[3].value;
+      std::span<float> const values =
+          detail::writable(state ? parameters[3].states[1] : parameters[3].value);
       float const before = std::exchange(values[2], bad);
       std::string const text = test::message<FileError>([&] { trainer.save(path); });
       CHECK(contains(text, "'" + path + "': tensor '" + (state ? "optimizer.exp_avg_sq." : "") +

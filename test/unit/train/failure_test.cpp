@@ -205,13 +205,12 @@ struct TrapNet : Network<Vector<4>, Sequential<Linear<4>, Linear<4>, Tripwire, L
 /// The layers before the wire are identities, so that it sees the input.
 template <class T>
 void make_identities(T& trainer) {
-  for (int rank = 0; rank < 3; ++rank) {
-    for (auto const& p : trainer.parameters(rank)) {
-      std::ranges::fill(p.value, 0.0F);
-      for (std::size_t i = 0; p.shape.rank == 2 && i < 4 && p.shape[0] == 4; ++i) {
-        p.value[5 * i] = 1.0F;
-      }
+  for (auto const& p : trainer.parameters()) {
+    std::vector<float> values(p.value.size());
+    for (std::size_t i = 0; p.shape.rank == 2 && i < 4 && p.shape[0] == 4; ++i) {
+      values[5 * i] = 1.0F;
     }
+    trainer.set_parameter(p.name, values);
   }
 }
 

@@ -91,7 +91,7 @@ void check_goes_on() {
   for (int replica = 0; replica < Of<S>::ProgramType::batching.replicas; ++replica) {
     for (NamedParameter<float> const& p : trainer.parameters(replica)) {
       check(p.name, p.value, file);
-      for (std::span<float> const state : p.states) {
+      for (std::span<float const> const state : p.states) {
         check("optimizer.momentum_buffer." + p.name, state, file);
       }
     }

@@ -143,17 +143,18 @@ TEST_CASE("a predictor takes another precision, and what it takes is rounded onc
 struct Rows : Network<Tokens<6, 9>, Sequential<Embedding<9, 4>, LayerNorm<>, Linear<2>>> {};
 struct Pooled : Network<Tokens<6, 9>, Sequential<Embedding<9, 6>, Attention<1>, MeanOverTime>> {};
 
-/// Parameters by way of a file.
+/// Parameters by way of a file, too: predict() wants a model that was loaded.
 template <class P>
 void give_numbers(P& predictor) {
   test::TemporaryFolder const folder;
-  auto const parameters = predictor.parameters();
-  for (auto const& p : parameters) {
-    for (std::size_t i = 0; i < p.value.size(); ++i) {
-      p.value[i] = 0.1F * static_cast<float>((i * 7 + 3) % 11) - 0.5F;
+  for (auto const& p : predictor.parameters()) {
+    std::vector<float> values(p.value.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = 0.1F * static_cast<float>((i * 7 + 3) % 11) - 0.5F;
     }
+    predictor.set_parameter(p.name, values);
   }
-  save_parameters(folder.file("numbers"), parameters);
+  save_parameters(folder.file("numbers"), predictor.parameters());
   predictor.load(folder.file("numbers"));
 }
 

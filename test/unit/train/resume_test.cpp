@@ -141,7 +141,7 @@ TEST_CASE("an own optimizer's states are in the checkpoint by their names, and b
   T trainer{options({}), Adagrad{.initial_accumulator_value = 0.25F}};
   for (NamedParameter<float> const& p : trainer.parameters()) {
     CHECK(p.states.size() == (p.role == Role::weight ? 1 : 0));
-    for (std::span<float> const state : p.states) {
+    for (std::span<float const> const state : p.states) {
       CHECK(std::ranges::count(state, 0.25F) == std::ssize(state));
     }
   }

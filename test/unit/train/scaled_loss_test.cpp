@@ -83,7 +83,7 @@ std::vector<std::vector<float>> bits_of(T const& trainer) {
   for (auto const& p : trainer.parameters()) {
     all.emplace_back(p.value.begin(), p.value.end());
     all.emplace_back(p.average.begin(), p.average.end());
-    for (std::span<float> const state : p.states) {
+    for (std::span<float const> const state : p.states) {
       all.emplace_back(state.begin(), state.end());
     }
   }
@@ -162,7 +162,7 @@ TEST_CASE("a skipped step moves statistics, as PyTorch's do, but neither weights
     bool const statistic = p.name.find("running_") != std::string::npos;
     CHECK(same != statistic);
     statistics += statistic ? 1 : 0;
-    for (std::span<float> const state : p.states) {
+    for (std::span<float const> const state : p.states) {
       CHECK(std::ranges::count(state, 0.0F) == std::ssize(state));
     }
     if (!p.average.empty()) {

@@ -4,8 +4,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/tandem.hpp>
@@ -99,6 +103,50 @@ TEST_CASE("the file is that of one device, byte for byte") {
   one.export_model(folder.file("one model"));
   four.export_model(folder.file("four model"));
   CHECK(test::content(folder.file("four model")) == test::content(folder.file("one model")));
+}
+
+/// Trained, then a weight set; the steps after it go by that weight and the states of before.
+template <class S>
+std::vector<std::vector<float>> bits_with_a_weight_set() {
+  On<S> trainer{options()};
+  take_step(trainer, 0);
+  auto const p = trainer.parameters().front();
+  std::vector<float> values(p.value.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = 0.01F * static_cast<float>(i % 7);
+  }
+  trainer.set_parameter(p.name, values);
+  for (int replica = 0; replica < On<S>::ProgramType::ranks; ++replica) {
+    auto const now = trainer.parameters(replica).front();
+    CHECK(std::ranges::equal(now.value, values));
+    CHECK(std::ranges::equal(now.average, values));
+  }
+  take_step(trainer, 1);
+  return bits_of(trainer);
+}
+
+TEST_CASE("a weight that is set is every replica's, and nothing else changes") {
+  test::Watchdog const watchdog{"a weight that is set"};
+  using Values = decltype(On<One>{options()}.parameters().front().value);
+  static_assert(std::is_same_v<Values, std::span<float const>>);
+  std::vector<std::vector<float>> const wanted = bits_with_a_weight_set<One>();
+  CHECK(bits_with_a_weight_set<Two>() == wanted);
+  CHECK(bits_with_a_weight_set<Four>() == wanted);
+}
+
+TEST_CASE("a weight that is set must be there and have its size") {
+  On<One> trainer{options()};
+  auto const p = trainer.parameters().front();
+  std::vector<float> const before(p.value.begin(), p.value.end());
+  std::vector<float> const values(p.value.size() + 1);
+  CHECK(message<ContractError>([&] { trainer.set_parameter("nobody", values); }) ==
+        "set_parameter(name, values): the network has no parameter 'nobody'; parameters() lists "
+        "the names");
+  CHECK(message<ContractError>([&] { trainer.set_parameter(p.name, values); }) ==
+        "set_parameter(name, values): '" + p.name + "' has " + std::to_string(before.size()) +
+            " numbers, but " + std::to_string(values.size()) +
+            " values are given; give one for each");
+  CHECK(std::ranges::equal(trainer.parameters().front().value, before));
 }
 
 TEST_CASE("averages of parts are whole in an evaluation, and the weights come back") {

@@ -160,9 +160,13 @@ TEST_CASE("what cannot go on is a sentence, and changes nothing") {
           take_step(trainer, run.tokens, 0, 3);
         }).find("must have as many samples as the step before") != std::string::npos);
   Run<SingleDevice<>> const other{3};
-  double const weight = std::exchange(trainer.parameters()[0].value[0], std::nanf(""));
+  auto const weights = trainer.parameters()[0];
+  std::vector<float> values(weights.value.begin(), weights.value.end());
+  float const weight = std::exchange(values[0], std::nanf(""));
+  trainer.set_parameter(weights.name, values);
   message<NonFiniteLoss>([&] { take_step(trainer, run.tokens, 2); });
-  trainer.parameters()[0].value[0] = static_cast<float>(weight);
+  values[0] = weight;
+  trainer.set_parameter(weights.name, values);
   run.go_on(2, 3);
   check_same(run, other);
   auto shuffled = options();

@@ -99,6 +99,24 @@ TEST_CASE("a network with two weights names the one that a file of one lacks") {
             "network");
 }
 
+TEST_CASE("a weight that is set is that of both holders of the shared one, on all replicas") {
+  Trains<One> trained{test::gpt_options()};
+  test::gpt_step(trained, 0);
+  Trains<Many> trainer{test::gpt_options()};
+  for (auto const& p : trained.parameters()) {
+    trainer.set_parameter(p.name, p.value);
+  }
+  for (int replica = 0; replica < 2; ++replica) {
+    CHECK(test::difference(trainer.parameters(replica), trained.parameters(), test::Part::value)
+              .error == 0.0);
+  }
+  test::TemporaryFolder const folder;
+  trained.export_model(folder.file("weights"));
+  Trains<Many> loaded{test::gpt_options()};
+  loaded.load_weights(folder.file("weights"));
+  CHECK(test::gpt_step(trainer, 0).loss == test::gpt_step(loaded, 0).loss);
+}
+
 TEST_CASE("a network with one weight takes a file of two where they are equal, and no other") {
   test::TemporaryFolder const folder;
   Trains<SingleDevice<>, Net<>> two{{.batch = 1, .seed = 1}};
@@ -113,7 +131,7 @@ TEST_CASE("a network with one weight takes a file of two where they are equal, a
   CHECK(std::ranges::equal(one.parameters()[0].value, before));
 
   auto const words = two.parameters()[0].value;
-  std::ranges::copy(words, two.parameters()[1].value.begin());
+  two.set_parameter(two.parameters()[1].name, words);
   two.export_model(folder.file("equal"));
   CHECK(loaded(one, folder.file("equal")) == "");
   CHECK(std::ranges::equal(one.parameters()[0].value, words));

@@ -4,18 +4,23 @@
 /// @file
 /// NamedParameter: a parameter with its gradient and optimizer states, by name.
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/error.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/device_program.hpp>
 
 namespace tandem {
 
-/// A parameter, its gradient of the last step, and its optimizer states, by name.
+/// A parameter, its gradient of the last step, and its optimizer states, by name: to be read.
+/// Trainer::set_parameter() writes one, since a backend may keep a copy in a layout of its own.
 template <class T>
 struct NamedParameter {
   std::string name;
@@ -25,13 +30,41 @@ struct NamedParameter {
   Role role = Role::weight;
   bool frozen = false;
   int owner = 0;  ///< index of the one whose values it has: its own unless it is shared
-  std::span<T> value{};
-  std::span<T> gradient{};             ///< empty where frozen, and where it is GradientRows
-  std::vector<std::span<T>> states{};  ///< empty where frozen, and for statistics
-  std::span<T> average{};              ///< empty where TrainerOptions::average has none
+  std::span<T const> value{};
+  std::span<T const> gradient{};             ///< empty where frozen, and where it is GradientRows
+  std::vector<std::span<T const>> states{};  ///< empty where frozen, and for statistics
+  std::span<T const> average{};              ///< empty where TrainerOptions::average has none
 };
 
 namespace detail {
+
+/// A part of a NamedParameter of a rank, whose memory is the library's and not const. Whoever
+/// writes it calls upload() afterwards.
+template <class T>
+std::span<T> writable(std::span<T const> numbers) {
+  return {const_cast<T*>(numbers.data()), numbers.size()};
+}
+
+/// The index of the parameter of @p network that is called @p name and is to have @p count numbers.
+/// @throws ContractError  there is none, or it has another size
+template <class = void>  // compiled where it is called, not by every include
+TANDEM_COLD int index_to_set(GraphView network, std::string_view name, std::size_t count) {
+  int p = 0;
+  while (p < network.parameters && parameter_name(network, p) != name) {
+    ++p;
+  }
+  if (p == network.parameters) {
+    throw ContractError{"set_parameter(name, values): the network has no parameter '" +
+                        std::string{name} + "'; parameters() lists the names"};
+  }
+  std::int64_t const elements = network.parameter[p].parameter.shape.elements();
+  if (static_cast<std::int64_t>(count) != elements) {
+    throw ContractError{"set_parameter(name, values): '" + std::string{name} + "' has " +
+                        std::to_string(elements) + " numbers, but " + std::to_string(count) +
+                        " values are given; give one for each"};
+  }
+  return p;
+}
 
 /// Of a graph laid out by @p offset, each of @p parts stages a model, from where its arrays begin.
 template <class T>

@@ -28,11 +28,14 @@ struct MicrobatchPasses {
   static constexpr bool has_second =
       input_shape<typename Parts::Whole>(1).valid();  ///< of the network
   static constexpr bool in_chunks = Parts::Whole::batching.chunks > 1;
+  /// Whether a sequence may come in pieces.
+  static constexpr bool is_timed =
+      input_shape<typename Parts::Whole>(0).timed || input_shape<typename Parts::Whole>(1).timed;
   /// Whether its passes are called for a microbatch without samples, too.
   static constexpr bool synchronizes = Nodes::synchronizes;
 
   /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
-  static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
+  TANDEM_INLINE static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
     Microbatch const& own = slot.microbatches[m];
     auto const pass = pass_of(parts, slot, own);
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training, own.chunk);
@@ -42,7 +45,7 @@ struct MicrobatchPasses {
         parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
-    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    bool const generates = is_timed && pass.position >= 0 && !pass.is_chunk();
     if (generates) {
       parts.memory.carry(t, own.first - slot.microbatches.begin());
     }

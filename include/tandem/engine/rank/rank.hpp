@@ -357,13 +357,24 @@ class Rank final
     });
   }
 
-  void run_forward(Action action) {
+  // Not a lambda: the loop over the row should contain it, and a lambda cannot portably be inline.
+  struct Forward {
+    Parts& parts;
+    StepSlot<Parts>& slot;
+    int m;
+    typename Parts::Table const& table;
+
+    template <int S>
+    TANDEM_INLINE void operator()(std::integral_constant<int, S> /*stage*/) const {
+      MicrobatchPasses<Parts, S>::forward(parts, slot, m, table, m);
+    }
+  };
+
+  TANDEM_INLINE void run_forward(Action action) {
     int const m = action.index;
     auto const& table = parts_.memory.table(m);
     if (Microbatch const& own = slot_.microbatches[m]; own.size > 0) {
-      at_stage<Program>(action.stage, [&](auto s) {
-        MicrobatchPasses<Parts, s>::forward(parts_, slot_, m, table, m);
-      });
+      at_stage<Program>(action.stage, Forward{parts_, slot_, m, table});
     } else {
       if (Program::has_result) {
         parts_.sums.clear(parts_.device, m);

@@ -53,7 +53,7 @@ void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const
 
 /// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
 template <class Program, class F>
-void at_stage(int id, F const& f) {
+TANDEM_INLINE void at_stage(int id, F const& f) {
   if constexpr (Program::stages.count == 1) {
     f(std::integral_constant<int, 0>{});
   } else {

@@ -72,6 +72,7 @@ class Feed {
     state_ = state;
     batch_ = batch;
     first_ = own.begin();
+    from_ = batch.from;
     times_ = own.time();
     time_ = times_[in];
     result_ = {};
@@ -175,7 +176,7 @@ class Feed {
 
  private:
   // Of a microbatch's first sample, in what this process has.
-  [[nodiscard]] std::int64_t place(Microbatch const& m) const { return m.first - batch_.from; }
+  [[nodiscard]] std::int64_t place(Microbatch const& m) const { return m.first - from_; }
 
   // As this step has it.
   [[nodiscard]] Shape shape_of(Shape shape) const {
@@ -191,6 +192,7 @@ class Feed {
   InChunks chunks_;
   typename Backend::Buffer samples_;
   std::int64_t first_ = 0;  // of the rank's samples in the global batch
+  std::int64_t from_ = 0;   // the first sample of the global batch that this process has
   Times times_{};           // rows of the step's samples
   int time_ = 0;            // those of the first input
   StepState state_{};

@@ -8,7 +8,8 @@
 /// with threads of its own beside them would wait for a core each time: a device has one or the
 /// other. Units compiled with and without OpenMP may be mixed: those with it only add a definition.
 /// Where other programs want the same cores, that spinning costs more than it gains; the user may
-/// turn it off with OMP_WAIT_POLICY=passive in the environment.
+/// turn it off with OMP_WAIT_POLICY=passive in the environment. The library cannot: libgomp reads
+/// the variable before main(), and has no call that sets it.
 
 #if defined(_OPENMP)
 #include <omp.h>

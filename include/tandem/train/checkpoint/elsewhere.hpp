@@ -76,7 +76,7 @@ class ParametersElsewhere {
           exchange(workers, own.value, here);
           exchange(workers, own.gradient, here);
           exchange(workers, own.average, here);
-          for (std::span<P> const state : own.states) {
+          for (std::span<P const> const state : own.states) {
             exchange(workers, state, here);
           }
         }
@@ -123,9 +123,10 @@ class ParametersElsewhere {
 
   /// The bits of the process that has them: what the others add is -0, which changes no number.
   template <class Workers>
-  static void exchange(Workers& workers, std::span<P> numbers, bool here) {
+  static void exchange(Workers& workers, std::span<P const> own, bool here) {
     using RankType = typename Workers::RankType;
     constexpr std::size_t most = std::size_t{1} << 20;
+    std::span<P> const numbers = detail::writable(own);
     for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
       auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
       std::vector<double> sums(part.size(), -0.0);

@@ -109,7 +109,7 @@ std::vector<TensorView const*> take_all(FileWeights& file, std::string const& pa
 template <class T>
 CheckpointCopy copy_into(NamedParameter<T> const& p, TensorView const* from,
                          TensorView const* second = nullptr) {
-  return {reinterpret_cast<std::byte*>(p.value.data()), from, second};
+  return {reinterpret_cast<std::byte*>(writable(p.value).data()), from, second};
 }
 
 }  // namespace detail

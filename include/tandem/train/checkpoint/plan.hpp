@@ -214,7 +214,7 @@ void begin_averages(std::vector<CheckpointCopy>& copies,
     if (!p.average.empty()) {
       auto const* const weight = reinterpret_cast<std::byte const*>(p.value.data());
       CheckpointCopy copy = *std::ranges::find(copies, weight, &CheckpointCopy::to);
-      copy.to = reinterpret_cast<std::byte*>(p.average.data());
+      copy.to = reinterpret_cast<std::byte*>(writable(p.average).data());
       copies.push_back(copy);
     }
   }

@@ -4,7 +4,9 @@
 /// @file
 /// Replicas: the parameters that the ranks of this process have, for the calling program.
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -35,9 +37,7 @@ class Replicas {
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
   /// gradients; and where it has slices of parameters, all of them. All processes call it.
   void fetch(bool states = true) const {
-    if (gathers(states)) {
-      workers_.run([](RankType& rank) { rank.gather_pieces(); }, WorkKind::gathers);
-    }
+    fetch_pieces(states);
     if (workers_.elsewhere().needed()) {
       workers_.elsewhere().fetch(workers_);
     }
@@ -112,6 +112,24 @@ class Replicas {
     return *std::move(loaded);
   }
 
+  /// Gives every rank's copies of parameter @p p of the network, and of those that share it, these
+  /// numbers, of which there are as many, and so their averages. All processes call it.
+  void set(int p, std::span<T const> values) const {
+    workers_.check_can(WorkKind::writes);
+    fetch_pieces(true);  // since upload() gives the devices all that is here
+    int const owner = Program::network.parameter[p].owner();
+    for (auto const& rank : of_ranks()) {
+      for (NamedParameter<T> const& own : rank) {
+        if (own.owner == owner) {
+          std::ranges::copy(values, detail::writable(own.value).begin());
+          std::ranges::copy_n(values.begin(), std::ssize(own.average),
+                              detail::writable(own.average).begin());
+        }
+      }
+    }
+    upload();
+  }
+
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
     if constexpr (Workers::streams || !Program::several_ranks) {  // in one process
@@ -132,6 +150,14 @@ class Replicas {
   static constexpr bool gathers(bool states) {
     return Program::has_pieces && (states || Program::slices > 1 || Program::sharded_parameters);
   }
+
+  // What other ranks have of the parameters of one of this process.
+  void fetch_pieces(bool states) const {
+    if (gathers(states)) {
+      workers_.run([](RankType& rank) { rank.gather_pieces(); }, WorkKind::gathers);
+    }
+  }
+
   [[nodiscard]] std::vector<NamedParameter<T>> of_rank(int local) const {
     workers_.run_on(
         local, [](RankType& rank) { rank.download(); }, WorkKind::looks);

@@ -60,6 +60,7 @@ struct RefusedTrainer {
   void export_model(auto const&...) const {}
   void load(auto const&...) {}
   std::vector<std::string> load_weights(auto const&...) { return {}; }
+  void set_parameter(auto const&...) {}
   std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
   TrainingPosition const& position() const { return position_; }
   Epochs epochs(auto const&...) { return Epochs{0}; }

@@ -61,7 +61,7 @@ void copy_model(TrainerType const& trainer, std::vector<NamedParameter<T>> const
   bool const averages = trainer.options().average.on() && trainer.position().step > 0;
   auto const take = [&](std::vector<NamedParameter<P>> const& from) {
     for (std::size_t p = 0; p < to.size(); ++p) {
-      std::transform(from[p].value.begin(), from[p].value.end(), to[p].value.begin(),
+      std::transform(from[p].value.begin(), from[p].value.end(), writable(to[p].value).begin(),
                      [](P number) { return static_cast<T>(number); });
     }
   };

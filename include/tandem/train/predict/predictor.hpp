@@ -75,6 +75,7 @@ class Predictor {
   std::vector<float> predict(auto const&...) { return {}; }
   std::vector<std::int32_t> generate(auto const&...) { return {}; }
   std::vector<std::vector<Hypothesis>> search(auto const&...) { return {}; }
+  void set_parameter(auto const&...) {}
   std::vector<NamedParameter<float>> parameters() const { return {}; }
   MemoryReport memory() const { return {}; }
 };
@@ -250,7 +251,15 @@ class Predictor<Net, Backend> {
     }
   }
 
-  /// The parameters in the network's order: on Host views of the memory, on a GPU copies.
+  /// Gives the parameter or statistic that parameters() calls @p name these numbers.
+  /// @throws ContractError  the network has no parameter of this name, or it has another size
+  void set_parameter(std::string_view name, std::span<T const> values) {
+    auto const call = one_call_.begin("set_parameter()", OneCall::trains);
+    replicas().set(detail::index_to_set(graph, name, values.size()), values);
+  }
+
+  /// The parameters in the network's order, to be read: on Host views of the memory, on a GPU
+  /// copies.
   [[nodiscard]] std::vector<NamedParameter<T>> parameters() const {
     auto const call = one_call_.begin("parameters()");
     return replicas().of(0);
