@@ -123,14 +123,7 @@ TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
       partial[out + std::int64_t{tiles.chunks} * tiles.columns + v] = shared[thread].squares[v];
     }
   }
-  // With one chunk there is nobody to wait for, and there may be more groups than counters.
-  bool is_last = true;
-  if (tiles.chunks == 1) {
-    __syncthreads();
-  } else {
-    is_last = comes_last(arrivals + blockIdx.x, tiles.chunks);
-  }
-  if (is_last) {
+  if (comes_last(arrivals + blockIdx.x, tiles.chunks)) {
     combine_moments<N>(x, partial, tiles, thread, static_cast<int>(blockIdx.x), result);
   }
 }
