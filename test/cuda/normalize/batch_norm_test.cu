@@ -59,6 +59,16 @@ TEST_CASE_TEMPLATE("batch_norm_forward: against long double", T, float, double, 
   }
 }
 
+TEST_CASE("batch_norm_forward: more groups of columns than counters") {
+  Case<float> c{{3, 8193}, test::numbers<float>(std::int64_t{3} * 8193, 1)};
+  CHECK(cuda::column_tiles<float>(3, 8193).groups == cuda::Arrivals::count + 1);
+  Reference<float> const expected{c};
+  Trained<float> const out{c, false};
+  test::check_within(out.read(0), expected.mean, [&](auto i) { return expected.mean_bound[i]; });
+  test::check_within(out.read(2), expected.variance,
+                     [&](auto i) { return expected.variance_bound[i]; });
+}
+
 TEST_CASE("batch_norm_forward: an outlier, from which all values are counted") {
   // 256 threads have 8 values each, at a distance of nearly d from the first. Sums of squares from
   // there would be off by 256 roundings of 4 d² and more, when all squares together are d².

@@ -481,6 +481,28 @@ TEST_CASE("attention by cuDNN: the gradient in pieces, or by products where memo
   }
 }
 
+TEST_CASE("attention by cuDNN: pieces of the gradient begin at multiples of 16 bytes") {
+  AttentionShape const shape{3, 3, 8, 5, true};
+  constexpr std::int64_t sample = cuda::attention_sample_bytes({3, 3, 8, 5}, 5);
+  CHECK(cuda::attention_piece(shape, 9, 5, 5 * sample) == 4);  // 3 heads of 5 rows
+  CHECK(cuda::attention_piece(shape, 9, 5, 3 * sample) == 4);
+  CHECK(cuda::attention_piece(shape, 9, 5, 9 * sample) == 9);
+  CHECK(cuda::attention_piece(shape, 3, 5, 2 * sample) == 3);
+  CHECK(cuda::attention_piece(shape, 9, 2, 5 * sample) == 4);
+  CHECK(cuda::attention_piece(shape, 9, 2, 3 * sample) == 2);
+  CHECK(cuda::attention_piece(shape, 9, 4, 5 * sample) == 5);
+  for (std::int64_t const limit : {2 * sample, 5 * sample}) {
+    CAPTURE(limit);
+    cuda::CuDnnAttentionOp<Bf16> op{setup_of(9), gpu(), shape, limit};
+#if defined(TANDEM_CUDA_EMULATED)
+    CHECK(op.by_cudnn(cuda::AttentionPass::gradient));
+#endif
+    check_op(op, {shape, 9, 5, {}});
+    check_op(op, {shape, 9, 5, {5, 3, 4, 1, 5, 2, 0, 5, 5}});
+    check_op(op, {shape, 7, 3, {}});
+  }
+}
+
 TEST_CASE("attention by cuDNN: layers of one shape share engines; pieces are the step's") {
   AttentionShape const shape{2, 2, 8, 9, false};
   cuda::AttentionPlans plans{gpu().device};

@@ -33,12 +33,17 @@ __device__ void merge_down(int across, int down, Merge const& merge) {
 
 /// Whether the calling block comes last of @p blocks to @p counter; if so it sees what the others
 /// wrote before, by loads past the first cache. The counter is 0 again for the next kernel.
+/// A block that is alone comes last and does not touch the counter, so a launch whose groups have
+/// one block each may have more groups than there are counters.
 /// @pre all threads of the block call it
 /// Source: the threadFenceReduction sample of the CUDA Toolkit
 __device__ inline bool comes_last(unsigned* counter, int blocks) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
+  if (blocks == 1) {
+    return true;
+  }
   if (threadIdx.x == 0) {
     unsigned const largest = static_cast<unsigned>(blocks) - 1;
     last = atomicInc(counter, largest) == largest;

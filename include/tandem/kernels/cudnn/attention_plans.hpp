@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -36,12 +37,20 @@ constexpr std::int64_t attention_sample_bytes(AttentionShape const& shape, std::
   return shape.heads * (2 * rows * rows + shared) + 4096;
 }
 
-/// Samples whose gradient is computed at once: of equal pieces the largest within the limit.
+/// Samples whose gradient is computed at once: as many as the limit allows, in pieces of about
+/// equal size. Each piece's normalisers begin at a multiple of 16 bytes, which the engines are
+/// promised, so a piece that is followed by another may have up to 3 samples above the limit.
 constexpr std::int64_t attention_piece(AttentionShape const& shape, std::int64_t batch,
                                        std::int64_t time, std::int64_t limit) {
   std::int64_t const fit = std::max<std::int64_t>(limit / attention_sample_bytes(shape, time), 1);
-  std::int64_t const pieces = std::max<std::int64_t>((batch + fit - 1) / fit, 1);
-  return (batch + pieces - 1) / pieces;
+  if (batch <= fit) {
+    return batch;
+  }
+  std::int64_t const step = 4 / std::gcd(std::int64_t{4}, shape.heads * time);
+  std::int64_t const most = std::max<std::int64_t>(fit / step, 1) * step;
+  std::int64_t const pieces = (batch + most - 1) / most;
+  std::int64_t const equal = (batch + pieces - 1) / pieces;
+  return std::min((equal + step - 1) / step * step, batch);
 }
 
 /// What cuDNN's tensors of attention are made from; each may be null where a pass has no use for
