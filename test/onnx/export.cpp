@@ -148,8 +148,8 @@ class Case {
       for (std::size_t i = 0; i < values.size(); ++i) {
         values[i] *= small ? 12.0F : 1.0F;  // else a GPT's rows hardly look at each other
         values[i] += own.init.law == Init::Law::constant
-                          ? 0.3F * drawn(i, static_cast<std::uint64_t>(p.index))
-                          : 0.0F;
+                         ? 0.3F * drawn(i, static_cast<std::uint64_t>(p.index))
+                         : 0.0F;
       }
       predictor_.set_parameter(p.name, values);
     }

@@ -19,8 +19,8 @@ struct Fp32 {
   static constexpr char const* name = "fp32";
 };
 
-/// Fp32 without Winograd's method, which takes half the time and rounds more: see docs/host.md. Host
-/// with oneDNN only.
+/// Fp32 without Winograd's method, which takes half the time and rounds more: see docs/host.md.
+/// Only for Host with oneDNN.
 struct Fp32Direct {
   using Scalar = float;
   using Master = float;

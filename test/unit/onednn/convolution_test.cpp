@@ -303,8 +303,7 @@ class Problem {
   Values values_;
 };
 
-/// Bounds of a sum of the terms. Winograd's transforms add roundings that do not depend on the number of
-/// terms: with one tile a weight gradient sums 16 terms and has 5.3 times the error of their sum.
+/// Bounds for a sum of the terms: Winograd's transforms add roundings of their own.
 template <class T>
 double most(Case const& c) {
   bool const fp32 = std::is_same_v<T, float>;
