@@ -16,7 +16,7 @@ int main(int argc, char** argv) try {
   td::Trainer<Net, Strategy, td::Host> trainer{
       {.batch = 128,
        .optimizer = td::Sgd{.learning_rate = 0.02F, .momentum = 0.9F, .weight_decay = 1e-4F},
-       .schedule = td::Cosine{.steps = 3 * data.train().size() / 128}}};
+       .schedule = td::Cosine{.steps = 3 * 469}}};  // an epoch of 60,000 images has 469 batches
   for (auto epoch : td::epochs(3)) {
     trainer.train(data.train(), epoch, td::Progress{});
   }
