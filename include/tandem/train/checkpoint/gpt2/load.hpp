@@ -165,7 +165,8 @@ struct LoadedGpt2 {
       for (NamedParameter<T> const& p : rank) {
         TensorView const& from = file.tensor(p.index);
         std::int64_t const rows = p.shape.rank == 2 ? p.shape[0] : 1;
-        std::span<T> const both[] = {p.value, p.average};  // averages begin at their weights
+        // Averages begin at their weights.
+        std::span<T> const both[] = {writable(p.value), writable(p.average)};
         for (std::span<T> const& to : both) {
           if (!to.empty()) {
             copy_numbers(from.dtype, from.data.data(), to.data(), rows, p.shape.elements() / rows,
