@@ -23443,7 +23443,7 @@ void add_microbatches(double const* sums, std::size_t count, std::size_t each, d
   Words sum{};
   Words any{};
   Words all = ~any;
-#if defined(__GNUC__) && !defined(__clang__)  // clang does so by itself
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)  // clang does so by itself
 #pragma GCC unroll 8
 #endif
   for (std::size_t i = 0; i < count; ++i) {
@@ -65097,6 +65097,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws ContractError  the network has no parameter of this name, or it has another size
   void set_parameter(std::string_view name, std::span<T const> values) {
     auto const call = one_call_.begin("set_parameter()", OneCall::trains);
+    meet("set_parameter()");
     replicas().set(detail::index_to_set(graph, name, values.size()), values);
   }
 
@@ -69747,10 +69748,9 @@ inline constexpr float winograd_divisor_b = 2 * winograd_b2 * (winograd_b2 - win
 
 /// Transforms the columns, then the rows, of a square of From × From numbers to To × To.
 template <int From, int To, class Transform>
-[[gnu::always_inline]] inline void winograd_both(Floats const (&from)[From * From],
-                                                 Floats (&to)[To * To],
+[[gnu::always_inline]] inline void winograd_both(Floats const* from, Floats* to,
                                                  Transform const& transform) {
-  Floats half[To * From];
+  Floats half[winograd_products];
   for (int j = 0; j < From; ++j) {
     transform(from + j, From, half + j, From);
   }
@@ -69851,6 +69851,7 @@ class Winograd {
 
  private:
   static constexpr std::int64_t products = detail::winograd_products;
+  static constexpr std::int64_t tile_outputs = detail::winograd_out * detail::winograd_out;
   /// Tiles that one thread transforms, multiplies and transforms back: their numbers stay in cache.
   static constexpr std::int64_t most_tiles = 64;
   /// Tiles whose products are added to the gradient at once.
@@ -69896,13 +69897,13 @@ class Winograd {
     int const row = tile.row - padding.height;
     int const column = tile.column - padding.width;
     for_vectors(in.channels, [&](int c, auto some) {
-      Floats d[n * n];
+      Floats d[products];
       for (int i = 0; i < n * n; ++i) {
         int const r = row + i / n;
         int const s = column + i % n;
         d[i] = in.contains(r, s) ? some.load(x + in.at(tile.sample, r, s) + c) : Floats{0.0F};
       }
-      Floats v[n * n];
+      Floats v[products];
       detail::winograd_both<n, n>(d, v, [](auto... a) { detail::winograd_input(a...); });
       for (int p = 0; p < n * n; ++p) {
         some.store(to + p * stride + c, v[p]);
@@ -69916,13 +69917,13 @@ class Winograd {
     constexpr int n = detail::winograd_in;
     constexpr int m = detail::winograd_out;
     for_vectors(out.channels, [&](int c, auto some) {
-      Floats d[m * m];
+      Floats d[tile_outputs];
       for (int i = 0; i < m * m; ++i) {
         int const r = tile.row + i / m;
         int const s = tile.column + i % m;
         d[i] = out.contains(r, s) ? some.load(dy + out.at(tile.sample, r, s) + c) : Floats{0.0F};
       }
-      Floats v[n * n];
+      Floats v[products];
       detail::winograd_both<m, n>(d, v, [](auto... a) { detail::winograd_output_gradient(a...); });
       for (int p = 0; p < n * n; ++p) {
         some.store(to + p * stride + c, v[p]);
@@ -69936,11 +69937,11 @@ class Winograd {
     constexpr int n = detail::winograd_in;
     constexpr int m = detail::winograd_out;
     for_vectors(out.channels, [&](int c, auto some) {
-      Floats v[n * n];
+      Floats v[products];
       for (int p = 0; p < n * n; ++p) {
         v[p] = some.load(from + p * stride + c);
       }
-      Floats d[m * m];
+      Floats d[tile_outputs];
       detail::winograd_both<n, m>(v, d, [](auto... a) { detail::winograd_output(a...); });
       Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
       for (int i = 0; i < m * m; ++i) {
@@ -70002,7 +70003,7 @@ class Winograd {
           for (int i = 0; i < 9; ++i) {
             g[i] = load(kernels[i]);
           }
-          Floats u[n * n];
+          Floats u[products];
           detail::winograd_both<3, n>(g, u, [](auto... a) { detail::winograd_weight(a...); });
           for (int p = 0; p < n * n; ++p) {
             some.store(to + (p * rows + row) * columns + column, u[p]);
@@ -70021,7 +70022,7 @@ class Winograd {
       for (std::int64_t row = begin; row < end; ++row) {
         for (int c = 0; c < in; c += lanes) {
           int const count = std::min(in - c, lanes);
-          Floats u[n * n];
+          Floats u[products];
           for (int p = 0; p < n * n; ++p) {
             float const* const from = sums + (p * out + row) * in + c;
             u[p] = count == lanes ? load(from) : load(from, count);
@@ -71684,7 +71685,6 @@ TANDEM_NOINLINE void global_avg_pool_gradient(Team& team, int batch, int channel
 /// The forward pass saves which cell of the window was the largest, one byte an output where the
 /// window has at most 255 cells. The gradient gathers, so that threads may split dx.
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -71803,8 +71803,8 @@ bool row_has_nan(T const* row, int pixels, std::int64_t stride, int channels) {
   IntVector largest{};  // magnitudes, whose order is that of their bits, and NaNs above infinity
   for (int p = 0; p < pixels; ++p) {
     for_vectors(channels, [&](int c, auto some) {
-      IntVector const magnitude =
-          std::bit_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
+      Floats const x = some.load(row + p * stride + c);
+      IntVector const magnitude = reinterpret_cast<IntVector>(x.v) & 0x7FFFFFFF;
       largest = magnitude > largest ? magnitude : largest;
     });
   }

@@ -543,6 +543,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws ContractError  the network has no parameter of this name, or it has another size
   void set_parameter(std::string_view name, std::span<T const> values) {
     auto const call = one_call_.begin("set_parameter()", OneCall::trains);
+    meet("set_parameter()");
     replicas().set(detail::index_to_set(graph, name, values.size()), values);
   }
 

@@ -29,7 +29,7 @@ using test::DeviceArray;
 /// As the engine's StepResult.
 struct Result {
   double loss, metric, gradient_norm, weight, counted;
-  int non_finite, samples;
+  int non_finite, bad_gradient, samples;
   struct {
     double value[8];
   } metrics;

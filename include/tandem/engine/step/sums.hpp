@@ -37,7 +37,7 @@ void add_microbatches(double const* sums, std::size_t count, std::size_t each, d
   Words sum{};
   Words any{};
   Words all = ~any;
-#if defined(__GNUC__) && !defined(__clang__)  // clang does so by itself
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)  // clang does so by itself
 #pragma GCC unroll 8
 #endif
   for (std::size_t i = 0; i < count; ++i) {

@@ -8,7 +8,6 @@
 /// The forward pass saves which cell of the window was the largest, one byte an output where the
 /// window has at most 255 cells. The gradient gathers, so that threads may split dx.
 
-#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -29,8 +28,8 @@ bool row_has_nan(T const* row, int pixels, std::int64_t stride, int channels) {
   IntVector largest{};  // magnitudes, whose order is that of their bits, and NaNs above infinity
   for (int p = 0; p < pixels; ++p) {
     for_vectors(channels, [&](int c, auto some) {
-      IntVector const magnitude =
-          std::bit_cast<IntVector>(some.load(row + p * stride + c).v) & 0x7FFFFFFF;
+      Floats const x = some.load(row + p * stride + c);
+      IntVector const magnitude = reinterpret_cast<IntVector>(x.v) & 0x7FFFFFFF;
       largest = magnitude > largest ? magnitude : largest;
     });
   }

@@ -124,10 +124,9 @@ inline constexpr float winograd_divisor_b = 2 * winograd_b2 * (winograd_b2 - win
 
 /// Transforms the columns, then the rows, of a square of From × From numbers to To × To.
 template <int From, int To, class Transform>
-[[gnu::always_inline]] inline void winograd_both(Floats const (&from)[From * From],
-                                                 Floats (&to)[To * To],
+[[gnu::always_inline]] inline void winograd_both(Floats const* from, Floats* to,
                                                  Transform const& transform) {
-  Floats half[To * From];
+  Floats half[winograd_products];
   for (int j = 0; j < From; ++j) {
     transform(from + j, From, half + j, From);
   }
@@ -228,6 +227,7 @@ class Winograd {
 
  private:
   static constexpr std::int64_t products = detail::winograd_products;
+  static constexpr std::int64_t tile_outputs = detail::winograd_out * detail::winograd_out;
   /// Tiles that one thread transforms, multiplies and transforms back: their numbers stay in cache.
   static constexpr std::int64_t most_tiles = 64;
   /// Tiles whose products are added to the gradient at once.
@@ -273,13 +273,13 @@ class Winograd {
     int const row = tile.row - padding.height;
     int const column = tile.column - padding.width;
     for_vectors(in.channels, [&](int c, auto some) {
-      Floats d[n * n];
+      Floats d[products];
       for (int i = 0; i < n * n; ++i) {
         int const r = row + i / n;
         int const s = column + i % n;
         d[i] = in.contains(r, s) ? some.load(x + in.at(tile.sample, r, s) + c) : Floats{0.0F};
       }
-      Floats v[n * n];
+      Floats v[products];
       detail::winograd_both<n, n>(d, v, [](auto... a) { detail::winograd_input(a...); });
       for (int p = 0; p < n * n; ++p) {
         some.store(to + p * stride + c, v[p]);
@@ -293,13 +293,13 @@ class Winograd {
     constexpr int n = detail::winograd_in;
     constexpr int m = detail::winograd_out;
     for_vectors(out.channels, [&](int c, auto some) {
-      Floats d[m * m];
+      Floats d[tile_outputs];
       for (int i = 0; i < m * m; ++i) {
         int const r = tile.row + i / m;
         int const s = tile.column + i % m;
         d[i] = out.contains(r, s) ? some.load(dy + out.at(tile.sample, r, s) + c) : Floats{0.0F};
       }
-      Floats v[n * n];
+      Floats v[products];
       detail::winograd_both<m, n>(d, v, [](auto... a) { detail::winograd_output_gradient(a...); });
       for (int p = 0; p < n * n; ++p) {
         some.store(to + p * stride + c, v[p]);
@@ -313,11 +313,11 @@ class Winograd {
     constexpr int n = detail::winograd_in;
     constexpr int m = detail::winograd_out;
     for_vectors(out.channels, [&](int c, auto some) {
-      Floats v[n * n];
+      Floats v[products];
       for (int p = 0; p < n * n; ++p) {
         v[p] = some.load(from + p * stride + c);
       }
-      Floats d[m * m];
+      Floats d[tile_outputs];
       detail::winograd_both<n, m>(v, d, [](auto... a) { detail::winograd_output(a...); });
       Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
       for (int i = 0; i < m * m; ++i) {
@@ -379,7 +379,7 @@ class Winograd {
           for (int i = 0; i < 9; ++i) {
             g[i] = load(kernels[i]);
           }
-          Floats u[n * n];
+          Floats u[products];
           detail::winograd_both<3, n>(g, u, [](auto... a) { detail::winograd_weight(a...); });
           for (int p = 0; p < n * n; ++p) {
             some.store(to + (p * rows + row) * columns + column, u[p]);
@@ -398,7 +398,7 @@ class Winograd {
       for (std::int64_t row = begin; row < end; ++row) {
         for (int c = 0; c < in; c += lanes) {
           int const count = std::min(in - c, lanes);
-          Floats u[n * n];
+          Floats u[products];
           for (int p = 0; p < n * n; ++p) {
             float const* const from = sums + (p * out + row) * in + c;
             u[p] = count == lanes ? load(from) : load(from, count);
