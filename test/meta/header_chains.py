@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes as few sources as show that every header compiles alone, and twice.
 
-    header_chains.py FOLDER INCLUDE HEADER ...
+    header_chains.py [--changed] FOLDER INCLUDE HEADER ...
 
-INCLUDE is the folder of the tree; headers are named as they are included. If B includes A, perhaps by others, then
+INCLUDE is the folder of the tree; headers are named as they are included. With --changed only those sources are printed that
+have a header which has changed since the last tag, or since the day before the last commit if there is no tag. If B includes A, perhaps by others, then
 "#include A", "#include B" shows of A that it compiles alone and of B as much as "#include B" would, since what A brings is
 B's by right. So a source holds a chain of headers, each of which includes the one before. Prints the paths of the
 sources, a third as many as headers, and rewrites only those that change.
@@ -12,6 +13,7 @@ sources, a third as many as headers, and rewrites only those that change.
 
 import pathlib
 import re
+import subprocess
 import sys
 
 
@@ -61,11 +63,27 @@ def chains(closed):
             yield chain
 
 
+def changed(include):
+    """The headers that have changed lately, or None if git cannot tell."""
+    def git(*words):
+        run = subprocess.run(["git", "-C", include, *words], capture_output=True, text=True)
+        return run.stdout.strip() if run.returncode == 0 else ""
+
+    day_before = int(git("log", "-1", "--format=%ct") or 0) - 24 * 60 * 60
+    base = git("describe", "--tags", "--abbrev=0") or git("rev-list", "-1", f"--before={day_before}", "HEAD")
+    return set(git("diff", "--name-only", "--relative", base).split()) if base else None
+
+
 def main():
-    folder, include, *headers = sys.argv[1:]
+    only_changed = sys.argv[1] == "--changed"
+    folder, include, *headers = sys.argv[1 + only_changed:]
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for chain in chains(included(headers, pathlib.Path(include))):
+    new = changed(include) if only_changed else None
+    found = list(chains(included(headers, pathlib.Path(include))))
+    if new is not None:
+        found = [chain for chain in found if not new.isdisjoint(chain)] or found[:1]  # a library needs a source
+    for chain in found:
         path = folder / (chain[-1].replace("/", "_") + ".cpp")
         text = "".join(f"#include <{header}>\n" for header in chain * 2)
         if not path.exists() or path.read_text(encoding="utf-8") != text:

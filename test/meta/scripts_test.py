@@ -249,6 +249,20 @@ class HeaderChains(Tree):
     def test_headers_that_do_not_include_each_other_stay_apart(self):
         self.assertEqual(["a", "b"], self.chains(a=[], b=[]))
 
+    def test_what_has_changed_since_the_tag(self):
+        def git(*words):
+            subprocess.run(["git", "-C", self.include, "-c", "user.name=a", "-c", "user.email=a@b", *words],
+                           check=True, capture_output=True)
+
+        self.assertIsNone(header_chains.changed(self.include))
+        self.chains(a=[], b=["a"], c=[])
+        git("init")
+        git("add", ".")
+        git("commit", "-m", "one")
+        git("tag", "v1")
+        self.header("c.hpp", "#include <tandem/a.hpp>\n")
+        self.assertEqual({"tandem/c.hpp"}, header_chains.changed(self.include))
+
     def test_each_includes_the_one_before_in_the_whole_tree(self):
         include = ROOT / "include"
         headers = [str(path.relative_to(include)) for path in include.rglob("*.hpp")]
