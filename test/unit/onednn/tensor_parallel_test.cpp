@@ -10,6 +10,7 @@
 
 #include <tandem/tandem.hpp>
 
+#include <onednn_op.hpp>
 #include <small_gpt.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
@@ -22,6 +23,9 @@ using Shared = TensorParallel<2, Microbatches<2>, SplitInputs<0>>;
 
 // A layer's sum is rounded once more, to 2^-9 of itself.
 TEST_CASE("in bf16 two devices that share each block, and the words, train nearly as one does") {
+  if (!test::computes<BFloat16>()) {
+    return;
+  }
   test::TrainedGpt<SingleDevice<Microbatches<2>>, Narrow> const one;
   test::TrainedGpt<Shared, Narrow> const two{5};
   for (std::size_t s = 0; s < one.results.size(); ++s) {
@@ -41,6 +45,9 @@ std::vector<std::vector<float>> values_of(auto const& trainer, int rank) {
 }
 
 TEST_CASE("a loss that is not finite changes nothing, on any of them") {
+  if (!test::computes<BFloat16>()) {
+    return;
+  }
   test::Watchdog const watchdog{"a loss that is not finite"};
   Trainer<test::SmallGpt, Shared, Narrow> trainer{test::gpt_options()};
   trainer.set_learning_rate(1e30);
