@@ -23493,6 +23493,9 @@ template <class = void>  // compiled where it is called, not by every include
 TANDEM_COLD void put_exact_lanes(std::span<double const> sums, std::size_t each, double* lanes) {
   using Pair = std::uint64_t __attribute__((vector_size(16)));
   std::fill_n(lanes, each * exact_lanes, 0.0);
+  if (sums.empty()) {
+    return;
+  }
   std::size_t const count = sums.size() / each;
   std::size_t which = 0;
   for (; which + 2 <= each; which += 2) {
