@@ -25,6 +25,9 @@ wish_for libsentencepiece-dev libjpeg-dev libpng-dev libopenmpi-dev openmpi-bin 
 wish_for_python conan=conan "material=mkdocs-material>=9.5,<10" numpy=numpy onnx=onnx onnxruntime=onnxruntime \
   nvidia.cu13.bin=nvidia-cuda-nvdisasm ziglang=ziglang
 
+# Tests run beside each other and the next build, where OpenMP's waiting threads would spin against them.
+export OMP_WAIT_POLICY=passive
+
 results=$root/build/results
 rm -rf "$results"
 mkdir -p "$results"
