@@ -672,15 +672,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                         .add("the learning rate", learning_rate()));
     check_dataset<ProgramType, LossType>(data);
     first_lines_.print(progress, Computes<Used>::with(), workers_.mesh().size(), options_.world);
-    EpochResult const result =
-        EpochLoop<Batches, Workers, Saver>{workers_, options_, position_, cursor_, queue_, saver_}
-            .run(data, epoch, progress, watch, call);
-    if constexpr (!std::is_same_v<Watch, NoWatch>) {
-      meet("the end of train()", detail::Statements{}
-                                     .add("whether a watcher has stopped it", result.stopped)
-                                     .add("the learning rate", learning_rate()));
-    }
-    return result;
+    return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
+                                              cursor_,  queue_,   saver_}
+        .run(data, epoch, progress, watch, call);
   }
 
   /// Queues one step; its result comes from collect_step(), in order.
