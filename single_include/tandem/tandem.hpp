@@ -55498,12 +55498,12 @@ struct TrainingPosition {
   /// Of a network with Stateful layers: samples whose states go on; 0: they begin.
   int streams = 0;
 
-  /// Of a trainer's weights, or of those that a file counts by themselves; null: none.
+  /// Updates of a trainer's weights, or of those that a file counts by themselves; null: none.
   std::shared_ptr<std::vector<WeightUpdates> const> weights{};
   std::vector<std::int64_t> written{};  ///< updates of each of them, while a checkpoint is written
 
   [[nodiscard]] bool has_learning_rate() const { return learning_rate >= 0.0; }
-  /// Of a weight that no group has frozen.
+  /// The updates of a weight that no group has frozen.
   [[nodiscard]] std::int64_t updates() const { return step - scaling.skipped; }
 };
 
@@ -55592,7 +55592,7 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 
 namespace detail {
 
-/// Of each weight whose updates are others than the run's, as views of @p position.
+/// Views of @p position: the updates of each weight that differ from the run's steps.
 template <class = void>  // compiled where it is called, not by every include
 void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {
   position.written.assign(position.weights != nullptr ? position.weights->size() : 0, 0);
@@ -70491,7 +70491,7 @@ class ConvolutionOp {
   }
 
   [[nodiscard]] std::int64_t channels() const { return task_.geometry.out_channels; }
-  /// Of all outputs.
+  /// The number of output pixels of a batch.
   [[nodiscard]] std::int64_t pixels(std::int64_t batch) const {
     return batch * task_.geometry.out.height * task_.geometry.out.width;
   }

@@ -215,7 +215,7 @@ class ConvolutionOp {
   }
 
   [[nodiscard]] std::int64_t channels() const { return task_.geometry.out_channels; }
-  /// Of all outputs.
+  /// The number of output pixels of a batch.
   [[nodiscard]] std::int64_t pixels(std::int64_t batch) const {
     return batch * task_.geometry.out.height * task_.geometry.out.width;
   }
