@@ -13901,6 +13901,9 @@ struct OpenMp {
 /// The program's, constant once main() runs: empty if no unit of it was compiled with OpenMP.
 inline constinit OpenMp openmp{};
 
+/// Whether a device's team has been made of several OpenMP threads.
+inline constinit std::atomic<bool> openmp_has_teams{false};
+
 #if defined(_OPENMP)
 
 namespace detail {
@@ -13947,6 +13950,9 @@ class Team {
     expects(threads >= 1, "Team: a device needs at least one thread");
     if (threads_of.set_threads != nullptr) {
       threads_of.set_threads(threads);
+      if (threads > 1) {
+        openmp_has_teams = true;
+      }
     }
     if (fork_ != nullptr) {
       start_openmp_threads();
@@ -61199,6 +61205,60 @@ LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
 /// @file
 /// Progress: what training prints while it runs, on standard error.
 
+// ---- tandem/runtime/host/busy_cores.hpp
+
+/// @file
+/// BusyCores: notices that a program is slow because OpenMP's threads spin on busy cores.
+
+namespace tandem::host {
+
+/// Counts from where it is made on. A core that another program takes keeps the other threads of a
+/// device's team spinning until it is given back, some milliseconds each time, so that a step takes
+/// 6 to 20 times as long (docs/host.md, Threads).
+class BusyCores {
+ public:
+  /// More in a second than on a machine that does nothing else.
+  static constexpr double preemptions_per_second = 50;
+
+  BusyCores() : begin_{preemptions()} {}
+
+  /// What to tell the user after @p seconds, or "".
+  [[nodiscard]] std::string advice(double seconds) const {
+    return advice(preemptions() - begin_, seconds, openmp_spins());
+  }
+
+  /// The same of that many preemptions.
+  template <class = void>  // compiled where it is called, not by every include
+  [[nodiscard]] TANDEM_COLD static std::string advice(std::int64_t preemptions, double seconds,
+                                                      bool spins) {
+    double const rate = static_cast<double>(preemptions) / seconds;
+    if (!spins || seconds < 1 || rate < preemptions_per_second) {
+      return "";
+    }
+    return "other programs took a core from this one " +
+           std::to_string(static_cast<std::int64_t>(rate)) +
+           " times a second, and OpenMP's threads spin while they wait for it: start this one with "
+           "OMP_WAIT_POLICY=passive\n";
+  }
+
+ private:
+  // How often the system has taken a core from a thread of this process that wanted to go on.
+  static std::int64_t preemptions() {
+    rusage used{};
+    return ::getrusage(RUSAGE_SELF, &used) == 0 ? used.ru_nivcsw : 0;
+  }
+
+  // As they do where the environment says nothing else.
+  static bool openmp_spins() {
+    return openmp_has_teams && std::getenv("OMP_WAIT_POLICY") == nullptr &&
+           std::getenv("GOMP_SPINCOUNT") == nullptr;
+  }
+
+  std::int64_t begin_;
+};
+
+}  // namespace tandem::host
+
 namespace tandem {
 
 /// A live line on a terminal, one plain line an epoch otherwise, nothing if silent.
@@ -61269,10 +61329,19 @@ class ProgressLine {
   void finish(EpochResult const& result) {
     if (!silent_) {
       print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
+      tell_of_busy_cores(cores_.advice(result.seconds));
     }
   }
 
  private:
+  // Once in a program.
+  static void tell_of_busy_cores(std::string const& advice) {
+    static std::atomic<bool> told{false};
+    if (!advice.empty() && !told.exchange(true)) {
+      std::fputs(advice.c_str(), stderr);
+    }
+  }
+
   void print_epoch(char const* before) const {
     std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
     if (epoch_.total > 0) {
@@ -61291,6 +61360,7 @@ class ProgressLine {
     std::fflush(stderr);
   }
 
+  host::BusyCores cores_;
   bool silent_;
   bool live_;
   Epoch epoch_;

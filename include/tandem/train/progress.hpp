@@ -6,11 +6,13 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <string>
 
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/runtime/host/busy_cores.hpp>
 #include <tandem/train/options/options.hpp>
 
 namespace tandem {
@@ -83,10 +85,19 @@ class ProgressLine {
   void finish(EpochResult const& result) {
     if (!silent_) {
       print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
+      tell_of_busy_cores(cores_.advice(result.seconds));
     }
   }
 
  private:
+  // Once in a program.
+  static void tell_of_busy_cores(std::string const& advice) {
+    static std::atomic<bool> told{false};
+    if (!advice.empty() && !told.exchange(true)) {
+      std::fputs(advice.c_str(), stderr);
+    }
+  }
+
   void print_epoch(char const* before) const {
     std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
     if (epoch_.total > 0) {
@@ -105,6 +116,7 @@ class ProgressLine {
     std::fflush(stderr);
   }
 
+  host::BusyCores cores_;
   bool silent_;
   bool live_;
   Epoch epoch_;

@@ -115,6 +115,17 @@ TEST_CASE("a schedule that ends before the run is told once, before the first st
   CHECK(first == sentence("5", "6"));
 }
 
+TEST_CASE("a program whose cores others take is told how its threads wait without spinning") {
+  using host::BusyCores;
+  CHECK(BusyCores::advice(400, 2.0, true) ==
+        "other programs took a core from this one 200 times a second, and OpenMP's threads spin "
+        "while they wait for it: start this one with OMP_WAIT_POLICY=passive\n");
+  CHECK(BusyCores::advice(400, 2.0, false) == "");
+  CHECK(BusyCores::advice(400, 0.9, true) == "");
+  CHECK(BusyCores::advice(98, 2.0, true) == "");
+  CHECK(BusyCores::advice(0, 0.0, true) == "");
+}
+
 TEST_CASE("without a terminal: one plain line an epoch") {
   Plain trainer{{.batch = 8, .threads_per_device = 1}};
   std::string const text = standard_error([&] {

@@ -11,6 +11,8 @@
 /// turn it off with OMP_WAIT_POLICY=passive in the environment. The library cannot: libgomp reads
 /// the variable before main(), and has no call that sets it.
 
+#include <atomic>
+
 #if defined(_OPENMP)
 #include <omp.h>
 #endif
@@ -33,6 +35,9 @@ struct OpenMp {
 
 /// The program's, constant once main() runs: empty if no unit of it was compiled with OpenMP.
 inline constinit OpenMp openmp{};
+
+/// Whether a device's team has been made of several OpenMP threads.
+inline constinit std::atomic<bool> openmp_has_teams{false};
 
 #if defined(_OPENMP)
 

@@ -44,6 +44,9 @@ class Team {
     expects(threads >= 1, "Team: a device needs at least one thread");
     if (threads_of.set_threads != nullptr) {
       threads_of.set_threads(threads);
+      if (threads > 1) {
+        openmp_has_teams = true;
+      }
     }
     if (fork_ != nullptr) {
       start_openmp_threads();
