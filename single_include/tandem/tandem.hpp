@@ -70211,6 +70211,22 @@ inline bool miscounts(Plan const& plan, int summed_channels) {
          plan.kernel().starts_with("jit_bf16_1x1");
 }
 
+/// Whether oneDNN's kernel for the gradient of these weights goes wrong, as 2.6.3's does, and 3.2's
+/// but with AMX. With a stride of a 1 x 1 window and less than 16 channels it adds up other pixels
+/// or writes behind its scratch memory. In bf16 it reads what nobody wrote: of images narrower than
+/// the stride, and with AMX of more than 32 channels, no multiple of 16, if the window's rows are
+/// dilated.
+inline bool misreads(ConvolutionTask const& task) {
+  ConvolutionGeometry const& g = task.geometry;
+  Window const& window = g.window;
+  int const channels = g.in_channels / g.groups;
+  bool const strided = window.stride.height > 1 || window.stride.width > 1;
+  return (strided && window.kernel == Extent2d{1, 1} && channels < 16) ||
+         (task.type == dnnl_bf16 &&
+          (g.in.width < window.stride.width ||
+           (window.dilation.height > 1 && channels > 32 && channels % 16 != 0)));
+}
+
 inline Descriptor activation(ConvolutionTask const& task, int channels, Extent2d extent) {
   return make_descriptor({task.batch, channels, extent.height, extent.width}, task.type, dnnl_nhwc);
 }
@@ -70263,7 +70279,9 @@ struct ConvolutionPlans {
       }
     }
     if (task.wants_weight_gradient) {
-      weight_gradient = plan(convolution_weight_gradient, any_gradient.get(),
+      Descriptor const plain_gradient = convolution_weights(g, dnnl_f32, dnnl_oihw);
+      weight_gradient = plan(convolution_weight_gradient,
+                             misreads(task) ? plain_gradient.get() : any_gradient.get(),
                              task.has_bias_gradient() ? vector.get() : nullptr, forward.get());
     }
   }

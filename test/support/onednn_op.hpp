@@ -106,7 +106,7 @@ class OpMemory {
       }
       return true;
     }
-    static constexpr std::int64_t guard = 256;
+    static constexpr std::int64_t guard = 4096;
     std::int64_t bytes;
     host::Buffer buffer;
   };
