@@ -80,6 +80,21 @@ class FirstProgram(unittest.TestCase):
         self.assertEqual(re.search(r"```cpp\n(.*?)```", readme, re.S)[1], example[example.index("#include"):])
 
 
+class Lengths(unittest.TestCase):
+    """As docs/install.md and docs/first_hour.md have it."""
+
+    def test_examples_have_at_most_60_lines_but_the_programs_with_flags(self):
+        examples = [*ROOT.glob("examples/*.cpp"), *ROOT.glob("examples/*/main.cpp")]
+        longer = {str(path.relative_to(ROOT)) for path in examples
+                  if path.read_text(encoding="utf-8").count("\n") > 60}
+        self.assertEqual(longer, {f"examples/{name}.cpp" for name in ("describe", "plan/main", "schedule/main")})
+
+    def test_programs_of_the_first_hour_have_at_most_30_lines(self):
+        page = (ROOT / "docs/first_hour.md").read_text(encoding="utf-8")
+        programs = documented_code.programs_in(page, "cpp") + documented_code.programs_in(page, "cuda")
+        self.assertEqual([program for program in programs if program.count("\n") > 30], [])
+
+
 class Presets(unittest.TestCase):
     def test_what_run_sh_builds_has_the_whole_where_it_is_asked_for(self):
         presets = {p["name"]: p for p in json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))["configurePresets"]}

@@ -4,7 +4,7 @@
 /// @file
 /// SHA-256 and HMAC: how the processes of one program prove to each other that they share a token.
 ///
-/// Code of our own since a header-only library can demand no other for these 60 lines; the numbers
+/// Code of our own since a header-only library can demand no other for so little; the numbers
 /// of FIPS 180-4 and RFC 4231 are the test. Not SipHash, which is as short: it wants a key of 128
 /// random bits, and a token is a text of any length; its tag of 64 bits and its lack of a claim as
 /// a hash would need an argument where HMAC needs none. Made for a few KiB, not for speed.

@@ -19,6 +19,8 @@
 namespace tandem {
 namespace exact_sum_test {
 
+static_assert(8 * tandem::exact_lanes == 704);  // bytes, as docs/cluster.md has it
+
 using Row = std::array<double, exact_lanes>;
 using Limits = std::numeric_limits<double>;
 

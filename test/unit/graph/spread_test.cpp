@@ -29,6 +29,8 @@
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/gpt.hpp>
 #include <tandem/models/resnet_cifar.hpp>
+#include <tandem/models/resnet_imagenet.hpp>
+#include <tandem/models/vgg.hpp>
 
 namespace tandem {
 namespace spread_test {
@@ -106,7 +108,6 @@ static_assert(!LayerPlace{""}.sound && !LayerPlace{"4."}.sound && !LayerPlace{".
 template <class... Parts>
 struct Of : Network<Image<4, 6, 6>, Sequential<Parts...>> {};
 using C8 = Conv2d<8, Kernel<3>, Padding<1>>;
-static_assert(pairs<models::GoogLeNet<10>, 2> == 18 && pairs<models::ResNet18<10>, 2> == 8);
 static_assert(pairs<Of<C8, BatchNorm2d<>, MaxPool2d<Kernel<2>>, Conv2d<3>>, 4> == 1);
 static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, Conv2d<3>>, 4> == 1);
 static_assert(pairs<Of<C8, Conv2d<16, Groups<4>>, Conv2d<3>>, 8> == 0);
@@ -130,6 +131,18 @@ struct Worded {
 
 template <class Net, int N, int Own = 1>
 constexpr auto const& dealt = DealtOut<Net, N, Own>::graph;
+
+// The table of docs/strategies.md: pairs, per mille of the multiply-accumulates, elements added up.
+template <class Net>
+constexpr bool is_shared(int of_pairs, int share, std::int64_t forward, std::int64_t backward) {
+  SpreadVolume const volume = spread_volume(dealt<Net, 2>);
+  return pairs<Net, 2> == of_pairs && volume.forward == forward && volume.backward == backward &&
+         (2000 * dealt<Net, 2>.macs() / graph<Net>.macs() + 1) / 2 == share;
+}
+static_assert(is_shared<models::GoogLeNet<10>>(18, 654, 946'176, 1'216'512));
+static_assert(is_shared<models::ResNet18<10>>(8, 507, 245'760, 303'104));
+static_assert(is_shared<models::ResNet50<1000>>(16, 659, 1'379'840, 5'619'712));
+static_assert(is_shared<models::Vgg16<1000>>(8, 500, 6'527'976, 2'613'248));
 
 static_assert(check_spreads(dealt<Two, 2>).sound() && check_spreads(dealt<Mlp, 2>).sound() &&
               check_spreads(dealt<Mlp, 3>).sound() && check_spreads(dealt<Grouped, 2>).sound() &&

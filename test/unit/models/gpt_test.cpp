@@ -3,11 +3,15 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/models/gpt.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/strategy/fits.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
 
 namespace tandem {
 namespace gpt_test {
@@ -20,6 +24,22 @@ static_assert(graph<models::Gpt2Xl<>>.parameter_elements() == 1'557'611'200);
 TEST_CASE("each block is a top-level part, as Split counts them") {
   static_assert(graph<models::Gpt2<>>.tops == 16);
   static_assert(graph<models::Gpt2Xl<>>.tops == 52);
+}
+
+template <class... Options>
+std::string mebibytes() {
+  DeviceMemory const of =
+      device_memory<models::Gpt2<>, DataParallel<8, Options...>, AdamW, Fp32>(8, 0);
+  auto const rounded = [](std::int64_t bytes) { return std::to_string((bytes + (1 << 19)) >> 20); };
+  return rounded(of.parameters) + " " + rounded(of.gradients) + " " + rounded(of.optimizer_state) +
+         " " + rounded(of.parameters + of.gradients + of.optimizer_state);
+}
+
+TEST_CASE("what eight replicas have of GPT-2 small: the table of docs/strategies.md") {
+  CHECK(mebibytes<>() == "622 622 1244 2488");
+  CHECK(mebibytes<ShardedState>() == "622 622 155 1399");
+  CHECK(mebibytes<ShardedGradients>() == "622 378 155 1156");
+  CHECK(mebibytes<ShardedParameters>() == "378 378 155 912");
 }
 
 TEST_CASE("without biases there are 11 C fewer a block, and C at the end") {
