@@ -24879,7 +24879,7 @@ struct Stage {
       host.gather_outgoing(I, forks, uses.of[I], elements, table.gradient[n]);
     } else if constexpr (adds_gradients(node, uses.of[I])) {
       Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements,
-                          rounding_of(node));
+                          rounding_of(graph.node[n]));
     }
   }
 };
@@ -26407,6 +26407,12 @@ struct StreamSizes {
   Shape targets{};                  ///< likewise
 };
 
+/// A gradient that is not finite, though the step's loss was.
+struct BadGradient {
+  std::int64_t step = 0;  ///< as the trainer counts
+  int parameter = -1;     ///< of the network; below 0: there is none
+};
+
 /// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
 template <class BatchType>
 class StepStream {
@@ -26448,6 +26454,7 @@ class StepStream {
     pushed_ = collected_ = finished_ = 0;
     closed_ = aborted_ = wanted_ = false;
     first_bad_ = none;
+    bad_gradient_ = {};
   }
 
   /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
@@ -26501,8 +26508,19 @@ class StepStream {
     if (finished_ == collected_) {
       return false;
     }
-    result = at(collected_++).result;
+    result = at(collected_).result;
+    if (bad_gradient_.parameter >= 0 && first_bad_.load() <= collected_) {
+      result.non_finite = 0;
+      result.bad_gradient = bad_gradient_.parameter;
+    }
+    ++collected_;
     return true;
+  }
+
+  /// The first that a rank has met; from then on there is none.
+  BadGradient take_bad_gradient() {
+    std::lock_guard const lock{mutex_};
+    return std::exchange(bad_gradient_, {});
   }
 
   /// No step comes any more.
@@ -26579,7 +26597,7 @@ class StepStream {
   void finish(StepResult const& result) {
     {
       std::lock_guard const lock{mutex_};
-      if (result.non_finite >= 0 && first_bad_.load() == none) {
+      if (result.non_finite >= 0 && finished_ < first_bad_.load()) {
         first_bad_.store(finished_);
       }
       at(finished_++).result = result;
@@ -26587,7 +26605,17 @@ class StepStream {
     program_.notify_one();
   }
 
-  /// Whether the losses of this step and of all before it were finite.
+  /// Nobody makes this step's update, or a later one, who has not done so.
+  void stop(std::int64_t step, BadGradient const& why) {
+    std::lock_guard const lock{mutex_};
+    if (step < first_bad_.load()) {
+      first_bad_.store(step);
+      bad_gradient_ = why;
+    }
+  }
+
+  /// Whether losses and gradients of this step and of all before it were finite, as far as is
+  /// known.
   /// @pre the caller has the gradient of its last microbatch
   [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
 
@@ -26636,6 +26664,7 @@ class StepStream {
   bool aborted_ = false;
   bool wanted_ = false;  // the program waits for the result of step collected_
   std::atomic<std::int64_t> first_bad_{none};
+  BadGradient bad_gradient_{};
 };
 
 }  // namespace tandem
@@ -61455,7 +61484,8 @@ class StepQueue {
         throw lost_loss_scale(position.step, result.loss_scale);
       }
       if (result.bad_gradient >= 0) {
-        throw non_finite_gradient(position.step, workers.name_of(result.bad_gradient));
+        throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
+                                  workers.name_of(result.bad_gradient));
       }
       throw non_finite_loss(position.step, result.non_finite,
                             workers.rank_of_loss(result.non_finite), bad_sample());
@@ -62380,6 +62410,19 @@ class VersionUpdate {
     merge_parameters();
   }
 
+  /// The first parameter of the network whose gradient is not finite; -1: there is none.
+  /// Cost: a pass over the gradients.
+  template <class Memory>
+  [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
+    for (UpdateRun const& r : parameters_) {
+      if (!r.frozen && r.role == Role::weight &&
+          !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
+        return r.origin;
+      }
+    }
+    return -1;
+  }
+
   /// The weights in place @p from, updated, in place @p to; no allocation.
   /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
   template <class Memory>
@@ -62650,11 +62693,16 @@ class AsynchronousRank final
     if (stream.updates(step)) {
       parts_.ties.begin_step();
       parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
-      int const to = places.of_version(updates_ + 1);
-      update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
-                  places.of_version(updates_), to);
-      pack_place(to);
-      ++updates_;
+      StepState const& state = *slot_of(step).feed.state();
+      int const bad = update_.first_bad(parts_.device, parts_.memory);
+      if (bad < 0) {
+        int const to = places.of_version(updates_ + 1);
+        update_.run(parts_.device, parts_.memory, state, places.of_version(updates_), to);
+        pack_place(to);
+        ++updates_;
+      } else {
+        stream.stop(step, {state.step, bad});
+      }
     }
     stream.release(step);
   }
@@ -63418,6 +63466,9 @@ class RankStream {
     }
   }
 
+  /// See StepStream.
+  BadGradient take_bad_gradient() { return stream_.take_bad_gradient(); }
+
   /// A rank has failed: nobody waits for another step. On any thread.
   void abort() noexcept { stream_.abort(); }
 
@@ -63653,8 +63704,11 @@ class WorkerGroup {
         if (!stream_.collect(threads_, result)) {
           drain();
           check_can(WorkKind::steps);
-        } else if (result.failed()) {
-          drain();
+          return result;
+        }
+        if (result.failed()) {
+          end_stream();
+          bad_gradient_ = stream_.take_bad_gradient();
         }
         return result;
       }
@@ -63666,10 +63720,14 @@ class WorkerGroup {
   }
 
   /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
-  /// @throws RankError  a rank has failed meanwhile
+  /// @throws RankError      a rank has failed meanwhile
+  /// @throws NonFiniteLoss  or has met a gradient that is not finite
   void drain() {
     if constexpr (streams) {
-      guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
+      end_stream();
+      if (BadGradient const bad = stream_.take_bad_gradient(); bad.parameter >= 0) {
+        throw non_finite_gradient(bad.step, name_of(bad.parameter));
+      }
     }
   }
 
@@ -63730,6 +63788,11 @@ class WorkerGroup {
   [[nodiscard]] int rank_of_loss(int microbatch) const {
     return rank_of_result<Program>(microbatch, batching_);
   }
+  /// Of which step the gradient was that collect() has called bad: of its own, or in an
+  /// asynchronous pipeline one before it.
+  [[nodiscard]] std::int64_t step_of_bad_gradient(std::int64_t collected) const {
+    return bad_gradient_.parameter >= 0 ? bad_gradient_.step : collected;
+  }
   /// A parameter of the network.
   [[nodiscard]] static std::string name_of(int parameter) {
     return parameter_name(Program::network, parameter);
@@ -63782,6 +63845,10 @@ class WorkerGroup {
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
  private:
+  void end_stream() {
+    guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
+  }
+
   /// A copy of the call that fork() was called in goes on in the child.
   void expect_own(char const* verb) const { process_.expect_own(verb, "Trainer or Predictor"); }
 
@@ -63907,6 +63974,7 @@ class WorkerGroup {
   ParametersElsewhere<Program, P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
+  BadGradient bad_gradient_{};   // of the step that was collected last
   bool in_lockstep_ = !streams;  // the step that was queued last: the ranks end it together
   detail::UnlessForked<StreamOf<streams, RankType>> held_stream_;
   StreamOf<streams, RankType>& stream_ = *held_stream_;

@@ -35,6 +35,13 @@ struct NamedImages
                          Sequential<WithNamed, Conv2d<3>>, Sequential<WithNamed, Conv2d<2>>,
                          Flatten, Linear<5>>> {};
 
+/// Sums one behind another, of which a named one alone is read elsewhere.
+struct NamedSums
+    : Network<
+          Image<3, 8, 8>,
+          Sequential<Conv2d<4>, Residual<Conv2d<4>>, Sequential<Residual<Conv2d<4>>, Let<Named>>,
+                     Sequential<Residual<Conv2d<4>>, WithNamed, Conv2d<2>>, Flatten, Linear<5>>> {};
+
 /// The largest difference of a parameter's gradients after one step, relative to its largest.
 template <class Net, class S, class Backend, class One>
 Difference first_gradients() {
@@ -126,6 +133,9 @@ TEST_CASE("reproducible: a named value's gradient has the same bits wherever it 
   auto const one = bits_of<NamedImages, SingleDevice<Reproducible<>>, Half>(1);
   CHECK(one == bits_of<NamedImages, ModelParallel<Split<2>, Split<4>, Reproducible<>>, Half>(1));
   CHECK(one == bits_of<NamedImages, ModelParallel<Split<3>, Split<3>, Reproducible<>>, Half>(1));
+  auto const sums = bits_of<NamedSums, SingleDevice<Reproducible<>>, Half>(1);
+  CHECK(sums == bits_of<NamedSums, ModelParallel<Split<2>, Split<4>, Reproducible<>>, Half>(1));
+  CHECK(sums == bits_of<NamedSums, ModelParallel<Split<3>, Split<3>, Reproducible<>>, Half>(1));
 }
 
 TEST_CASE("evaluation and prediction are those of the portable kernels") {

@@ -141,6 +141,42 @@ TEST_CASE("what overflows on the wire, in a pipeline's replicas") {
       Hybrid<DataParallel<2, Wire<Float16>>, Pipeline<OneFOneB, 2, Split<2>, Split<3>>>>(1e7F);
 }
 
+/// Steps on until one is refused, or until weights are asked for: what then is said.
+template <class S>
+std::string said_of_late_gradient(int steps) {
+  test::Watchdog const watchdog{"a late gradient that is not finite"};
+  Trainer<CliffNet, S, BasicHost<Portable>> trainer{
+      {.batch = 8, .optimizer = Adam{}, .seed = 3, .threads_per_device = 1}};
+  Samples<float> const good{trainer.input, 4, 8};
+  std::vector<float> const x(good.x.size(), 1e12F);
+  std::vector<std::int32_t> const y{0, 1, 2, 3, 0, 1, 2, 3};
+  trainer.step(good.x, good.y);
+  trainer.step(x, y);
+  std::string const said = test::message<NonFiniteLoss>([&] {
+    for (int s = 0; s < steps; ++s) {
+      trainer.step(good.x, good.y);
+    }
+    static_cast<void>(trainer.parameters());
+  });
+  for (auto const& parameter : trainer.parameters()) {
+    for (float const value : parameter.value) {
+      CHECK(std::isfinite(value));
+    }
+  }
+  trainer.step(good.x, good.y);  // goes on
+  return said;
+}
+
+TEST_CASE("in an asynchronous pipeline a gradient that is not finite ends the steps behind it") {
+  char const* const said = "step 1: the gradient of '0.weight' is not finite, although the loss is";
+  for (int const steps : {0, 1, 2, 9}) {
+    CAPTURE(steps);
+    CHECK(contains(said_of_late_gradient<Pipeline<PipeDream, 1, Split<2>, Split<3>>>(steps), said));
+    CHECK(contains(said_of_late_gradient<Pipeline<PipeDream2BW, 2, Split<2>, Split<3>>>(steps),
+                   said));
+  }
+}
+
 struct LineNet : Network<Vector<2>, Sequential<Linear<1>>> {};
 
 /// What training on 40 samples says, if number @p bad is in one sample's input or target.

@@ -222,11 +222,16 @@ class AsynchronousRank final
     if (stream.updates(step)) {
       parts_.ties.begin_step();
       parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
-      int const to = places.of_version(updates_ + 1);
-      update_.run(parts_.device, parts_.memory, *slot_of(step).feed.state(),
-                  places.of_version(updates_), to);
-      pack_place(to);
-      ++updates_;
+      StepState const& state = *slot_of(step).feed.state();
+      int const bad = update_.first_bad(parts_.device, parts_.memory);
+      if (bad < 0) {
+        int const to = places.of_version(updates_ + 1);
+        update_.run(parts_.device, parts_.memory, state, places.of_version(updates_), to);
+        pack_place(to);
+        ++updates_;
+      } else {
+        stream.stop(step, {state.step, bad});
+      }
     }
     stream.release(step);
   }

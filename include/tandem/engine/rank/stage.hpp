@@ -372,7 +372,7 @@ struct Stage {
       host.gather_outgoing(I, forks, uses.of[I], elements, table.gradient[n]);
     } else if constexpr (adds_gradients(node, uses.of[I])) {
       Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements,
-                          rounding_of(node));
+                          rounding_of(graph.node[n]));
     }
   }
 };

@@ -37,6 +37,12 @@ struct StreamSizes {
   Shape targets{};                  ///< likewise
 };
 
+/// A gradient that is not finite, though the step's loss was.
+struct BadGradient {
+  std::int64_t step = 0;  ///< as the trainer counts
+  int parameter = -1;     ///< of the network; below 0: there is none
+};
+
 /// Steps are numbered from 0 since open(). Nothing here allocates but the constructor.
 template <class BatchType>
 class StepStream {
@@ -78,6 +84,7 @@ class StepStream {
     pushed_ = collected_ = finished_ = 0;
     closed_ = aborted_ = wanted_ = false;
     first_bad_ = none;
+    bad_gradient_ = {};
   }
 
   /// Copies a batch, when there is a place for it; whether there was one, or else the stream was
@@ -131,8 +138,19 @@ class StepStream {
     if (finished_ == collected_) {
       return false;
     }
-    result = at(collected_++).result;
+    result = at(collected_).result;
+    if (bad_gradient_.parameter >= 0 && first_bad_.load() <= collected_) {
+      result.non_finite = 0;
+      result.bad_gradient = bad_gradient_.parameter;
+    }
+    ++collected_;
     return true;
+  }
+
+  /// The first that a rank has met; from then on there is none.
+  BadGradient take_bad_gradient() {
+    std::lock_guard const lock{mutex_};
+    return std::exchange(bad_gradient_, {});
   }
 
   /// No step comes any more.
@@ -209,7 +227,7 @@ class StepStream {
   void finish(StepResult const& result) {
     {
       std::lock_guard const lock{mutex_};
-      if (result.non_finite >= 0 && first_bad_.load() == none) {
+      if (result.non_finite >= 0 && finished_ < first_bad_.load()) {
         first_bad_.store(finished_);
       }
       at(finished_++).result = result;
@@ -217,7 +235,17 @@ class StepStream {
     program_.notify_one();
   }
 
-  /// Whether the losses of this step and of all before it were finite.
+  /// Nobody makes this step's update, or a later one, who has not done so.
+  void stop(std::int64_t step, BadGradient const& why) {
+    std::lock_guard const lock{mutex_};
+    if (step < first_bad_.load()) {
+      first_bad_.store(step);
+      bad_gradient_ = why;
+    }
+  }
+
+  /// Whether losses and gradients of this step and of all before it were finite, as far as is
+  /// known.
   /// @pre the caller has the gradient of its last microbatch
   [[nodiscard]] bool updates(std::int64_t step) const { return step < first_bad_.load(); }
 
@@ -266,6 +294,7 @@ class StepStream {
   bool aborted_ = false;
   bool wanted_ = false;  // the program waits for the result of step collected_
   std::atomic<std::int64_t> first_bad_{none};
+  BadGradient bad_gradient_{};
 };
 
 }  // namespace tandem

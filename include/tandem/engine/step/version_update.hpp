@@ -55,6 +55,19 @@ class VersionUpdate {
     merge_parameters();
   }
 
+  /// The first parameter of the network whose gradient is not finite; -1: there is none.
+  /// Cost: a pass over the gradients.
+  template <class Memory>
+  [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
+    for (UpdateRun const& r : parameters_) {
+      if (!r.frozen && r.role == Role::weight &&
+          !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
+        return r.origin;
+      }
+    }
+    return -1;
+  }
+
   /// The weights in place @p from, updated, in place @p to; no allocation.
   /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
   template <class Memory>

@@ -57,6 +57,9 @@ class RankStream {
     }
   }
 
+  /// See StepStream.
+  BadGradient take_bad_gradient() { return stream_.take_bad_gradient(); }
+
   /// A rank has failed: nobody waits for another step. On any thread.
   void abort() noexcept { stream_.abort(); }
 

@@ -98,7 +98,8 @@ class StepQueue {
         throw lost_loss_scale(position.step, result.loss_scale);
       }
       if (result.bad_gradient >= 0) {
-        throw non_finite_gradient(position.step, workers.name_of(result.bad_gradient));
+        throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
+                                  workers.name_of(result.bad_gradient));
       }
       throw non_finite_loss(position.step, result.non_finite,
                             workers.rank_of_loss(result.non_finite), bad_sample());

@@ -165,8 +165,11 @@ class WorkerGroup {
         if (!stream_.collect(threads_, result)) {
           drain();
           check_can(WorkKind::steps);
-        } else if (result.failed()) {
-          drain();
+          return result;
+        }
+        if (result.failed()) {
+          end_stream();
+          bad_gradient_ = stream_.take_bad_gradient();
         }
         return result;
       }
@@ -178,10 +181,14 @@ class WorkerGroup {
   }
 
   /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
-  /// @throws RankError  a rank has failed meanwhile
+  /// @throws RankError      a rank has failed meanwhile
+  /// @throws NonFiniteLoss  or has met a gradient that is not finite
   void drain() {
     if constexpr (streams) {
-      guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
+      end_stream();
+      if (BadGradient const bad = stream_.take_bad_gradient(); bad.parameter >= 0) {
+        throw non_finite_gradient(bad.step, name_of(bad.parameter));
+      }
     }
   }
 
@@ -242,6 +249,11 @@ class WorkerGroup {
   [[nodiscard]] int rank_of_loss(int microbatch) const {
     return rank_of_result<Program>(microbatch, batching_);
   }
+  /// Of which step the gradient was that collect() has called bad: of its own, or in an
+  /// asynchronous pipeline one before it.
+  [[nodiscard]] std::int64_t step_of_bad_gradient(std::int64_t collected) const {
+    return bad_gradient_.parameter >= 0 ? bad_gradient_.step : collected;
+  }
   /// A parameter of the network.
   [[nodiscard]] static std::string name_of(int parameter) {
     return parameter_name(Program::network, parameter);
@@ -294,6 +306,10 @@ class WorkerGroup {
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
  private:
+  void end_stream() {
+    guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
+  }
+
   /// A copy of the call that fork() was called in goes on in the child.
   void expect_own(char const* verb) const { process_.expect_own(verb, "Trainer or Predictor"); }
 
@@ -419,6 +435,7 @@ class WorkerGroup {
   ParametersElsewhere<Program, P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
+  BadGradient bad_gradient_{};   // of the step that was collected last
   bool in_lockstep_ = !streams;  // the step that was queued last: the ranks end it together
   detail::UnlessForked<StreamOf<streams, RankType>> held_stream_;
   StreamOf<streams, RankType>& stream_ = *held_stream_;
