@@ -142,8 +142,8 @@ TEST_CASE_TEMPLATE("Linear by oneDNN is the matrix product", T, float, BFloat16)
   if (!test::computes<T>()) {
     return;
   }
-  for (Sizes const s :
-       {Sizes{17, 3}, Sizes{1, 1}, Sizes{64, 10}, Sizes{130, 257}, Sizes{513, 40}, Sizes{3, 100}}) {
+  for (Sizes const s : {Sizes{17, 3}, Sizes{1, 1}, Sizes{64, 10}, Sizes{130, 257}, Sizes{513, 40},
+                        Sizes{3, 100}, Sizes{63, 19}, Sizes{19, 63}, Sizes{63, 80}}) {
     for (Setting const& setting :
          {Setting{.planned = 5, .batch = 5}, Setting{.planned = 1, .batch = 1, .accumulate = true},
           Setting{.planned = 8, .batch = 3, .threads = 2},
