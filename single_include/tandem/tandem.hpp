@@ -65669,10 +65669,11 @@ class EventLog {
 
   /// @throws FileError  the record cannot be written
   void operator()(StepReport const& report) {
-    if (report.seconds < last_) {  // train() began anew
+    if (report.epoch != epoch_ || report.seconds < last_) {  // train() began anew
       since_ = 0.0;
       samples_ = 0;
     }
+    epoch_ = report.epoch;
     last_ = report.seconds;
     samples_ += report.batch;
     if (report.step % every_ != 0) {
@@ -65762,7 +65763,8 @@ class EventLog {
   std::string path_;  // of the folder, then of the file
   std::int64_t every_;
   std::FILE* file_ = nullptr;
-  double last_ = 0.0;         // seconds of train() at the last step
+  std::int64_t epoch_ = -1;   // of the last step
+  double last_ = 0.0;         // and seconds of train()
   double since_ = 0.0;        // and at the last record
   std::int64_t samples_ = 0;  // since then
 };
@@ -66594,9 +66596,10 @@ class StepLog {
   /// @throws ContractError  it is a line of CSV, and the metrics are not those of the line before
   void operator()(StepReport const& report) {
     go_on(place(false, report.step));
-    if (report.seconds < last_) {  // train() began anew
+    if (report.epoch != epoch_ || report.seconds < last_) {  // train() began anew
       before_ += last_;
     }
+    epoch_ = report.epoch;
     last_ = report.seconds;
     if (report.step % every_ != 0) {
       return;
@@ -66764,6 +66767,7 @@ class StepLog {
   std::string line_{};
   double before_ = 0.0;  // seconds of earlier calls of train()
   double last_ = 0.0;
+  std::int64_t epoch_ = -1;  // of the last step
 };
 
 }  // namespace tandem
@@ -70285,6 +70289,15 @@ inline bool miscounts(Plan const& plan, int summed_channels) {
          plan.kernel().starts_with("jit_bf16_1x1");
 }
 
+/// Whether the threads of oneDNN 2.6.3's bf16 forward kernel with AMX may take each other's rows:
+/// of windows that leave out rows, and of strides that are wider than high.
+inline bool may_mix_rows(ConvolutionTask const& task) {
+  Extent2d const kernel = task.geometry.window.kernel;
+  Extent2d const stride = task.geometry.window.stride;
+  return task.type == dnnl_bf16 && kernel != Extent2d{1, 1} &&
+         (kernel.height < stride.height || stride.width > stride.height);
+}
+
 /// Whether oneDNN's kernel for the gradient of these weights goes wrong, as 2.6.3's does, and 3.2's
 /// but with AMX. With a stride of a 1 x 1 window and less than 16 channels it adds up other pixels
 /// or writes behind its scratch memory. In bf16 it reads what nobody wrote: of images narrower than
@@ -70341,7 +70354,7 @@ struct ConvolutionPlans {
     Descriptor const plain = convolution_weights(g, task.type, dnnl_oihw);
     forward = plan(convolution_forward, weights != nullptr ? weights->forward.get() : any.get(),
                    bias_or_none);
-    if (miscounts(forward, g.in_channels / g.groups)) {
+    if (miscounts(forward, g.in_channels / g.groups) || may_mix_rows(task)) {
       forward = plan(convolution_forward, plain.get(), bias_or_none);
     }
     if (task.wants_input_gradient) {

@@ -61,10 +61,11 @@ class EventLog {
 
   /// @throws FileError  the record cannot be written
   void operator()(StepReport const& report) {
-    if (report.seconds < last_) {  // train() began anew
+    if (report.epoch != epoch_ || report.seconds < last_) {  // train() began anew
       since_ = 0.0;
       samples_ = 0;
     }
+    epoch_ = report.epoch;
     last_ = report.seconds;
     samples_ += report.batch;
     if (report.step % every_ != 0) {
@@ -154,7 +155,8 @@ class EventLog {
   std::string path_;  // of the folder, then of the file
   std::int64_t every_;
   std::FILE* file_ = nullptr;
-  double last_ = 0.0;         // seconds of train() at the last step
+  std::int64_t epoch_ = -1;   // of the last step
+  double last_ = 0.0;         // and seconds of train()
   double since_ = 0.0;        // and at the last record
   std::int64_t samples_ = 0;  // since then
 };

@@ -73,9 +73,10 @@ class StepLog {
   /// @throws ContractError  it is a line of CSV, and the metrics are not those of the line before
   void operator()(StepReport const& report) {
     go_on(place(false, report.step));
-    if (report.seconds < last_) {  // train() began anew
+    if (report.epoch != epoch_ || report.seconds < last_) {  // train() began anew
       before_ += last_;
     }
+    epoch_ = report.epoch;
     last_ = report.seconds;
     if (report.step % every_ != 0) {
       return;
@@ -243,6 +244,7 @@ class StepLog {
   std::string line_{};
   double before_ = 0.0;  // seconds of earlier calls of train()
   double last_ = 0.0;
+  std::int64_t epoch_ = -1;  // of the last step
 };
 
 }  // namespace tandem

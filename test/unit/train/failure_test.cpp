@@ -349,7 +349,7 @@ TEST_CASE("a child of fork() has a sentence for each use of a trainer, and ends 
   predictor->take(*trainer);
   Samples<float> const data{Replicas::input, 5, 8};
   auto const samples = test::dataset(Replicas::input, 5, 24);
-  double const loss = trainer->step(data.x, data.y).loss;
+  [[maybe_unused]] double const loss = trainer->step(data.x, data.y).loss;
   bool const child_is_right = in_child([&] {
     bool right = is_refused([&] { trainer->step(data.x, data.y); }) &&
                  is_refused([&] { trainer->train(samples, 0); }) &&

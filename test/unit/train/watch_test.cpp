@@ -295,6 +295,9 @@ TEST_CASE("a log that goes on has each step once, wherever the run before it end
   std::string const more = test::content(path);
   CHECK(before > 0.0);
   CHECK(std::stod(more.substr(more.rfind(',') + 1)) == before + 2.0);
+  log(StepReport{.step = 14, .epoch = 1, .seconds = 4.0});  // longer than all of the epoch before
+  std::string const all = test::content(path);
+  CHECK(std::stod(all.substr(all.rfind(',') + 1)) == before + 6.0);
 }
 
 struct Half {  // of its name, what a table or a string must not take as it is
@@ -553,6 +556,11 @@ TEST_CASE("an event log has a record for each step that it is asked for") {
   unclipped.gradient_norm = 0.0;
   all(unclipped);
   CHECK(read_events(test::content(all.path())).back().scalars.size() == 4);
+  unclipped.epoch = 1;  // whose first step takes longer than all of the epoch before
+  unclipped.seconds *= 2.0;
+  all(unclipped);
+  CHECK(read_events(test::content(all.path())).back().scalars[3].second ==
+        static_cast<float>(unclipped.batch / unclipped.seconds));
   test::put(folder.file("taken"), "");
   CHECK(test::contains(test::message<FileError>([&] { EventLog{folder.file("taken/run")}; }),
                        "the log cannot be written: Not a directory"));

@@ -85,6 +85,15 @@ inline bool miscounts(Plan const& plan, int summed_channels) {
          plan.kernel().starts_with("jit_bf16_1x1");
 }
 
+/// Whether the threads of oneDNN 2.6.3's bf16 forward kernel with AMX may take each other's rows:
+/// of windows that leave out rows, and of strides that are wider than high.
+inline bool may_mix_rows(ConvolutionTask const& task) {
+  Extent2d const kernel = task.geometry.window.kernel;
+  Extent2d const stride = task.geometry.window.stride;
+  return task.type == dnnl_bf16 && kernel != Extent2d{1, 1} &&
+         (kernel.height < stride.height || stride.width > stride.height);
+}
+
 /// Whether oneDNN's kernel for the gradient of these weights goes wrong, as 2.6.3's does, and 3.2's
 /// but with AMX. With a stride of a 1 x 1 window and less than 16 channels it adds up other pixels
 /// or writes behind its scratch memory. In bf16 it reads what nobody wrote: of images narrower than
@@ -141,7 +150,7 @@ struct ConvolutionPlans {
     Descriptor const plain = convolution_weights(g, task.type, dnnl_oihw);
     forward = plan(convolution_forward, weights != nullptr ? weights->forward.get() : any.get(),
                    bias_or_none);
-    if (miscounts(forward, g.in_channels / g.groups)) {
+    if (miscounts(forward, g.in_channels / g.groups) || may_mix_rows(task)) {
       forward = plan(convolution_forward, plain.get(), bias_or_none);
     }
     if (task.wants_input_gradient) {
