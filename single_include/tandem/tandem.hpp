@@ -15471,11 +15471,11 @@ struct Verbs<BasicHost<Kernels, Precision>> {
   }
   static void to_host(host::Device& /*device*/, std::byte const* from, std::byte* to,
                       std::size_t bytes) {
-    std::memcpy(to, from, bytes);
+    std::copy_n(from, bytes, to);
   }
   static void from_host(host::Device& /*device*/, std::byte const* from, std::byte* to,
                         std::size_t bytes) {
-    std::memcpy(to, from, bytes);
+    std::copy_n(from, bytes, to);
   }
   static void gather_rows(host::Device& d, std::byte const* from, std::byte* to,
                           std::int32_t const* parents, std::int64_t rows, std::int64_t bytes) {
