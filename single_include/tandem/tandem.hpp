@@ -61256,7 +61256,8 @@ class BusyCores {
     return advice(preemptions() - begin_, seconds, openmp_spins());
   }
 
-  /// The same of that many preemptions.
+  /// What to tell the user after @p preemptions in @p seconds, or "".
+  /// @param spins  whether waiting threads of OpenMP spin
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] TANDEM_COLD static std::string advice(std::int64_t preemptions, double seconds,
                                                       bool spins) {
@@ -63788,8 +63789,8 @@ class WorkerGroup {
   [[nodiscard]] int rank_of_loss(int microbatch) const {
     return rank_of_result<Program>(microbatch, batching_);
   }
-  /// Of which step the gradient was that collect() has called bad: of its own, or in an
-  /// asynchronous pipeline one before it.
+  /// The step whose gradient was not finite, after collect() has said so with the result of step
+  /// @p collected: that step itself, or in an asynchronous pipeline one before it.
   [[nodiscard]] std::int64_t step_of_bad_gradient(std::int64_t collected) const {
     return bad_gradient_.parameter >= 0 ? bad_gradient_.step : collected;
   }

@@ -32,7 +32,7 @@ def can_run(flag):
 
 
 def hash_of(path):
-    """Of names, types, shapes and numbers of all tensors: parameters, statistics, the optimizer's states, averages."""
+    """The hash of all tensors (names, types, shapes, numbers): parameters, statistics, the optimizer's states, averages."""
     data = path.read_bytes()
     size, = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + size])
@@ -68,7 +68,8 @@ def main():
     found = {program.name.removeprefix("bits_"): lines_of(program) for program in options.programs}
     found = {kind: lines for kind, lines in found.items() if lines is not None}
     if options.write:
-        EXPECTED.write_text("".join(line + "\n" for lines in found.values() for line in lines))
+        kept = [line for line in EXPECTED.read_text().splitlines() if line.split("/")[0] not in found]
+        EXPECTED.write_text("".join(line + "\n" for line in kept + [line for lines in found.values() for line in lines]))
         return
     expected = EXPECTED.read_text().splitlines()
     wrong = []
@@ -79,9 +80,9 @@ def main():
             wrong.append(f"{kind}: other bits than in {EXPECTED.name}")
     if wrong:
         sys.exit("\n".join(wrong))
-    print(f"{', '.join(found)}: the bits of {EXPECTED.name}")
     if not found:
         sys.exit(77)
+    print(f"{', '.join(found)}: the bits of {EXPECTED.name}")
 
 
 main()

@@ -30,7 +30,8 @@ class BusyCores {
     return advice(preemptions() - begin_, seconds, openmp_spins());
   }
 
-  /// The same of that many preemptions.
+  /// What to tell the user after @p preemptions in @p seconds, or "".
+  /// @param spins  whether waiting threads of OpenMP spin
   template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] TANDEM_COLD static std::string advice(std::int64_t preemptions, double seconds,
                                                       bool spins) {

@@ -249,8 +249,8 @@ class WorkerGroup {
   [[nodiscard]] int rank_of_loss(int microbatch) const {
     return rank_of_result<Program>(microbatch, batching_);
   }
-  /// Of which step the gradient was that collect() has called bad: of its own, or in an
-  /// asynchronous pipeline one before it.
+  /// The step whose gradient was not finite, after collect() has said so with the result of step
+  /// @p collected: that step itself, or in an asynchronous pipeline one before it.
   [[nodiscard]] std::int64_t step_of_bad_gradient(std::int64_t collected) const {
     return bad_gradient_.parameter >= 0 ? bad_gradient_.step : collected;
   }
