@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # find_package(tandem) brings headers alone. find_package(tandem COMPONENTS onednn zlib) makes tandem::tandem use these
 # libraries; so do TANDEM_ONEDNN=ON and TANDEM_ZLIB=ON, and AUTO takes a library if it is found. The components cuda and mpi
-# make the targets tandem::cuda and tandem::mpi; cudnn and nccl make tandem::cuda use these libraries.
+# make the targets tandem::cuda and tandem::mpi; cudnn and nccl make tandem::cuda use these libraries. The component compiled
+# makes tandem::compiled.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/tandemTargets.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/tandemParts.cmake)
 
 foreach(part ${tandem_FIND_COMPONENTS})
-  if(NOT part IN_LIST tandem_parts AND NOT part MATCHES "^(cuda|cudnn|nccl|mpi)$")
+  if(NOT part IN_LIST tandem_parts AND NOT part MATCHES "^(cuda|cudnn|nccl|mpi|compiled)$")
     set(tandem_FOUND FALSE)
-    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece, images, cuda, cudnn, nccl and mpi")
+    set(tandem_NOT_FOUND_MESSAGE "there is no component ${part}; there are zlib, onednn, sentencepiece, images, cuda, cudnn, nccl, mpi and compiled")
     return()
   endif()
 endforeach()
@@ -46,5 +47,11 @@ if(mpi IN_LIST tandem_FIND_COMPONENTS)
     set(tandem_FOUND FALSE)
     set(tandem_NOT_FOUND_MESSAGE "the component mpi needs an MPI: install libopenmpi-dev or libmpich-dev")
   endif()
+endif()
+if(compiled IN_LIST tandem_FIND_COMPONENTS)
+  if(NOT TARGET tandem::compiled)
+    include(${CMAKE_CURRENT_LIST_DIR}/tandemCompiled.cmake)
+  endif()
+  set(tandem_compiled_FOUND TRUE)
 endif()
 tandem_warn_if_unoptimized()

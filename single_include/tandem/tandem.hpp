@@ -185,8 +185,8 @@
 /// @file
 /// What a compiler must be told, version, and the attributes that the library spells as macros.
 ///
-/// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
-/// a function, so that two translation units of one program may be compiled by different compilers.
+/// Macros are defined here, in bodies.hpp and in contract.hpp only. None of them changes the body
+/// of a type or of a function, so that units of a program may be compiled by different compilers.
 
 // The include that there is not ends the compilation, so that no other error hides the sentence.
 #if __cplusplus < 202002L
@@ -205,6 +205,78 @@
 #error \
     "a macro has the name of one capital letter, as names in this header have: include <tandem/tandem.hpp>, which sets such macros aside, or define it behind the includes"
 #include <see the error above>
+#endif
+
+// ---- tandem/core/bodies.hpp
+
+/// @file
+/// Where bodies stand. What a program needs once, as a plan, a check or a sentence, is TANDEM_ONCE:
+/// declared above, its body at the end of its header behind TANDEM_BODIES. By default every unit
+/// has the bodies, as templates, so that only those are compiled that are called. With
+/// TANDEM_SEPARATE_COMPILATION headers declare, and one unit of the program, which includes
+/// <tandem/impl/src.hpp>, has all bodies.
+
+#if !defined(TANDEM_SEPARATE_COMPILATION)
+#define TANDEM_ONCE template <class...>
+#define TANDEM_BODIES 1
+#elif defined(TANDEM_IMPL_SRC)
+#define TANDEM_ONCE
+#define TANDEM_BODIES 1
+#else
+#define TANDEM_ONCE
+#define TANDEM_BODIES 0
+#endif
+
+// What changes bodies is in the name of a symbol that the unit with the bodies defines and every
+// other asks for: units of one program that differ do not link, and the linker's message says in
+// what.
+#if defined(TANDEM_SEPARATE_COMPILATION)
+#if defined(NDEBUG)
+#define TANDEM_NAME_OF_ASSERTIONS without_assertions
+#else
+#define TANDEM_NAME_OF_ASSERTIONS with_assertions
+#endif
+#if defined(TANDEM_ONEDNN)
+#define TANDEM_NAME_OF_ONEDNN with_onednn
+#else
+#define TANDEM_NAME_OF_ONEDNN without_onednn
+#endif
+#if defined(TANDEM_ZLIB)
+#define TANDEM_NAME_OF_ZLIB with_zlib
+#else
+#define TANDEM_NAME_OF_ZLIB without_zlib
+#endif
+#if defined(TANDEM_IMAGES)
+#define TANDEM_NAME_OF_IMAGES with_images
+#else
+#define TANDEM_NAME_OF_IMAGES without_images
+#endif
+#if defined(__AVX512F__)
+#define TANDEM_NAME_OF_VECTORS for_avx512
+#else
+#define TANDEM_NAME_OF_VECTORS for_any_processor
+#endif
+#define TANDEM_JOIN_NAMES(a, b, c, d, e) tandem_bodies_##a##_##b##_##c##_##d##_##e
+#define TANDEM_NAME_OF_BODIES(a, b, c, d, e) TANDEM_JOIN_NAMES(a, b, c, d, e)
+#define TANDEM_BODIES_NAME                                                                     \
+  TANDEM_NAME_OF_BODIES(TANDEM_NAME_OF_ASSERTIONS, TANDEM_NAME_OF_ONEDNN, TANDEM_NAME_OF_ZLIB, \
+                        TANDEM_NAME_OF_IMAGES, TANDEM_NAME_OF_VECTORS)
+extern char const TANDEM_BODIES_NAME;
+#if defined(TANDEM_IMPL_SRC)
+char const TANDEM_BODIES_NAME = 0;
+#elif defined(__GNUC__) || defined(__clang__)
+namespace tandem::detail {
+[[gnu::used]] static char const* const bodies_elsewhere = &TANDEM_BODIES_NAME;
+}
+#endif
+#undef TANDEM_BODIES_NAME
+#undef TANDEM_NAME_OF_BODIES
+#undef TANDEM_JOIN_NAMES
+#undef TANDEM_NAME_OF_VECTORS
+#undef TANDEM_NAME_OF_IMAGES
+#undef TANDEM_NAME_OF_ZLIB
+#undef TANDEM_NAME_OF_ONEDNN
+#undef TANDEM_NAME_OF_ASSERTIONS
 #endif
 
 #define TANDEM_VERSION_MAJOR 0
@@ -1616,7 +1688,15 @@ constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
 }
 
 /// "2.0.1", "4.body.0"; "" for the input.
-inline std::string to_string(Path const& path) {
+TANDEM_ONCE std::string to_string(Path const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Path const& path) {
   std::string text;
   for (int i = 0; i < path.depth; ++i) {
     text += i > 0 ? "." : "";
@@ -1628,6 +1708,8 @@ inline std::string to_string(Path const& path) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/ops/step_state.hpp
 
@@ -2152,16 +2234,36 @@ inline int position_of(RankSet const& set, int rank) noexcept {
   return -1;
 }
 
+/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
+TANDEM_ONCE TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks);
+
+/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
+/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
+/// of its stages take five rounds, however many replicas and stages there are.
+///
+/// @pre check_groups() has passed
+TANDEM_ONCE TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups,
+                                                                int ranks);
+
+/// The number that @p rank has in @p group.
+/// @throws ContractError  there is no such group, or the rank is no member of it
+TANDEM_ONCE TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// "group 3 (boundary 1-2, forward)"
-template <class = void>  // compiled where it is called, not by every include
-std::string name_of_group(std::vector<RankSet> const& groups, int group) {
+TANDEM_ONCE std::string name_of_group(std::vector<RankSet> const& groups, int group) {
   std::string const& name = groups[static_cast<std::size_t>(group)].name;
   return "group " + std::to_string(group) + (name.empty() ? "" : " (" + name + ")");
 }
 
-/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
-template <class = void>
-TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_ONCE void check_groups(std::vector<RankSet> const& groups, int ranks) {
   std::vector<int> last(static_cast<std::size_t>(ranks), -1);  // group that has named each rank
   for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
     RankSet const& set = groups[static_cast<std::size_t>(g)];
@@ -2183,13 +2285,7 @@ TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
   }
 }
 
-/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
-/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
-/// of its stages take five rounds, however many replicas and stages there are.
-///
-/// @pre check_groups() has passed
-template <class = void>
-TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_ONCE std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
   std::vector<std::vector<int>> rounds;
   std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -2217,10 +2313,7 @@ TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& 
   return rounds;
 }
 
-/// The number that @p rank has in @p group.
-/// @throws ContractError  there is no such group, or the rank is no member of it
-template <class = void>
-TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group) {
+TANDEM_ONCE int member_of(std::vector<RankSet> const& groups, int rank, int group) {
   if (group < 0 || group >= static_cast<int>(groups.size())) {
     throw ContractError{"communicator: there is no group " + std::to_string(group) +
                         "; the transport was made with " + std::to_string(groups.size()) +
@@ -2238,9 +2331,9 @@ TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int grou
   return position;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif
 
 // ---- tandem/comm/self.hpp
 
@@ -2342,14 +2435,23 @@ inline std::string to_string(Label label) {
 namespace tandem::detail {
 
 /// @param who  who needs how many and has got how many
-template <class = void>  // compiled where it is called, not by every include
-Error no_more_threads(std::string const& who, std::system_error const& error) {
+TANDEM_ONCE Error no_more_threads(std::string const& who, std::system_error const& error);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE Error no_more_threads(std::string const& who, std::system_error const& error) {
   return Error{who + ": the system starts no more threads (" + error.code().message() +
                "); use fewer ranks or a smaller TrainerOptions::threads_per_device, or raise the "
                "limits on processes and memory (ulimit -u, ulimit -v)"};
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 namespace tandem::host {
 
@@ -2432,29 +2534,13 @@ class Queue {
   /// Blocks until the task with this @p ticket is done, or some task has thrown.
   /// @pre ticket <= last()
   /// Throws what the first failed task threw; of the tasks posted so far none runs any more.
-  template <class = void>  // compiled where it is called, not by every include
-  void wait(Ticket ticket) {
-    std::unique_lock lock{mutex_};
-    ++awaiting_;
-    progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
-    --awaiting_;
-    if (error_ != nullptr) {
-      skip_until_ = posted_;
-      std::rethrow_exception(std::exchange(error_, nullptr));
-    }
-  }
+  TANDEM_ONCE void wait(Ticket ticket);
 
   /// Blocks until every task posted so far is done. Throws as wait() does.
   void synchronize() { wait(last()); }
 
   /// Skips what has not started, waits for the task that runs, and drops any error.
-  template <class = void>
-  void discard() {
-    std::unique_lock lock{mutex_};
-    skip_until_ = posted_;
-    progress_.wait(lock, [this] { return done_ >= skip_until_; });
-    error_ = nullptr;
-  }
+  TANDEM_ONCE void discard();
 
  private:
   struct Place {
@@ -2462,30 +2548,7 @@ class Queue {
     alignas(std::max_align_t) std::byte storage[task_bytes];
   };
 
-  template <class = void>
-  void serve() {
-    std::unique_lock lock{mutex_};
-    for (;;) {
-      work_.wait(lock, [this] { return done_ != posted_ || stop_; });
-      if (done_ == posted_) {
-        return;
-      }
-      if (error_ == nullptr && done_ >= skip_until_) {
-        Place& place = ring_[done_ % places];  // stays taken until done_ passes it
-        std::exception_ptr error;
-        lock.unlock();
-        try {
-          place.call(place.storage);
-        } catch (...) {
-          error = std::current_exception();
-        }
-        lock.lock();
-        error_ = std::move(error);
-      }
-      ++done_;
-      progress_.notify_all();
-    }
-  }
+  TANDEM_ONCE void serve();
 
   mutable std::mutex mutex_;  // guards everything but the places that are taken
   std::condition_variable work_;
@@ -2501,6 +2564,56 @@ class Queue {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE void Queue::wait(Ticket ticket) {
+  std::unique_lock lock{mutex_};
+  ++awaiting_;
+  progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
+  --awaiting_;
+  if (error_ != nullptr) {
+    skip_until_ = posted_;
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+}
+
+TANDEM_ONCE void Queue::discard() {
+  std::unique_lock lock{mutex_};
+  skip_until_ = posted_;
+  progress_.wait(lock, [this] { return done_ >= skip_until_; });
+  error_ = nullptr;
+}
+
+TANDEM_ONCE void Queue::serve() {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    work_.wait(lock, [this] { return done_ != posted_ || stop_; });
+    if (done_ == posted_) {
+      return;
+    }
+    if (error_ == nullptr && done_ >= skip_until_) {
+      Place& place = ring_[done_ % places];  // stays taken until done_ passes it
+      std::exception_ptr error;
+      lock.unlock();
+      try {
+        place.call(place.storage);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      error_ = std::move(error);
+    }
+    ++done_;
+    progress_.notify_all();
+  }
+}
+
+}  // namespace tandem::host
+
+#endif
 
 namespace tandem {
 
@@ -2656,8 +2769,22 @@ struct World {
 };
 
 /// @throws ContractError  the numbers of @p world contradict each other
-template <class = void>  // compiled where it is called, not by every include
-void check_world(World const& world) {
+TANDEM_ONCE void check_world(World const& world);
+
+/// How many of @p ranks live in each process.
+/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
+TANDEM_ONCE int local_ranks(World const& world, int ranks);
+
+/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
+TANDEM_ONCE int first_rank(World const& world, int ranks);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_world(World const& world) {
   auto const fail = [&world](std::string const& what) {
     throw ContractError{"World: " + what + " (process " + std::to_string(world.process) + " of " +
                         std::to_string(world.processes) + ", number " +
@@ -2674,10 +2801,7 @@ void check_world(World const& world) {
   }
 }
 
-/// How many of @p ranks live in each process.
-/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
-template <class = void>
-int local_ranks(World const& world, int ranks) {
+TANDEM_ONCE int local_ranks(World const& world, int ranks) {
   check_world(world);
   if (ranks % world.processes != 0) {
     throw ContractError{"World: a strategy of " + std::to_string(ranks) +
@@ -2687,13 +2811,13 @@ int local_ranks(World const& world, int ranks) {
   return ranks / world.processes;
 }
 
-/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
-template <class = void>
-int first_rank(World const& world, int ranks) {
+TANDEM_ONCE int first_rank(World const& world, int ranks) {
   return world.process * local_ranks(world, ranks);
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/core/clock.hpp
 
@@ -2968,30 +3092,11 @@ namespace detail {
 }
 
 /// Not by a FILE, whose lock the thread that stalls may have.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void write_to_stderr(char const* text) noexcept {
-  std::size_t left = std::strlen(text);
-  while (left > 0) {
-    ::ssize_t const wrote = ::write(2, text, left);
-    if (wrote <= 0) {
-      return;
-    }
-    text += wrote;
-    left -= static_cast<std::size_t>(wrote);
-  }
-}
+TANDEM_ONCE TANDEM_COLD void write_to_stderr(char const* text) noexcept;
 
 /// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
-template <class = void>
-TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall,
-                              ExitCode code = ExitCode::stalled) noexcept {
-  write_to_stderr("tandem: ");
-  write_to_stderr(stall.message);
-  write_to_stderr("\n");
-  if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
-    std::_Exit(static_cast<int>(code));
-  }
-}
+TANDEM_ONCE TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall,
+                                          ExitCode code = ExitCode::stalled) noexcept;
 
 /// Waits for @p changed until done(), which @p lock guards, and calls look() without the lock every
 /// now and then.
@@ -3012,6 +3117,35 @@ void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& c
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void write_to_stderr(char const* text) noexcept {
+  std::size_t left = std::strlen(text);
+  while (left > 0) {
+    ::ssize_t const wrote = ::write(2, text, left);
+    if (wrote <= 0) {
+      return;
+    }
+    text += wrote;
+    left -= static_cast<std::size_t>(wrote);
+  }
+}
+
+TANDEM_ONCE void report_stall(OnStall const& hook, Stall const& stall, ExitCode code) noexcept {
+  write_to_stderr("tandem: ");
+  write_to_stderr(stall.message);
+  write_to_stderr("\n");
+  if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
+    std::_Exit(static_cast<int>(code));
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -3601,7 +3735,15 @@ inline std::string numbered(Call const& call, std::uint64_t number) {
 }
 
 /// "all-reduce (bucket 2) of 10 elements"
-TANDEM_COLD inline std::string to_string(Call const& call) {
+TANDEM_ONCE TANDEM_COLD std::string to_string(Call const& call);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string to_string(Call const& call) {
   std::string text = name(call.operation) + in_brackets(call.label);
   if (call.operation != Operation::barrier) {
     text.append(" of ").append(std::to_string(call.count)).append(" elements");
@@ -3613,6 +3755,8 @@ TANDEM_COLD inline std::string to_string(Call const& call) {
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/comm/threads/group.hpp
 
@@ -3678,28 +3822,7 @@ class WaitChain {
   /// it leads to and that does not wait, and who waits for whom in between. Where the ranks wait
   /// for each other, whom @p first waits for, and, unless it is one of them, which ranks do.
   /// @throws std::bad_alloc
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] TANDEM_COLD std::string sentence_for(WaitingRank const& first) {
-    follow(first);
-    if (text_.empty()) {
-      for (auto const& missing : first.missing) {
-        add(first, missing);
-      }
-      if (std::find(loop_.begin(), loop_.end(), first.rank) == loop_.end()) {
-        for (std::size_t i = 0; i < loop_.size(); ++i) {
-          text_ += (i == 0 ? "; rank " : ", rank ") + std::to_string(loop_[i]) +
-                   (i == 0 ? " waits for rank " : " for rank ") +
-                   std::to_string(loop_[(i + 1) % loop_.size()]);
-        }
-      }
-    }
-    for (std::size_t i = between_.size(); i-- > 0;) {
-      bool const last = i + 1 == between_.size();
-      text_ += (last ? "; rank " : ", rank ") + std::to_string(between_[i]) +
-               (last ? " waits for it" : " for rank " + std::to_string(between_[i + 1]));
-    }
-    return text_;
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string sentence_for(WaitingRank const& first);
 
   /// The first rank that the sentence is about; -1 where there is none.
   [[nodiscard]] int to_blame() const { return to_blame_; }
@@ -3707,44 +3830,9 @@ class WaitChain {
   [[nodiscard]] bool is_direct() const { return between_.empty(); }
 
  private:
-  template <class = void>
-  TANDEM_COLD void follow(WaitingRank const& wait) {
-    for (auto const& missing : wait.missing) {
-      if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
-        auto const begin = std::find(path_.begin(), path_.end(), missing.rank);
-        if (loop_.empty() && begin != path_.end()) {
-          loop_.assign(begin, path_.end());
-          loop_.push_back(wait.rank);
-        }
-        continue;
-      }
-      seen_.push_back(missing.rank);
-      bool waits = false;
-      path_.push_back(wait.rank);
-      for (WaitingRank const& other : waits_) {
-        if (other.rank == missing.rank && (other.blocked || streams_)) {
-          waits = true;
-          follow(other);
-        }
-      }
-      if (!waits) {
-        add(wait, missing);
-      }
-      path_.pop_back();
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void follow(WaitingRank const& wait);
 
-  template <class = void>
-  TANDEM_COLD void add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
-    if (text_.empty() && path_.size() > 1) {
-      between_ = path_;
-    }
-    to_blame_ = text_.empty() ? missing.rank : to_blame_;
-    text_ += text_.empty() ? "" : "; ";
-    text_ += wait.prefix == prefix_ ? "" : wait.prefix;
-    text_ += missing.sentence;
-    prefix_ = wait.prefix;
-  }
+  TANDEM_ONCE TANDEM_COLD void add(WaitingRank const& wait, WaitingRank::Missing const& missing);
 
   std::vector<WaitingRank> const& waits_;
   bool streams_;
@@ -3758,6 +3846,73 @@ class WaitChain {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string WaitChain::sentence_for(WaitingRank const& first) {
+  follow(first);
+  if (text_.empty()) {
+    for (auto const& missing : first.missing) {
+      add(first, missing);
+    }
+    if (std::find(loop_.begin(), loop_.end(), first.rank) == loop_.end()) {
+      for (std::size_t i = 0; i < loop_.size(); ++i) {
+        text_ += (i == 0 ? "; rank " : ", rank ") + std::to_string(loop_[i]) +
+                 (i == 0 ? " waits for rank " : " for rank ") +
+                 std::to_string(loop_[(i + 1) % loop_.size()]);
+      }
+    }
+  }
+  for (std::size_t i = between_.size(); i-- > 0;) {
+    bool const last = i + 1 == between_.size();
+    text_ += (last ? "; rank " : ", rank ") + std::to_string(between_[i]) +
+             (last ? " waits for it" : " for rank " + std::to_string(between_[i + 1]));
+  }
+  return text_;
+}
+
+TANDEM_ONCE void WaitChain::follow(WaitingRank const& wait) {
+  for (auto const& missing : wait.missing) {
+    if (std::find(seen_.begin(), seen_.end(), missing.rank) != seen_.end()) {
+      auto const begin = std::find(path_.begin(), path_.end(), missing.rank);
+      if (loop_.empty() && begin != path_.end()) {
+        loop_.assign(begin, path_.end());
+        loop_.push_back(wait.rank);
+      }
+      continue;
+    }
+    seen_.push_back(missing.rank);
+    bool waits = false;
+    path_.push_back(wait.rank);
+    for (WaitingRank const& other : waits_) {
+      if (other.rank == missing.rank && (other.blocked || streams_)) {
+        waits = true;
+        follow(other);
+      }
+    }
+    if (!waits) {
+      add(wait, missing);
+    }
+    path_.pop_back();
+  }
+}
+
+TANDEM_ONCE void WaitChain::add(WaitingRank const& wait, WaitingRank::Missing const& missing) {
+  if (text_.empty() && path_.size() > 1) {
+    between_ = path_;
+  }
+  to_blame_ = text_.empty() ? missing.rank : to_blame_;
+  text_ += text_.empty() ? "" : "; ";
+  text_ += wait.prefix == prefix_ ? "" : wait.prefix;
+  text_ += missing.sentence;
+  prefix_ = wait.prefix;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem::detail {
 
@@ -3820,15 +3975,13 @@ class SharedFailure {
   /// All waits of the ranks of this process, and which of them is @p first.
   /// @pre the caller has no group's lock
   /// @throws std::bad_alloc
-  template <class = void>  // compiled where it is called, not by every include
-  std::vector<WaitingRank> waits(AwaitedBase const* first = nullptr,
-                                 std::size_t* place = nullptr) const;
+  TANDEM_ONCE std::vector<WaitingRank> waits(AwaitedBase const* first = nullptr,
+                                             std::size_t* place = nullptr) const;
 
   /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
   /// @param rank  the one that has waited, set
   /// @pre the caller has no group's lock
-  template <class = void>
-  std::string blame(AwaitedBase const& first, int& rank) const noexcept;
+  TANDEM_ONCE std::string blame(AwaitedBase const& first, int& rank) const noexcept;
 
   /// How time-outs are told: by set() and wake(), or by what is called here, which returns when all
   /// that wait have heard of them. To be set before ranks wait.
@@ -4029,8 +4182,13 @@ void SharedFailure::wake() const {
   }
 }
 
-template <class>
-TANDEM_COLD std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
                                                           std::size_t* place) const {
   std::vector<WaitingRank> waits;
   std::lock_guard const all{groups_mutex_};
@@ -4046,8 +4204,7 @@ TANDEM_COLD std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* fir
   return waits;
 }
 
-template <class>
-TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first, int& rank) const noexcept {
+TANDEM_ONCE std::string SharedFailure::blame(AwaitedBase const& first, int& rank) const noexcept {
   try {
     std::size_t own = 0;
     std::vector<WaitingRank> const all = waits(&first, &own);
@@ -4059,6 +4216,8 @@ TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first, int& rank
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 namespace tandem::detail {
 
@@ -4256,7 +4415,15 @@ struct ThreadsOptions {
 
 /// The same for a transport whose ranks are all threads of this process.
 /// @throws ContractError  there are several processes, or the time-out is not positive
-inline ThreadsOptions threads_options(TransportOptions const& options) {
+TANDEM_ONCE ThreadsOptions threads_options(TransportOptions const& options);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ThreadsOptions threads_options(TransportOptions const& options) {
   check_world(options.world);
   expects(options.world.processes == 1,
           "this transport's ranks are threads of one process, and the program was started as "
@@ -4268,6 +4435,8 @@ inline ThreadsOptions threads_options(TransportOptions const& options) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/comm/threads/words.hpp
 
@@ -4372,30 +4541,13 @@ class MpiGroup;
 class ThreadsGroup {
  public:
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
-  template <class = void>  // compiled where it is called, not by every include
-  explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
-      : ranks_{ranks},
-        words_{options},
-        slots_{make_slots(ranks)},
-        wait_{options.timeout, std::make_shared<detail::SharedFailure>()},
-        mail_{wait_, ranks, options.messages_in_flight} {
-    expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
-  }
+  TANDEM_ONCE explicit ThreadsGroup(int ranks, ThreadsOptions options = {});
 
   /// Some of the ranks of @p all, as a group of their own: messages name them as @p all does, a
   /// failure of one group is one of the other, and what a rank notes in progress() is the same.
   /// @param all  outlives this, and is no such group itself
   /// @throws ContractError  the set is empty, or names a rank twice or one that there is not
-  template <class = void>
-  ThreadsGroup(ThreadsGroup& all, RankSet const& set)
-      : ranks_{static_cast<int>(set.ranks.size())},
-        words_{all.words_, set},
-        all_{&all},
-        slots_{make_slots(ranks_)},
-        wait_{words_.options().timeout, all.wait_.failure()},
-        mail_{wait_, ranks_, words_.options().messages_in_flight} {
-    detail::check_groups<>({set}, all.size());
-  }
+  TANDEM_ONCE ThreadsGroup(ThreadsGroup& all, RankSet const& set);
 
   ThreadsGroup(ThreadsGroup const&) = delete;
   ThreadsGroup& operator=(ThreadsGroup const&) = delete;
@@ -4406,42 +4558,15 @@ class ThreadsGroup {
   /// Makes every rank that waits in a collective or for a message, or enters one later, throw
   /// AbortedError with @p reason, at once. The first failure of a group counts, later ones change
   /// nothing.
-  template <class = void>
-  TANDEM_COLD void abort(int rank, std::string_view reason) noexcept {
-    std::string text;
-    try {
-      text = words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason};
-    } catch (std::exception const&) {  // no memory: without words, then
-    }
-    wait_.abort(std::move(text));
-  }
+  TANDEM_ONCE TANDEM_COLD void abort(int rank, std::string_view reason) noexcept;
 
   /// @throws AbortedError  the group has failed
-  template <class = void>
-  void poll() {
-    auto const lock = wait_.lock();
-    wait_.check();
-  }
+  TANDEM_ONCE void poll();
 
   /// Makes the group usable again after a failure; messages that nobody has received are lost.
   /// @throws ContractError  a rank is still inside a collective: discard() its stream first; or
   ///                        other groups share the failure
-  template <class = void>
-  void reset() {
-    expects(!wait_.failure()->shared(),  // which has a lock that is taken before a group's
-            "ThreadsGroup::reset: other groups have failed with this one; make them anew");
-    auto const lock = wait_.lock();
-    for (int rank = 0; rank < ranks_; ++rank) {
-      expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
-    }
-    expects(mail_.idle(), "ThreadsGroup::reset: a rank still sends or receives");
-    for (int rank = 0; rank < ranks_; ++rank) {
-      slot(rank).waiting = false;
-    }
-    mail_.clear();
-    wait_.failure()->reset();
-    waiting_ = 0;
-  }
+  TANDEM_ONCE void reset();
 
   /// Where @p rank notes what it is doing, for time-out messages; see describe_progress. Never read
   /// otherwise. @pre rank is in [0, size())
@@ -4458,48 +4583,14 @@ class ThreadsGroup {
 
   using Slot = detail::ThreadsSlot;
 
-  template <class = void>
-  static std::unique_ptr<Slot[]> make_slots(int ranks) {
-    expects(ranks >= 1 && ranks <= max_tree_ranks,
-            "ThreadsGroup: the number of ranks must be between 1 and 256");
-    return std::make_unique<Slot[]>(static_cast<std::size_t>(ranks));
-  }
+  TANDEM_ONCE static std::unique_ptr<detail::ThreadsSlot[]> make_slots(int ranks);
 
   /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
-  template <class = void>
-  void meet(int rank, detail::Call const& call) {
-    auto lock = wait_.lock();
-    Slot& mine = slot(rank);
-    wait_.check();
-    expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
-    mine.call = call;
-    mine.used = mine.inside = mine.waiting = true;
-    mine.message_number = 0;
-    if (++waiting_ == ranks_) {
-      begin();
-    } else {
-      wait_for_others(lock, mine);
-    }
-    if (!mismatch_.empty()) {
-      mine.inside = false;
-      throw ContractError{mismatch_};
-    }
-  }
+  TANDEM_ONCE void meet(int rank, detail::Call const& call);
 
   /// Second meeting: all ranks are done with all buffers. Waits without a limit, for ranks that are
   /// all at work and cannot fail.
-  template <class = void>
-  void leave(int rank) {
-    auto lock = wait_.lock();
-    if (++leaving_ == ranks_) {
-      leaving_ = 0;
-      ++meetings_;
-      wait_.notify();
-    } else {
-      wait_.wait_without_limit(lock, [this, now = meetings_] { return meetings_ != now; });
-    }
-    slot(rank).inside = false;
-  }
+  TANDEM_ONCE void leave(int rank);
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
@@ -4529,53 +4620,13 @@ class ThreadsGroup {
   }
 
   /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
-  template <class = void>
-  void begin() {
-    ++collectives_;
-    mismatch_.clear();
-    for (int rank = ranks_ - 1; rank >= 0; --rank) {
-      slot(rank).waiting = false;
-      if (!slot(rank).call.matches(slot(0).call)) {
-        mismatch_ = disagreement(rank);
-      }
-    }
-    waiting_ = 0;
-    ++meetings_;
-    wait_.notify();
-  }
+  TANDEM_ONCE void begin();
 
-  template <class = void>
-  [[nodiscard]] TANDEM_COLD std::string disagreement(int rank) const {
-    return words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
-           std::to_string(words_.number_of(rank)) + " disagree on collective #" +
-           std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
-           words_.in_words(slot(rank).call) +
-           "; all ranks must make the same calls in the same order";
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string disagreement(int rank) const;
 
-  template <class = void>
-  void wait_for_others(detail::GroupWait::Lock& lock, Slot& mine) {
-    try {
-      wait_.wait(
-          lock, [this, now = meetings_] { return meetings_ != now; },
-          detail::Awaited{[&](detail::WaitingRank& wait) { missing_ranks(wait, mine); }});
-    } catch (...) {
-      mine.inside = false;
-      throw;
-    }
-  }
+  TANDEM_ONCE void wait_for_others(detail::GroupWait::Lock& lock, Slot& mine);
 
-  template <class = void>
-  TANDEM_COLD void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
-    Where{*this}.waits(wait, static_cast<int>(&mine - slots_.get()), mine.call);
-    for (int rank = 0; rank < ranks_; ++rank) {
-      if (!slot(rank).waiting) {
-        wait.missing.push_back({words_.number_of(rank), words_.name_of(rank) + " did not reach " +
-                                                            numbered(mine.call, collectives_ + 1) +
-                                                            words_.within() + last_seen(rank)});
-      }
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const;
 
   [[nodiscard]] std::string last_seen(int rank) const {
     return words_.last_seen(rank, slot(rank), collectives_, progress_of(rank).load());
@@ -4626,6 +4677,144 @@ class ThreadsGroup {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ThreadsGroup::ThreadsGroup(int ranks, ThreadsOptions options)
+    : ranks_{ranks},
+      words_{options},
+      slots_{make_slots(ranks)},
+      wait_{options.timeout, std::make_shared<detail::SharedFailure>()},
+      mail_{wait_, ranks, options.messages_in_flight} {
+  expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
+}
+
+TANDEM_ONCE ThreadsGroup::ThreadsGroup(ThreadsGroup& all, RankSet const& set)
+    : ranks_{static_cast<int>(set.ranks.size())},
+      words_{all.words_, set},
+      all_{&all},
+      slots_{make_slots(ranks_)},
+      wait_{words_.options().timeout, all.wait_.failure()},
+      mail_{wait_, ranks_, words_.options().messages_in_flight} {
+  detail::check_groups({set}, all.size());
+}
+
+TANDEM_ONCE void ThreadsGroup::abort(int rank, std::string_view reason) noexcept {
+  std::string text;
+  try {
+    text = words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason};
+  } catch (std::exception const&) {  // no memory: without words, then
+  }
+  wait_.abort(std::move(text));
+}
+
+TANDEM_ONCE void ThreadsGroup::poll() {
+  auto const lock = wait_.lock();
+  wait_.check();
+}
+
+TANDEM_ONCE void ThreadsGroup::reset() {
+  expects(!wait_.failure()->shared(),  // which has a lock that is taken before a group's
+          "ThreadsGroup::reset: other groups have failed with this one; make them anew");
+  auto const lock = wait_.lock();
+  for (int rank = 0; rank < ranks_; ++rank) {
+    expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
+  }
+  expects(mail_.idle(), "ThreadsGroup::reset: a rank still sends or receives");
+  for (int rank = 0; rank < ranks_; ++rank) {
+    slot(rank).waiting = false;
+  }
+  mail_.clear();
+  wait_.failure()->reset();
+  waiting_ = 0;
+}
+
+TANDEM_ONCE std::unique_ptr<detail::ThreadsSlot[]> ThreadsGroup::make_slots(int ranks) {
+  expects(ranks >= 1 && ranks <= max_tree_ranks,
+          "ThreadsGroup: the number of ranks must be between 1 and 256");
+  return std::make_unique<detail::ThreadsSlot[]>(static_cast<std::size_t>(ranks));
+}
+
+TANDEM_ONCE void ThreadsGroup::meet(int rank, detail::Call const& call) {
+  auto lock = wait_.lock();
+  Slot& mine = slot(rank);
+  wait_.check();
+  expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
+  mine.call = call;
+  mine.used = mine.inside = mine.waiting = true;
+  mine.message_number = 0;
+  if (++waiting_ == ranks_) {
+    begin();
+  } else {
+    wait_for_others(lock, mine);
+  }
+  if (!mismatch_.empty()) {
+    mine.inside = false;
+    throw ContractError{mismatch_};
+  }
+}
+
+TANDEM_ONCE void ThreadsGroup::leave(int rank) {
+  auto lock = wait_.lock();
+  if (++leaving_ == ranks_) {
+    leaving_ = 0;
+    ++meetings_;
+    wait_.notify();
+  } else {
+    wait_.wait_without_limit(lock, [this, now = meetings_] { return meetings_ != now; });
+  }
+  slot(rank).inside = false;
+}
+
+TANDEM_ONCE void ThreadsGroup::begin() {
+  ++collectives_;
+  mismatch_.clear();
+  for (int rank = ranks_ - 1; rank >= 0; --rank) {
+    slot(rank).waiting = false;
+    if (!slot(rank).call.matches(slot(0).call)) {
+      mismatch_ = disagreement(rank);
+    }
+  }
+  waiting_ = 0;
+  ++meetings_;
+  wait_.notify();
+}
+
+TANDEM_ONCE std::string ThreadsGroup::disagreement(int rank) const {
+  return words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
+         std::to_string(words_.number_of(rank)) + " disagree on collective #" +
+         std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
+         words_.in_words(slot(rank).call) +
+         "; all ranks must make the same calls in the same order";
+}
+
+TANDEM_ONCE void ThreadsGroup::wait_for_others(detail::GroupWait::Lock& lock, Slot& mine) {
+  try {
+    wait_.wait(
+        lock, [this, now = meetings_] { return meetings_ != now; },
+        detail::Awaited{[&](detail::WaitingRank& wait) { missing_ranks(wait, mine); }});
+  } catch (...) {
+    mine.inside = false;
+    throw;
+  }
+}
+
+TANDEM_ONCE void ThreadsGroup::missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
+  Where{*this}.waits(wait, static_cast<int>(&mine - slots_.get()), mine.call);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!slot(rank).waiting) {
+      wait.missing.push_back({words_.number_of(rank), words_.name_of(rank) + " did not reach " +
+                                                          numbered(mine.call, collectives_ + 1) +
+                                                          words_.within() + last_seen(rank)});
+    }
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -4831,13 +5020,7 @@ class ThreadsCommunicator {
   }
 
   /// No rank's stream passes before every rank's stream has come; the label is for messages.
-  template <class = void>  // compiled where it is called, not by every include
-  void barrier(Stream& stream, Label label = {}) {
-    stream.post([group = group_, rank = rank_, label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::barrier, .label = label, .queue = queue});
-      group->leave(rank);
-    });
-  }
+  TANDEM_ONCE void barrier(Stream& stream, Label label = {});
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return group_->size(); }
@@ -4876,6 +5059,21 @@ inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void ThreadsCommunicator::barrier(Stream& stream, Label label) {
+  stream.post([group = group_, rank = rank_, label, queue = &stream] {
+    group->meet(rank, {.operation = Operation::barrier, .label = label, .queue = queue});
+    group->leave(rank);
+  });
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -5566,7 +5764,7 @@ enum class Pipes { read, refuse };
 
 /// A file that is read once, from front to back: a regular one, of which parts can be read, too, or
 /// a pipe that has a writer.
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 class InputFile {
  public:
   /// @throws FileError  as read_file(), but for the limit
@@ -5691,9 +5889,16 @@ class InputFile {
 ///
 /// Cost:   one allocation of the file's size if the file knows it, as pipes do not.
 /// @throws FileError  the file is missing, none of those, unreadable, or larger than @p limit bytes
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::vector<std::uint8_t> read_file(std::string const& path,
-                                                  std::size_t limit = default_file_limit) {
+TANDEM_ONCE [[nodiscard]] std::vector<std::uint8_t> read_file(
+    std::string const& path, std::size_t limit = default_file_limit);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<std::uint8_t> read_file(std::string const& path, std::size_t limit) {
   auto const check = [&](std::size_t size) {
     if (size > limit) {
       throw FileError{path, "the file is larger than the limit of " + std::to_string(limit) +
@@ -5717,6 +5922,8 @@ template <class = void>  // compiled where it is called, not by every include
 
 }  // namespace tandem
 
+#endif
+
 namespace tandem {
 
 inline constexpr Shape cifar10_shape = image_shape(3, 32, 32);
@@ -5727,9 +5934,78 @@ inline constexpr std::size_t cifar10_record = 1 + 3 * 32 * 32;
 /// The number of records in @p bytes.
 /// @throws FileError  not a whole number of records, or none, or a label above 9; @p name is for
 ///                    the message
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
-                                         std::string const& name) {
+TANDEM_ONCE [[nodiscard]] std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
+                                                     std::string const& name);
+
+/// Records of CIFAR-10, in memory as bytes; a Dataset of (3, 32, 32) images with pixels in [0, 1],
+/// a byte divided by 255.
+class Cifar10Split {
+ public:
+  using Target = std::int32_t;
+
+  /// Any number of records, such as a part of the original files.
+  /// @throws FileError  see parse_cifar10; @p name is for the message
+  TANDEM_ONCE Cifar10Split(std::vector<std::uint8_t> records, std::string const& name);
+
+  /// @pre 0 <= index < size(), x.size() == 3072, y.size() == 1
+  TANDEM_ONCE void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
+  [[nodiscard]] Shape shape() const noexcept { return cifar10_shape; }
+  [[nodiscard]] int targets() const noexcept { return 1; }
+  [[nodiscard]] int classes() const noexcept { return 10; }
+
+ private:
+  std::vector<std::uint8_t> records_;
+  std::int64_t size_;
+};
+
+/// A folder with `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, or the folder
+/// around it that the archive makes, which holds `cifar-10-batches-bin`.
+///
+/// Cost: both splits stay in memory as bytes, 184 MB.
+class Cifar10 {
+ public:
+  /// @throws FileError  the folder or a file is missing, or a file does not hold 10,000 records
+  TANDEM_ONCE explicit Cifar10(std::string const& folder);
+
+  [[nodiscard]] Cifar10Split const& train() const& noexcept { return train_; }
+  [[nodiscard]] Cifar10Split const& test() const& noexcept { return test_; }
+  Cifar10Split const& train() const&& = delete;  // Cifar10 owns its splits: give it a name
+  Cifar10Split const& test() const&& = delete;
+
+ private:
+  static constexpr std::size_t file_bytes = 10000 * cifar10_record;
+
+  static std::string located(std::string const& folder) {
+    std::string const inner = folder + "/cifar-10-batches-bin";
+    if (folder_exists(inner)) {
+      return inner;
+    }
+    if (!folder_exists(folder)) {
+      throw FileError{folder,
+                      "there is no such folder; expected the unpacked binary version of CIFAR-10 "
+                      "(cifar-10-binary.tar.gz), data_batch_1.bin to data_batch_5.bin and "
+                      "test_batch.bin"};
+    }
+    return folder;
+  }
+
+  TANDEM_ONCE static Cifar10Split read(std::string const& folder,
+                                       std::vector<std::string> const& names);
+
+  Cifar10Split train_;
+  Cifar10Split test_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int64_t parse_cifar10(std::span<std::uint8_t const> bytes,
+                                       std::string const& name) {
   if (bytes.size() % cifar10_record != 0 && bytes.size() % (cifar10_record + 1) == 0) {
     throw FileError{
         name,
@@ -5754,99 +6030,47 @@ template <class = void>  // compiled where it is called, not by every include
   return static_cast<std::int64_t>(records);
 }
 
-/// Records of CIFAR-10, in memory as bytes; a Dataset of (3, 32, 32) images with pixels in [0, 1],
-/// a byte divided by 255.
-class Cifar10Split {
- public:
-  using Target = std::int32_t;
+TANDEM_ONCE Cifar10Split::Cifar10Split(std::vector<std::uint8_t> records, std::string const& name)
+    : records_{std::move(records)}, size_{parse_cifar10(records_, name)} {}
 
-  /// Any number of records, such as a part of the original files.
-  /// @throws FileError  see parse_cifar10; @p name is for the message
-  template <class = void>
-  Cifar10Split(std::vector<std::uint8_t> records, std::string const& name)
-      : records_{std::move(records)}, size_{parse_cifar10(records_, name)} {}
-
-  /// @pre 0 <= index < size(), x.size() == 3072, y.size() == 1
-  template <class = void>
-  void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
-    expects(index >= 0 && index < size_, "Cifar10Split::read: the index must be in [0, size())");
-    expects(x.size() == cifar10_record - 1 && y.size() == 1,
-            "Cifar10Split::read: x takes 3072 numbers, y takes one label");
-    std::uint8_t const* const record =
-        records_.data() + static_cast<std::size_t>(index) * cifar10_record;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = static_cast<float>(record[i + 1]) / 255.0F;
-    }
-    y[0] = record[0];
+TANDEM_ONCE void Cifar10Split::read(std::int64_t index, std::span<float> x,
+                                    std::span<std::int32_t> y) const {
+  expects(index >= 0 && index < size_, "Cifar10Split::read: the index must be in [0, size())");
+  expects(x.size() == cifar10_record - 1 && y.size() == 1,
+          "Cifar10Split::read: x takes 3072 numbers, y takes one label");
+  std::uint8_t const* const record =
+      records_.data() + static_cast<std::size_t>(index) * cifar10_record;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(record[i + 1]) / 255.0F;
   }
+  y[0] = record[0];
+}
 
-  [[nodiscard]] std::int64_t size() const noexcept { return size_; }
-  [[nodiscard]] Shape shape() const noexcept { return cifar10_shape; }
-  [[nodiscard]] int targets() const noexcept { return 1; }
-  [[nodiscard]] int classes() const noexcept { return 10; }
+TANDEM_ONCE Cifar10::Cifar10(std::string const& folder)
+    : train_{read(located(folder), {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                    "data_batch_4.bin", "data_batch_5.bin"})},
+      test_{read(located(folder), {"test_batch.bin"})} {}
 
- private:
-  std::vector<std::uint8_t> records_;
-  std::int64_t size_;
-};
-
-/// A folder with `data_batch_1.bin` to `data_batch_5.bin` and `test_batch.bin`, or the folder
-/// around it that the archive makes, which holds `cifar-10-batches-bin`.
-///
-/// Cost: both splits stay in memory as bytes, 184 MB.
-class Cifar10 {
- public:
-  /// @throws FileError  the folder or a file is missing, or a file does not hold 10,000 records
-  template <class = void>
-  explicit Cifar10(std::string const& folder)
-      : train_{read(located(folder), {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
-                                      "data_batch_4.bin", "data_batch_5.bin"})},
-        test_{read(located(folder), {"test_batch.bin"})} {}
-
-  [[nodiscard]] Cifar10Split const& train() const& noexcept { return train_; }
-  [[nodiscard]] Cifar10Split const& test() const& noexcept { return test_; }
-  Cifar10Split const& train() const&& = delete;  // Cifar10 owns its splits: give it a name
-  Cifar10Split const& test() const&& = delete;
-
- private:
-  static constexpr std::size_t file_bytes = 10000 * cifar10_record;
-
-  static std::string located(std::string const& folder) {
-    std::string const inner = folder + "/cifar-10-batches-bin";
-    if (folder_exists(inner)) {
-      return inner;
+TANDEM_ONCE Cifar10Split Cifar10::read(std::string const& folder,
+                                       std::vector<std::string> const& names) {
+  std::vector<std::uint8_t> records;
+  records.reserve(names.size() * file_bytes);
+  for (std::string const& name : names) {
+    std::string const path = folder + "/" + name;
+    std::vector<std::uint8_t> const file = read_file(path);
+    std::int64_t const count = parse_cifar10(file, path);
+    if (count != 10000) {
+      throw FileError{
+          path, "expected the 10000 records of a file of CIFAR-10, found " + std::to_string(count)};
     }
-    if (!folder_exists(folder)) {
-      throw FileError{folder,
-                      "there is no such folder; expected the unpacked binary version of CIFAR-10 "
-                      "(cifar-10-binary.tar.gz), data_batch_1.bin to data_batch_5.bin and "
-                      "test_batch.bin"};
-    }
-    return folder;
+    records.insert(records.end(), file.begin(), file.end());
   }
-
-  template <class = void>
-  static Cifar10Split read(std::string const& folder, std::vector<std::string> const& names) {
-    std::vector<std::uint8_t> records;
-    records.reserve(names.size() * file_bytes);
-    for (std::string const& name : names) {
-      std::string const path = folder + "/" + name;
-      std::vector<std::uint8_t> const file = read_file(path);
-      std::int64_t const count = parse_cifar10(file, path);
-      if (count != 10000) {
-        throw FileError{path, "expected the 10000 records of a file of CIFAR-10, found " +
-                                  std::to_string(count)};
-      }
-      records.insert(records.end(), file.begin(), file.end());
-    }
-    return {std::move(records), folder};
-  }
-
-  Cifar10Split train_;
-  Cifar10Split test_;
-};
+  return {std::move(records), folder};
+}
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/data/first.hpp
 
@@ -6021,8 +6245,15 @@ struct LoaderOptions {
 /// @p options for a dataset of @p size samples.
 /// @throws ContractError  batch < 1, epoch outside [0, 2^32), first outside [0, size], or threads
 ///                        outside [1, 256]
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] LoaderOptions checked(LoaderOptions const& options, std::int64_t size) {
+TANDEM_ONCE [[nodiscard]] LoaderOptions checked(LoaderOptions const& options, std::int64_t size);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE LoaderOptions checked(LoaderOptions const& options, std::int64_t size) {
   expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
   expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
           "LoaderOptions: epoch must be in [0, 2^32)");
@@ -6034,6 +6265,8 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/data/order.hpp
 
@@ -6429,37 +6662,7 @@ void each_line(std::string const& path, F const& f) {
 }
 
 /// The number behind @p key at the beginning of a line of a file, "" for any; -1 if there is none.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::int64_t number_in(std::string const& path, char const* key) {
-  long long found = -1;
-  each_line(path, [&](char const* line) {
-    std::size_t const length = std::strlen(key);
-    if (found < 0 && std::strncmp(line, key, length) == 0 &&
-        std::sscanf(line + length, "%lld", &found) != 1) {
-      found = -1;
-    }
-  });
-  return found;
-}
-
-/// What a control group leaves to its processes; -1: it says nothing. Pages of files count as free,
-/// since they can be dropped.
-/// @param names  of its limit, its use, and the files' pages in memory.stat
-template <class = void>
-TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* limit,
-                                       char const* use, char const* inactive, char const* active) {
-  std::int64_t const most = number_in(folder + limit, "");
-  std::int64_t const used = number_in(folder + use, "");
-  if (most < 0 || used < 0) {  // "max", or no such file
-    return -1;
-  }
-  std::int64_t left = most - used;
-  for (char const* const key : {inactive, active}) {
-    std::int64_t const pages = number_in(folder + "memory.stat", key);
-    left += pages > 0 ? pages : 0;
-  }
-  return left > 0 ? left : 0;
-}
+TANDEM_ONCE TANDEM_COLD std::int64_t number_in(std::string const& path, char const* key);
 
 }  // namespace detail
 
@@ -6467,32 +6670,7 @@ TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* li
 /// or 2) have left, swap included; -1 where nothing says so, as on other systems than Linux.
 /// Cost: reads four small files.
 /// @param root  stands before the paths, for tests
-template <class = void>
-TANDEM_COLD std::int64_t available_memory(std::string const& root = {}) {
-  std::int64_t least = -1;
-  auto const at_most = [&](std::int64_t bytes) {
-    least = bytes >= 0 && (least < 0 || bytes < least) ? bytes : least;
-  };
-  std::int64_t const free = detail::number_in(root + "/proc/meminfo", "MemAvailable:");
-  std::int64_t const swap = detail::number_in(root + "/proc/meminfo", "SwapFree:");
-  at_most(free < 0 ? -1 : (free + (swap > 0 ? swap : 0)) * 1024);
-  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) {
-    char const* const path = std::strrchr(line, ':');
-    std::string own = path != nullptr ? path + 1 : "/";
-    own = own.substr(0, own.find('\n'));
-    own += own.ends_with('/') ? "" : "/";
-    std::string const groups = root + "/sys/fs/cgroup";
-    if (std::strncmp(line, "0::", 3) == 0) {
-      at_most(detail::left_in_group(groups + own, "memory.max", "memory.current", "inactive_file ",
-                                    "active_file "));
-    } else if (std::strstr(line, ":memory:") != nullptr) {
-      at_most(detail::left_in_group(groups + "/memory" + own, "memory.limit_in_bytes",
-                                    "memory.usage_in_bytes", "total_inactive_file ",
-                                    "total_active_file "));
-    }
-  });
-  return least;
-}
+TANDEM_ONCE TANDEM_COLD std::int64_t available_memory(std::string const& root = {});
 
 namespace detail {
 
@@ -6507,20 +6685,7 @@ class [[nodiscard]] MemoryClaim {
 
   /// @param who  "a host device"
   /// @throws Error  there is not so much
-  template <class = void>
-  TANDEM_COLD MemoryClaim(std::int64_t bytes, char const* who) : left_{bytes >= large ? bytes : 0} {
-    if (left_ == 0) {
-      return;
-    }
-    std::int64_t const others = claimed_bytes.fetch_add(left_);
-    std::int64_t const available = available_memory();
-    if (available >= 0 && bytes > available - others) {
-      claimed_bytes.fetch_sub(left_);
-      throw Error{"out of memory: " + std::string{who} + " asks for " + std::to_string(bytes) +
-                  " bytes, and " + std::to_string(available > others ? available - others : 0) +
-                  " are left; use a smaller batch, more microbatches or more devices"};
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD MemoryClaim(std::int64_t bytes, char const* who);
   MemoryClaim(MemoryClaim const&) = delete;
   MemoryClaim& operator=(MemoryClaim const&) = delete;
   ~MemoryClaim() { touched(left_); }
@@ -6555,6 +6720,94 @@ std::vector<T> zeros(std::int64_t count, char const* who) {
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::int64_t number_in(std::string const& path, char const* key) {
+  long long found = -1;
+  each_line(path, [&](char const* line) {
+    std::size_t const length = std::strlen(key);
+    if (found < 0 && std::strncmp(line, key, length) == 0 &&
+        std::sscanf(line + length, "%lld", &found) != 1) {
+      found = -1;
+    }
+  });
+  return found;
+}
+
+/// What a control group leaves to its processes; -1: it says nothing. Pages of files count as free,
+/// since they can be dropped.
+/// @param names  of its limit, its use, and the files' pages in memory.stat
+TANDEM_ONCE TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* limit,
+                                                   char const* use, char const* inactive,
+                                                   char const* active) {
+  std::int64_t const most = number_in(folder + limit, "");
+  std::int64_t const used = number_in(folder + use, "");
+  if (most < 0 || used < 0) {  // "max", or no such file
+    return -1;
+  }
+  std::int64_t left = most - used;
+  for (char const* const key : {inactive, active}) {
+    std::int64_t const pages = number_in(folder + "memory.stat", key);
+    left += pages > 0 ? pages : 0;
+  }
+  return left > 0 ? left : 0;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE std::int64_t available_memory(std::string const& root) {
+  std::int64_t least = -1;
+  auto const at_most = [&](std::int64_t bytes) {
+    least = bytes >= 0 && (least < 0 || bytes < least) ? bytes : least;
+  };
+  std::int64_t const free = detail::number_in(root + "/proc/meminfo", "MemAvailable:");
+  std::int64_t const swap = detail::number_in(root + "/proc/meminfo", "SwapFree:");
+  at_most(free < 0 ? -1 : (free + (swap > 0 ? swap : 0)) * 1024);
+  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) {
+    char const* const path = std::strrchr(line, ':');
+    std::string own = path != nullptr ? path + 1 : "/";
+    own = own.substr(0, own.find('\n'));
+    own += own.ends_with('/') ? "" : "/";
+    std::string const groups = root + "/sys/fs/cgroup";
+    if (std::strncmp(line, "0::", 3) == 0) {
+      at_most(detail::left_in_group(groups + own, "memory.max", "memory.current", "inactive_file ",
+                                    "active_file "));
+    } else if (std::strstr(line, ":memory:") != nullptr) {
+      at_most(detail::left_in_group(groups + "/memory" + own, "memory.limit_in_bytes",
+                                    "memory.usage_in_bytes", "total_inactive_file ",
+                                    "total_active_file "));
+    }
+  });
+  return least;
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE MemoryClaim::MemoryClaim(std::int64_t bytes, char const* who)
+    : left_{bytes >= large ? bytes : 0} {
+  if (left_ == 0) {
+    return;
+  }
+  std::int64_t const others = claimed_bytes.fetch_add(left_);
+  std::int64_t const available = available_memory();
+  if (available >= 0 && bytes > available - others) {
+    claimed_bytes.fetch_sub(left_);
+    throw Error{"out of memory: " + std::string{who} + " asks for " + std::to_string(bytes) +
+                " bytes, and " + std::to_string(available > others ? available - others : 0) +
+                " are left; use a smaller batch, more microbatches or more devices"};
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 // ---- tandem/core/own_process.hpp
 
 /// @file
@@ -6581,12 +6834,8 @@ class OwnProcess {
   }
 
  private:
-  template <class = void>  // compiled where it is called, not by every include
-  [[noreturn]] TANDEM_COLD static void refuse(std::string const& verb, std::string const& what) {
-    throw ContractError{verb + ": this " + what +
-                        " was made before fork(), and its threads are in the parent process only; "
-                        "make another one in the child, after fork()"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static void refuse(std::string const& verb,
+                                                          std::string const& what);
 
   ::pid_t id_ = ::getpid();
 };
@@ -6616,6 +6865,20 @@ class UnlessForked {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void OwnProcess::refuse(std::string const& verb, std::string const& what) {
+  throw ContractError{verb + ": this " + what +
+                      " was made before fork(), and its threads are in the parent process only; "
+                      "make another one in the child, after fork()"};
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/data/batch_progress.hpp
 
@@ -6995,24 +7258,9 @@ class ReadWatch {
  private:
   using Clock = std::chrono::steady_clock;
 
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD static void report(StallLimit const& limit, EpochOrder const& order,
-                                 std::int64_t position, Clock::duration without_progress) noexcept {
-    auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
-    std::string text;
-    char const* message = "the dataset does not return from read(), and there is no memory left";
-    try {
-      text = "the dataset does not return from read(" + std::to_string(order[position]) +
-             "), sample " + std::to_string(position) + " of the epoch: it has been there for " +
-             std::to_string(idle.count()) + " ms, and the time-out is " +
-             std::to_string(limit.timeout.count()) +
-             " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "
-             "LoaderOptions::limit), or 0 for no limit";
-      message = text.c_str();
-    } catch (std::exception const&) {  // of the memory
-    }
-    detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
-  }
+  TANDEM_ONCE TANDEM_COLD static void report(StallLimit const& limit, EpochOrder const& order,
+                                             std::int64_t position,
+                                             Clock::duration without_progress) noexcept;
 
   std::atomic<std::int64_t> position_{-1};
   std::int64_t seen_ = -1;  // of the waiting thread, as what follows
@@ -7021,6 +7269,33 @@ class ReadWatch {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void ReadWatch::report(StallLimit const& limit, EpochOrder const& order,
+                                   std::int64_t position,
+                                   Clock::duration without_progress) noexcept {
+  auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
+  std::string text;
+  char const* message = "the dataset does not return from read(), and there is no memory left";
+  try {
+    text = "the dataset does not return from read(" + std::to_string(order[position]) +
+           "), sample " + std::to_string(position) + " of the epoch: it has been there for " +
+           std::to_string(idle.count()) + " ms, and the time-out is " +
+           std::to_string(limit.timeout.count()) +
+           " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "
+           "LoaderOptions::limit), or 0 for no limit";
+    message = text.c_str();
+  } catch (std::exception const&) {  // of the memory
+  }
+  detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -7363,9 +7638,48 @@ inline std::string idx_kind(std::uint32_t magic) {
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
 ///                    not agree with the number of bytes; @p name is for the message
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
-                                  int rank) {
+TANDEM_ONCE [[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
+                                              std::string const& name, int rank);
+
+/// Images and labels of one IDX split, in memory as bytes; a Dataset of (1, rows, columns) images
+/// with pixels in [0, 1], a byte divided by 255.
+class IdxSplit {
+ public:
+  using Target = std::int32_t;
+
+  /// @param images, labels            the contents of the two files
+  /// @param images_name, labels_name  for messages
+  /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
+  TANDEM_ONCE IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
+                       std::string const& images_name, std::string const& labels_name,
+                       int classes = 10);
+
+  /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
+  TANDEM_ONCE void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return header_.count; }
+  [[nodiscard]] Shape shape() const noexcept {
+    return image_shape(1, header_.rows, header_.columns);
+  }
+  [[nodiscard]] int targets() const noexcept { return 1; }
+  [[nodiscard]] int classes() const noexcept { return classes_; }
+
+ private:
+  std::vector<std::uint8_t> images_;
+  std::vector<std::uint8_t> labels_;
+  IdxHeader header_;
+  std::size_t first_label_ = 0;
+  int classes_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
+                                int rank) {
   expects(rank == 1 || rank == 3, "parse_idx: rank must be 1 (labels) or 3 (images)");
   std::size_t const header = 4 + 4 * static_cast<std::size_t>(rank);
   std::uint32_t const expected = 0x800U + static_cast<std::uint32_t>(rank);
@@ -7403,68 +7717,45 @@ template <class = void>  // compiled where it is called, not by every include
           static_cast<int>(extent[2]), header};
 }
 
-/// Images and labels of one IDX split, in memory as bytes; a Dataset of (1, rows, columns) images
-/// with pixels in [0, 1], a byte divided by 255.
-class IdxSplit {
- public:
-  using Target = std::int32_t;
-
-  /// @param images, labels            the contents of the two files
-  /// @param images_name, labels_name  for messages
-  /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
-  template <class = void>
-  IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
-           std::string const& images_name, std::string const& labels_name, int classes = 10)
-      : images_{std::move(images)}, labels_{std::move(labels)}, classes_{classes} {
-    header_ = parse_idx(images_, images_name, 3);
-    IdxHeader const label_header = parse_idx(labels_, labels_name, 1);
-    first_label_ = label_header.bytes;
-    if (label_header.count != header_.count) {
-      throw FileError{labels_name, "expected " + std::to_string(header_.count) +
-                                       " labels, one for each image of '" + images_name +
-                                       "', found " + std::to_string(label_header.count)};
-    }
-    for (std::size_t i = first_label_; i < labels_.size(); ++i) {
-      if (labels_[i] >= classes_) {
-        throw FileError{labels_name, "label out of range: expected labels from 0 to " +
-                                         std::to_string(classes_ - 1) + ", found " +
-                                         std::to_string(labels_[i]) + " for sample " +
-                                         std::to_string(i - first_label_)};
-      }
+TANDEM_ONCE IdxSplit::IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
+                               std::string const& images_name, std::string const& labels_name,
+                               int classes)
+    : images_{std::move(images)}, labels_{std::move(labels)}, classes_{classes} {
+  header_ = parse_idx(images_, images_name, 3);
+  IdxHeader const label_header = parse_idx(labels_, labels_name, 1);
+  first_label_ = label_header.bytes;
+  if (label_header.count != header_.count) {
+    throw FileError{labels_name, "expected " + std::to_string(header_.count) +
+                                     " labels, one for each image of '" + images_name +
+                                     "', found " + std::to_string(label_header.count)};
+  }
+  for (std::size_t i = first_label_; i < labels_.size(); ++i) {
+    if (labels_[i] >= classes_) {
+      throw FileError{labels_name, "label out of range: expected labels from 0 to " +
+                                       std::to_string(classes_ - 1) + ", found " +
+                                       std::to_string(labels_[i]) + " for sample " +
+                                       std::to_string(i - first_label_)};
     }
   }
+}
 
-  /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
-  template <class = void>
-  void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
-    std::size_t const pixels = static_cast<std::size_t>(shape().elements());
-    expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");
-    expects(x.size() == pixels && y.size() == 1,
-            "IdxSplit::read: x takes rows * columns numbers, y takes one label");
-    std::uint8_t const* const image =
-        images_.data() + header_.bytes + static_cast<std::size_t>(index) * pixels;
-    for (std::size_t i = 0; i < pixels; ++i) {
-      x[i] = static_cast<float>(image[i]) / 255.0F;
-    }
-    y[0] = labels_[first_label_ + static_cast<std::size_t>(index)];
+TANDEM_ONCE void IdxSplit::read(std::int64_t index, std::span<float> x,
+                                std::span<std::int32_t> y) const {
+  std::size_t const pixels = static_cast<std::size_t>(shape().elements());
+  expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");
+  expects(x.size() == pixels && y.size() == 1,
+          "IdxSplit::read: x takes rows * columns numbers, y takes one label");
+  std::uint8_t const* const image =
+      images_.data() + header_.bytes + static_cast<std::size_t>(index) * pixels;
+  for (std::size_t i = 0; i < pixels; ++i) {
+    x[i] = static_cast<float>(image[i]) / 255.0F;
   }
-
-  [[nodiscard]] std::int64_t size() const noexcept { return header_.count; }
-  [[nodiscard]] Shape shape() const noexcept {
-    return image_shape(1, header_.rows, header_.columns);
-  }
-  [[nodiscard]] int targets() const noexcept { return 1; }
-  [[nodiscard]] int classes() const noexcept { return classes_; }
-
- private:
-  std::vector<std::uint8_t> images_;
-  std::vector<std::uint8_t> labels_;
-  IdxHeader header_;
-  std::size_t first_label_ = 0;
-  int classes_;
-};
+  y[0] = labels_[first_label_ + static_cast<std::size_t>(index)];
+}
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/io/gzip.hpp
 
@@ -7761,12 +8052,7 @@ concept Mixing = requires(M const& mixing, std::span<float> x, std::span<float c
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-void check_mixing(char const* sentence, float alpha, float probability) {
-  expects(is_finite(double{alpha}) && alpha >= 0.01F && alpha <= 100.0F && probability >= 0.0F &&
-              probability <= 1.0F,
-          sentence);
-}
+TANDEM_ONCE void check_mixing(char const* sentence, float alpha, float probability);
 
 /// In (0, 1).
 inline double open_uniform(std::uint32_t word) { return (word + 0.5) * 0x1p-32; }
@@ -7792,16 +8078,7 @@ double log_gamma_variate(double alpha, Draw const& draw) {
 }
 
 /// A number whose law is Beta(alpha, alpha), of draws which + 2^16 k, k > 0, of @p randomness.
-template <class = void>
-double beta_variate(double alpha, Randomness const& randomness, std::uint32_t which) {
-  auto const gamma = [&](std::uint32_t odd) {
-    return log_gamma_variate(alpha, [&](std::uint32_t attempt) {
-      return randomness.draw(which + ((2 * attempt + odd + 1) << 16));
-    });
-  };
-  double const one = gamma(0);
-  return 1.0 / (1.0 + std::exp(gamma(1) - one));
-}
+TANDEM_ONCE double beta_variate(double alpha, Randomness const& randomness, std::uint32_t which);
 
 }  // namespace detail
 
@@ -7862,6 +8139,30 @@ struct CutMix {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_mixing(char const* sentence, float alpha, float probability) {
+  expects(is_finite(double{alpha}) && alpha >= 0.01F && alpha <= 100.0F && probability >= 0.0F &&
+              probability <= 1.0F,
+          sentence);
+}
+
+TANDEM_ONCE double beta_variate(double alpha, Randomness const& randomness, std::uint32_t which) {
+  auto const gamma = [&](std::uint32_t odd) {
+    return log_gamma_variate(alpha, [&](std::uint32_t attempt) {
+      return randomness.draw(which + ((2 * attempt + odd + 1) << 16));
+    });
+  };
+  double const one = gamma(0);
+  return 1.0 / (1.0 + std::exp(gamma(1) - one));
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -8685,16 +8986,7 @@ TANDEM_COLD inline std::string to_string(Action const& action) {
 
 /// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
 /// at when it is at none.
-TANDEM_COLD inline std::string in_words(Action const& action) {
-  if (action.kind == ActionKind::end) {
-    return {};
-  }
-  bool const bucket = action.kind == ActionKind::reduce_gradient;
-  return to_string(action) +
-         (name_of(action.kind).numbered
-              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
-              : std::string{});
-}
+TANDEM_ONCE TANDEM_COLD std::string in_words(Action const& action);
 
 /// An action in one word, for a progress board that other threads read.
 constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
@@ -8706,6 +8998,25 @@ inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, 
 constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string in_words(Action const& action) {
+  if (action.kind == ActionKind::end) {
+    return {};
+  }
+  bool const bucket = action.kind == ActionKind::reduce_gradient;
+  return to_string(action) +
+         (name_of(action.kind).numbered
+              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
+              : std::string{});
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem::detail {
 
@@ -8898,14 +9209,23 @@ inline std::string parameter_name(GraphView graph, int p) {
 }
 
 /// The name that a shared parameter of a network's graph would have if it were not.
-template <class = void>  // compiled where it is called, not by every include
-std::string untied_name(GraphView network, int p) {
+TANDEM_ONCE std::string untied_name(GraphView network, int p);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string untied_name(GraphView network, int p) {
   GraphParameter const& parameter = network.parameter[p];
   std::string const path = to_string(network.node[parameter.node].path);
   return (path.empty() ? path : path + ".") + parameter.own_name;
 }
 
 }  // namespace tandem
+
+#endif
 
 namespace tandem::detail {
 
@@ -10098,12 +10418,19 @@ constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task
 
 namespace tandem {
 
-namespace detail {
+/// Plans the memory of a device's graph. @p needs are those of each node's op.
+TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               PlanTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// Places the gradients of a MemoryPlan.
-template <class = void>
-TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
-                                 PlanTask const& task, MemoryPlan& plan) {
+TANDEM_ONCE TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
+                                             PlanTask const& task, MemoryPlan& plan) {
   Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
@@ -10130,11 +10457,11 @@ TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& ne
   plan.gradient_bytes = arena.bytes;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Plans the memory of a device's graph. @p needs are those of each node's op.
-template <class = void>
-TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+namespace tandem {
+
+TANDEM_ONCE MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
                                    PlanTask const& task) {
   MemoryPlan plan;
   detail::ValuePlanner<>{graph, needs, task, plan}.place();
@@ -10144,6 +10471,8 @@ TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& 
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/ops/operand_table.hpp
 
@@ -11216,8 +11545,15 @@ constexpr auto chunked(ActionTable<Devices, Length> const& table) {
 }
 
 /// The same of a number of chunks that is known at run time only.
-template <class = void>  // compiled where it is called, not by every include
-ActionRows chunked(ActionRows const& table, int chunks) {
+TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks) {
   ActionRows cut(table.size());
   auto sink = [&cut](int device, Action action) {
     cut[static_cast<std::size_t>(device)].push_back(action);
@@ -11227,6 +11563,8 @@ ActionRows chunked(ActionRows const& table, int chunks) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/schedule/table/complete_row.hpp
 
@@ -12960,8 +13298,45 @@ TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
 }
 
 /// The rules of its step; of buckets only those of device @p task.device, which @p buckets keeps.
-template <class = void>
-TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
+TANDEM_ONCE TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
+                                             std::vector<std::span<int const>>& buckets);
+
+/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
+/// over chunks of time and their messages are numbered by their chunks.
+/// @param table     lowered
+/// @param batching  with as many microbatches as @p table has
+TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+                                                Batching const& batching);
+
+/// The same of device @p Program::device.
+/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+/// @param replicas  as batching_with()
+template <class Program>
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
+                                    int replicas = 1) {
+  using Whole = typename Program::Program;
+  Batching const batching = batching_with<Whole>(microbatches, replicas);
+  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
+                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
+}
+
+/// The same for a device of an asynchronous pipeline.
+///
+/// No rows, since the device never comes to the end of one: each_action() says what it does next.
+template <class Program>
+RankPlan make_asynchronous_plan(int microbatches) {
+  LocalStage const& stage = Program::stages.stage[0];
+  return {.batching = batching_with<typename Program::Program>(microbatches),
+          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE StepRules step_rules(RankPlanTask const& task,
                                  std::vector<std::span<int const>>& buckets) {
   buckets.assign(static_cast<std::size_t>(task.map.devices), {});
   buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
@@ -12972,12 +13347,7 @@ TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
           .slices = task.slices};
 }
 
-/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
-/// over chunks of time and their messages are numbered by their chunks.
-/// @param table     lowered
-/// @param batching  with as many microbatches as @p table has
-template <class = void>
-TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+TANDEM_ONCE RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                                     Batching const& batching) {
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
@@ -13012,29 +13382,9 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   return plan;
 }
 
-/// The same of device @p Program::device.
-/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
-/// @param replicas  as batching_with()
-template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
-                                    int replicas = 1) {
-  using Whole = typename Program::Program;
-  Batching const batching = batching_with<Whole>(microbatches, replicas);
-  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
-                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
-}
-
-/// The same for a device of an asynchronous pipeline.
-///
-/// No rows, since the device never comes to the end of one: each_action() says what it does next.
-template <class Program>
-RankPlan make_asynchronous_plan(int microbatches) {
-  LocalStage const& stage = Program::stages.stage[0];
-  return {.batching = batching_with<typename Program::Program>(microbatches),
-          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
-}
-
 }  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -13944,35 +14294,7 @@ class Team {
   /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
   /// @pre threads >= 1
   /// @throws Error  the system has not so many threads
-  template <class = void>  // compiled where it is called, not by every include
-  explicit Team(int threads = 1, OpenMp const& threads_of = openmp)
-      : size_{threads}, fork_{threads_of.fork} {
-    expects(threads >= 1, "Team: a device needs at least one thread");
-    if (threads_of.set_threads != nullptr) {
-      threads_of.set_threads(threads);
-      if (threads > 1) {
-        openmp_has_teams = true;
-      }
-    }
-    if (fork_ != nullptr) {
-      start_openmp_threads();
-      return;
-    }
-    members_.reserve(static_cast<std::size_t>(threads - 1));
-    try {
-      for (int member = 1; member < threads; ++member) {
-        members_.emplace_back([this, member] { serve(member); });
-      }
-    } catch (std::system_error const& error) {
-      auto const got = std::to_string(members_.size() + 1);
-      stop();
-      throw tandem::detail::no_more_threads(
-          "a device's team of " + std::to_string(threads) + " threads has got " + got, error);
-    } catch (...) {  // no more memory
-      stop();
-      throw;
-    }
-  }
+  TANDEM_ONCE explicit Team(int threads = 1, OpenMp const& threads_of = openmp);
 
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
@@ -14019,15 +14341,7 @@ class Team {
   /// OpenMP ends the program where the system starts no more threads, so as many are asked for
   /// first, and OpenMP's are started then and there. One device at a time: two at once could take
   /// the same threads for theirs.
-  template <class = void>
-  void start_openmp_threads() {
-    if (size_ > 1) {
-      std::lock_guard const lock{detail::starts_of_openmp};
-      static_cast<void>(Team{size_, OpenMp{}});
-      fork_(
-          size_, [](void const*, int) {}, nullptr);
-    }
-  }
+  TANDEM_ONCE void start_openmp_threads();
 
   void run_part(int member) const {
     std::int64_t const begin = count_ * member / size_;
@@ -14046,19 +14360,7 @@ class Team {
     }
   }
 
-  template <class = void>
-  void serve(int member) {
-    for (std::uint32_t seen = 0;; ++seen) {
-      loop_.wait(seen, std::memory_order_acquire);
-      if (stop_.load(std::memory_order_relaxed)) {
-        return;
-      }
-      run_part(member);
-      if (working_.fetch_sub(1, std::memory_order_release) == 1) {
-        working_.notify_one();
-      }
-    }
-  }
+  TANDEM_ONCE void serve(int member);
 
   int size_;
   void (*fork_)(int, OpenMp::Part, void const*);
@@ -14072,6 +14374,65 @@ class Team {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE Team::Team(int threads, OpenMp const& threads_of)
+    : size_{threads}, fork_{threads_of.fork} {
+  expects(threads >= 1, "Team: a device needs at least one thread");
+  if (threads_of.set_threads != nullptr) {
+    threads_of.set_threads(threads);
+    if (threads > 1) {
+      openmp_has_teams = true;
+    }
+  }
+  if (fork_ != nullptr) {
+    start_openmp_threads();
+    return;
+  }
+  members_.reserve(static_cast<std::size_t>(threads - 1));
+  try {
+    for (int member = 1; member < threads; ++member) {
+      members_.emplace_back([this, member] { serve(member); });
+    }
+  } catch (std::system_error const& error) {
+    auto const got = std::to_string(members_.size() + 1);
+    stop();
+    throw tandem::detail::no_more_threads(
+        "a device's team of " + std::to_string(threads) + " threads has got " + got, error);
+  } catch (...) {  // no more memory
+    stop();
+    throw;
+  }
+}
+
+TANDEM_ONCE void Team::start_openmp_threads() {
+  if (size_ > 1) {
+    std::lock_guard const lock{detail::starts_of_openmp};
+    static_cast<void>(Team{size_, OpenMp{}});
+    fork_(
+        size_, [](void const*, int) {}, nullptr);
+  }
+}
+
+TANDEM_ONCE void Team::serve(int member) {
+  for (std::uint32_t seen = 0;; ++seen) {
+    loop_.wait(seen, std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) {
+      return;
+    }
+    run_part(member);
+    if (working_.fetch_sub(1, std::memory_order_release) == 1) {
+      working_.notify_one();
+    }
+  }
+}
+
+}  // namespace tandem::host
+
+#endif
 
 namespace tandem::host::channels_last {
 
@@ -15117,8 +15478,16 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// /sys/kernel/mm/transparent_hugepage/enabled), leaves all in small ones: only speed differs.
 /// Cost: one call of the system. Source: madvise(2), MADV_HUGEPAGE.
 /// @returns whether the system took note
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
+TANDEM_ONCE TANDEM_COLD bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
+                                                [[maybe_unused]] std::size_t bytes) noexcept;
+
+}  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
                                     [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(MADV_HUGEPAGE)
   std::size_t const filled = bytes / huge_page_bytes * huge_page_bytes;
@@ -15130,6 +15499,8 @@ TANDEM_COLD bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
 
 }  // namespace tandem::host
 
+#endif
+
 namespace tandem::host {
 
 /// `bytes` of memory aligned as alignment_of() says, zero at first; in huge pages where there are
@@ -15139,28 +15510,7 @@ class Buffer {
   Buffer() = default;
 
   /// @throws Error  the machine has not so much memory; the message says how much was asked for
-  template <class = void>  // compiled where it is called, not by every include
-  explicit Buffer(std::size_t bytes) : bytes_{bytes} {
-    if (bytes == 0) {
-      return;
-    }
-    std::size_t const rounded = (bytes + 63) / 64 * 64;
-    tandem::detail::MemoryClaim claim{static_cast<std::int64_t>(rounded), "a host device"};
-    std::size_t const alignment = alignment_of(rounded);
-    std::size_t const whole = (rounded + alignment - 1) / alignment * alignment;  // as C11 wants
-    data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, whole)));
-    if (!data_) {
-      throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
-                  " bytes; use a smaller batch or more microbatches"};
-    }
-    ask_for_huge_pages(data_.get(), rounded);
-    constexpr std::size_t step = tandem::detail::MemoryClaim::large;
-    for (std::size_t at = 0; at < rounded; at += step) {
-      std::size_t const some = std::min(step, rounded - at);
-      std::memset(data_.get() + at, 0, some);
-      claim.touched(static_cast<std::int64_t>(some));
-    }
-  }
+  TANDEM_ONCE explicit Buffer(std::size_t bytes);
 
   /// The same; all host devices share one memory.
   template <class Device>
@@ -15185,6 +15535,36 @@ class Buffer {
 
 }  // namespace tandem::host
 
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE Buffer::Buffer(std::size_t bytes) : bytes_{bytes} {
+  if (bytes == 0) {
+    return;
+  }
+  std::size_t const rounded = (bytes + 63) / 64 * 64;
+  tandem::detail::MemoryClaim claim{static_cast<std::int64_t>(rounded), "a host device"};
+  std::size_t const alignment = alignment_of(rounded);
+  std::size_t const whole = (rounded + alignment - 1) / alignment * alignment;  // as C11 wants
+  data_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, whole)));
+  if (!data_) {
+    throw Error{"out of memory: a host device asked for " + std::to_string(bytes) +
+                " bytes; use a smaller batch or more microbatches"};
+  }
+  ask_for_huge_pages(data_.get(), rounded);
+  constexpr std::size_t step = tandem::detail::MemoryClaim::large;
+  for (std::size_t at = 0; at < rounded; at += step) {
+    std::size_t const some = std::min(step, rounded - at);
+    std::memset(data_.get() + at, 0, some);
+    claim.touched(static_cast<std::int64_t>(some));
+  }
+}
+
+}  // namespace tandem::host
+
+#endif
+
 // ---- tandem/runtime/host/cpus.hpp
 
 /// @file
@@ -15199,8 +15579,23 @@ namespace tandem::host {
 
 /// Whole CPUs, at least one, of a quota as cgroup v2 writes it in cpu.max: "200000 100000" is two;
 /// "max 100000", or what is no quota, is the largest int.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] int cpus_of_quota(char const* text) {
+TANDEM_ONCE [[nodiscard]] int cpus_of_quota(char const* text);
+
+/// CPUs in the calling thread's affinity mask (taskset, cpusets of containers, batch systems);
+/// where that cannot be asked, the machine's. At least one.
+TANDEM_ONCE [[nodiscard]] int cpus_in_mask();
+
+/// CPUs that this process may use at a time: cpus_in_mask(), or fewer if its container has a quota
+/// of CPU time (docker --cpus, Kubernetes limits; cgroup v2).
+TANDEM_ONCE [[nodiscard]] int usable_cpus();
+
+}  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE int cpus_of_quota(char const* text) {
   constexpr int most = std::numeric_limits<int>::max();
   long long quota = 0;
   long long period = 0;
@@ -15210,10 +15605,7 @@ template <class = void>  // compiled where it is called, not by every include
   return static_cast<int>(std::clamp<long long>(quota / period, 1, most));
 }
 
-/// CPUs in the calling thread's affinity mask (taskset, cpusets of containers, batch systems);
-/// where that cannot be asked, the machine's. At least one.
-template <class = void>
-[[nodiscard]] int cpus_in_mask() {
+TANDEM_ONCE int cpus_in_mask() {
   auto cpus = static_cast<int>(std::thread::hardware_concurrency());
 #if defined(__linux__)
   bool known = false;
@@ -15230,10 +15622,7 @@ template <class = void>
   return std::max(cpus, 1);
 }
 
-/// CPUs that this process may use at a time: cpus_in_mask(), or fewer if its container has a quota
-/// of CPU time (docker --cpus, Kubernetes limits; cgroup v2).
-template <class = void>
-[[nodiscard]] int usable_cpus() {
+TANDEM_ONCE int usable_cpus() {
   char text[64] = "";
   if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {  // a container's own
     if (std::fgets(text, sizeof text, file) == nullptr) {
@@ -15245,6 +15634,8 @@ template <class = void>
 }
 
 }  // namespace tandem::host
+
+#endif
 
 namespace tandem {
 
@@ -20767,18 +21158,27 @@ struct MetricValues {
   }
 
  private:
-  template <class = void>  // compiled where it is called, not by every include
-  [[noreturn]] void refuse(std::string_view name) const {
-    std::string have;
-    for (int i = 0; i < count; ++i) {
-      have += (i > 0 ? ", '" : "'") + std::string{names[i]} + "'";
-    }
-    throw ContractError{"metrics[name]: this trainer has no metric '" + std::string{name} +
-                        "', it has " + (have.empty() ? "none" : have)};
-  }
+  TANDEM_ONCE [[noreturn]] void refuse(std::string_view name) const;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void MetricValues::refuse(std::string_view name) const {
+  std::string have;
+  for (int i = 0; i < count; ++i) {
+    have += (i > 0 ? ", '" : "'") + std::string{names[i]} + "'";
+  }
+  throw ContractError{"metrics[name]: this trainer has no metric '" + std::string{name} +
+                      "', it has " + (have.empty() ? "none" : have)};
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/layers/loss.hpp
 
@@ -22039,53 +22439,21 @@ struct Optimizer : std::variant<Sgd, Adam, AdamW, OwnOptimizer> {
 };
 
 /// "Sgd", "Adam", "AdamW", or as an own one says.
-template <class = void>  // compiled where it is called, not by every include
-std::string optimizer_name(Optimizer const& optimizer) {
-  if (auto const* const own = std::get_if<OwnOptimizer>(&optimizer)) {
-    return own->type->name;
-  }
-  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
-  return names[optimizer.index()];
-}
+TANDEM_ONCE std::string optimizer_name(Optimizer const& optimizer);
 
 /// Whether it must see each parameter by itself, and whole.
-template <class = void>
-bool is_by_tensor(Optimizer const& optimizer) {
-  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
-  return own != nullptr && own->type->by_tensor;
-}
+TANDEM_ONCE bool is_by_tensor(Optimizer const& optimizer);
 
 /// What the elements of a state are before the first step.
-template <class = void>
-double initial_state(Optimizer const& optimizer, std::size_t state) {
-  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
-  return own != nullptr ? own->type->states[state].initial : 0.0;
-}
+TANDEM_ONCE double initial_state(Optimizer const& optimizer, std::size_t state);
 
-template <class = void>  // compiled where it is called, not by every include
-double learning_rate_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
-}
+TANDEM_ONCE double learning_rate_of(Optimizer const& optimizer);
 
 /// Arrays of the parameters' size that the optimizer keeps between steps.
-template <class = void>
-int states_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return o.states(); }, optimizer);
-}
+TANDEM_ONCE int states_of(Optimizer const& optimizer);
 
 /// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
-template <class = void>
-std::vector<std::string> state_names(Optimizer const& optimizer) {
-  return std::visit(
-      [](auto const& o) {
-        std::vector<std::string> names;
-        for (int s = 0; s < o.states(); ++s) {
-          names.emplace_back(o.state_name(s));
-        }
-        return names;
-      },
-      optimizer);
-}
+TANDEM_ONCE std::vector<std::string> state_names(Optimizer const& optimizer);
 
 /// The functors below are as AverageUpdate.
 template <class T>
@@ -22172,6 +22540,52 @@ TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings cons
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string optimizer_name(Optimizer const& optimizer) {
+  if (auto const* const own = std::get_if<OwnOptimizer>(&optimizer)) {
+    return own->type->name;
+  }
+  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
+  return names[optimizer.index()];
+}
+
+TANDEM_ONCE bool is_by_tensor(Optimizer const& optimizer) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr && own->type->by_tensor;
+}
+
+TANDEM_ONCE double initial_state(Optimizer const& optimizer, std::size_t state) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr ? own->type->states[state].initial : 0.0;
+}
+
+TANDEM_ONCE double learning_rate_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
+}
+
+TANDEM_ONCE int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+TANDEM_ONCE std::vector<std::string> state_names(Optimizer const& optimizer) {
+  return std::visit(
+      [](auto const& o) {
+        std::vector<std::string> names;
+        for (int s = 0; s < o.states(); ++s) {
+          names.emplace_back(o.state_name(s));
+        }
+        return names;
+      },
+      optimizer);
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/optim/parameter_group.hpp
 
@@ -22261,17 +22675,66 @@ TANDEM_COLD constexpr bool matches(std::string_view pattern, std::string_view na
   return p == pattern.size();
 }
 
-template <class = void>  // compiled where it is called, not by every include
-bool in_group(ParameterGroup const& group, Parameter const& parameter, std::string const& name) {
-  return (group.below_axes == 0 || parameter.shape.rank < group.below_axes) &&
-         matches(group.pattern, name);
-}
+TANDEM_ONCE bool in_group(ParameterGroup const& group, Parameter const& parameter,
+                          std::string const& name);
 
 }  // namespace detail
 
 /// The index of the group that counts for parameter @p p of @p graph; -1: none.
-template <class = void>
-TANDEM_COLD int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
+TANDEM_ONCE TANDEM_COLD int group_of(GraphView graph, int p,
+                                     std::vector<ParameterGroup> const& groups);
+
+/// A pattern that matches nothing is a mistake.
+/// @throws ContractError  a pattern matches no parameter of the network
+TANDEM_ONCE TANDEM_COLD void check_groups(GraphView graph,
+                                          std::vector<ParameterGroup> const& groups);
+
+/// Which norm bounds the gradients of group @p g: 1, 2, … of the groups that are clipped apart, in
+/// their order; 0, TrainerOptions::clip_norm's, of any other group and for -1.
+TANDEM_ONCE int clip_set_of(std::vector<ParameterGroup> const& groups, int g);
+
+/// The trained parameters of a device as runs, one each, in the order of its layout.
+/// @param parts  of the model: stages from there on are copies of others
+/// @param offset  of each parameter, in elements
+/// @param clip_value  of parameters whose group says none
+/// @param rank    which of several that share layers: of whole parameters only the first's count
+/// @param slices  of each parameter that is dealt out
+TANDEM_ONCE TANDEM_COLD std::vector<UpdateRun> parameter_runs(
+    GraphView graph, std::int64_t const* offset, std::vector<ParameterGroup> const& groups,
+    int parts, double clip_value = 0.0, Slice const& rank = {}, int slices = 1);
+
+/// Optimizers count the updates of each parameter, as PyTorch's do.
+/// @param missed  UpdateRun::missed of each parameter of the network
+/// @param slices  of parameter_runs()
+TANDEM_ONCE TANDEM_COLD void set_missed(std::vector<UpdateRun>& runs,
+                                        std::span<std::int64_t const> missed, int slices = 1);
+
+/// What of @p runs is in @p owned, which is in ascending order, as runs are.
+TANDEM_ONCE TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
+                                                           std::vector<OwnedRange> const& owned);
+
+/// Neighbours with like settings become one, in @p runs, which allocates nothing if it has room for
+/// all.
+TANDEM_ONCE TANDEM_COLD void merge_runs(std::vector<UpdateRun> const& parameters,
+                                        std::vector<UpdateRun>& runs);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool in_group(ParameterGroup const& group, Parameter const& parameter,
+                          std::string const& name) {
+  return (group.below_axes == 0 || parameter.shape.rank < group.below_axes) &&
+         matches(group.pattern, name);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
   std::string const name = parameter_name(graph, p);
   int last = -1;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -22281,10 +22744,7 @@ TANDEM_COLD int group_of(GraphView graph, int p, std::vector<ParameterGroup> con
   return last;
 }
 
-/// A pattern that matches nothing is a mistake.
-/// @throws ContractError  a pattern matches no parameter of the network
-template <class = void>
-TANDEM_COLD void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
+TANDEM_ONCE void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
     for (int p = 0; p < graph.parameters && !used; ++p) {
@@ -22301,10 +22761,7 @@ TANDEM_COLD void check_groups(GraphView graph, std::vector<ParameterGroup> const
   }
 }
 
-/// Which norm bounds the gradients of group @p g: 1, 2, … of the groups that are clipped apart, in
-/// their order; 0, TrainerOptions::clip_norm's, of any other group and for -1.
-template <class = void>
-int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
+TANDEM_ONCE int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
   int sets = 0;
   for (int i = 0; i <= g; ++i) {
     sets += groups[static_cast<std::size_t>(i)].clip_norm > 0.0 ? 1 : 0;
@@ -22312,17 +22769,10 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
   return g >= 0 && groups[static_cast<std::size_t>(g)].clip_norm > 0.0 ? sets : 0;
 }
 
-/// The trained parameters of a device as runs, one each, in the order of its layout.
-/// @param parts  of the model: stages from there on are copies of others
-/// @param offset  of each parameter, in elements
-/// @param clip_value  of parameters whose group says none
-/// @param rank    which of several that share layers: of whole parameters only the first's count
-/// @param slices  of each parameter that is dealt out
-template <class = void>
-TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
+TANDEM_ONCE std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
-                                                  int parts, double clip_value = 0.0,
-                                                  Slice const& rank = {}, int slices = 1) {
+                                                  int parts, double clip_value, Slice const& rank,
+                                                  int slices) {
   std::vector<UpdateRun> runs;
   int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
@@ -22362,20 +22812,14 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
   return runs;
 }
 
-/// Optimizers count the updates of each parameter, as PyTorch's do.
-/// @param missed  UpdateRun::missed of each parameter of the network
-/// @param slices  of parameter_runs()
-template <class = void>
-TANDEM_COLD void set_missed(std::vector<UpdateRun>& runs, std::span<std::int64_t const> missed,
-                            int slices = 1) {
+TANDEM_ONCE void set_missed(std::vector<UpdateRun>& runs, std::span<std::int64_t const> missed,
+                            int slices) {
   for (UpdateRun& run : runs) {
     run.missed = missed[static_cast<std::size_t>(run.origin / slices)];
   }
 }
 
-/// What of @p runs is in @p owned, which is in ascending order, as runs are.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
+TANDEM_ONCE std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
                                                std::vector<OwnedRange> const& owned) {
   std::vector<UpdateRun> list;
   for (UpdateRun run : runs) {
@@ -22393,10 +22837,7 @@ TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& run
   return list;
 }
 
-/// Neighbours with like settings become one, in @p runs, which allocates nothing if it has room for
-/// all.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void merge_runs(std::vector<UpdateRun> const& parameters,
+TANDEM_ONCE void merge_runs(std::vector<UpdateRun> const& parameters,
                             std::vector<UpdateRun>& runs) {
   runs.clear();
   for (UpdateRun const& run : parameters) {
@@ -22409,6 +22850,8 @@ TANDEM_COLD void merge_runs(std::vector<UpdateRun> const& parameters,
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/optim/weight_average.hpp
 
@@ -22432,8 +22875,21 @@ struct WeightAverage {
 };
 
 /// Which parameters of @p graph have an average: trained weights that no group freezes.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::vector<bool> averaged_parameters(GraphView graph,
+TANDEM_ONCE TANDEM_COLD std::vector<bool> averaged_parameters(
+    GraphView graph, std::vector<ParameterGroup> const& groups, WeightAverage const& average);
+
+/// @throws ContractError  the pattern matches no trained weight of the network
+TANDEM_ONCE TANDEM_COLD void check_average(GraphView network,
+                                           std::vector<ParameterGroup> const& groups,
+                                           WeightAverage const& average);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<bool> averaged_parameters(GraphView graph,
                                                   std::vector<ParameterGroup> const& groups,
                                                   WeightAverage const& average) {
   std::vector<bool> averaged;
@@ -22447,9 +22903,7 @@ TANDEM_COLD std::vector<bool> averaged_parameters(GraphView graph,
   return averaged;
 }
 
-/// @throws ContractError  the pattern matches no trained weight of the network
-template <class = void>
-TANDEM_COLD void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
+TANDEM_ONCE void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
                                WeightAverage const& average) {
   bool any = !average.on();
   for (bool const averaged : averaged_parameters(network, groups, average)) {
@@ -22462,6 +22916,8 @@ TANDEM_COLD void check_average(GraphView network, std::vector<ParameterGroup> co
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/runtime/cuda_options.hpp
 
@@ -22513,10 +22969,7 @@ struct RankOptions {
 
 /// Arrays of the trained parameters' size that the rank keeps between steps: the optimizer's states
 /// and the averages of the weights.
-template <class = void>  // compiled where it is called, not by every include
-int arrays_of(RankOptions const& options) {
-  return states_of(options.optimizer) + (options.average.on() ? 1 : 0);
-}
+TANDEM_ONCE int arrays_of(RankOptions const& options);
 
 /// How the host waits for a device that works on its own: for so long, and looking after the other
 /// ranks meanwhile.
@@ -22549,6 +23002,18 @@ struct Watch {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE int arrays_of(RankOptions const& options) {
+  return states_of(options.optimizer) + (options.average.on() ? 1 : 0);
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/engine/step/feed.hpp
 
@@ -23495,55 +23960,16 @@ void add_microbatches(double const* sums, std::size_t count, std::size_t each, d
 /// The rows of sums of core/exact_sum.hpp: of each number that a microbatch has.
 /// @param each   numbers that a microbatch has
 /// @param lanes  (each, exact_lanes)
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void put_exact_lanes(std::span<double const> sums, std::size_t each, double* lanes) {
-  using Pair = std::uint64_t __attribute__((vector_size(16)));
-  std::fill_n(lanes, each * exact_lanes, 0.0);
-  if (sums.empty()) {
-    return;
-  }
-  std::size_t const count = sums.size() / each;
-  std::size_t which = 0;
-  for (; which + 2 <= each; which += 2) {
-    detail::add_microbatches<Pair>(&sums[which], count, each, lanes + which * exact_lanes);
-  }
-  if (which < each) {
-    detail::add_microbatches<std::uint64_t>(&sums[which], count, each, lanes + which * exact_lanes);
-  }
-}
+TANDEM_ONCE TANDEM_COLD void put_exact_lanes(std::span<double const> sums, std::size_t each,
+                                             double* lanes);
 
 /// The mean losses over result.weight and metrics over result.counted. Where the sum of the losses
 /// is not finite, result.non_finite is the first of these microbatches whose loss is not, or their
 /// number.
 /// @param sums   of each microbatch of the rank its loss and @p metrics metrics
 /// @param lanes  their sums over all ranks; null: there are no others
-template <class = void>
-TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result,
-                             double const* lanes = nullptr) {
-  std::size_t const each = 1 + static_cast<std::size_t>(metrics);
-  double own[(1 + most_metrics) * exact_lanes];
-  if (lanes == nullptr) {
-    put_exact_lanes(sums, each, own);
-    lanes = own;
-  }
-  auto const sum = [&](std::size_t which) { return exact_total(lanes + which * exact_lanes); };
-  auto const mean = [](double all, double over) {
-    return over > 0.0 ? all / over : 0.0 * all;  // nothing counts: 0, or NaN as the sum
-  };
-  double const loss = sum(0);
-  result.loss = mean(loss, result.weight);
-  for (int m = 0; m < metrics; ++m) {
-    result.metrics.value[m] = mean(sum(1 + static_cast<std::size_t>(m)), result.counted);
-  }
-  result.metric = result.metrics.value[0];
-  if (!is_finite(loss)) {
-    std::size_t first = 0;
-    while (first < sums.size() && is_finite(sums[first])) {
-      first += each;
-    }
-    result.non_finite = static_cast<int>(first / each);
-  }
-}
+TANDEM_ONCE TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics,
+                                         StepResult& result, double const* lanes = nullptr);
 
 /// In the memory of a device; the primary template is for devices that share the host's.
 template <class Backend>
@@ -23632,6 +24058,57 @@ class StepSums {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void put_exact_lanes(std::span<double const> sums, std::size_t each, double* lanes) {
+  using Pair = std::uint64_t __attribute__((vector_size(16)));
+  std::fill_n(lanes, each * exact_lanes, 0.0);
+  if (sums.empty()) {
+    return;
+  }
+  std::size_t const count = sums.size() / each;
+  std::size_t which = 0;
+  for (; which + 2 <= each; which += 2) {
+    detail::add_microbatches<Pair>(&sums[which], count, each, lanes + which * exact_lanes);
+  }
+  if (which < each) {
+    detail::add_microbatches<std::uint64_t>(&sums[which], count, each, lanes + which * exact_lanes);
+  }
+}
+
+TANDEM_ONCE void finish_sums(std::span<double const> sums, int metrics, StepResult& result,
+                             double const* lanes) {
+  std::size_t const each = 1 + static_cast<std::size_t>(metrics);
+  double own[(1 + most_metrics) * exact_lanes];
+  if (lanes == nullptr) {
+    put_exact_lanes(sums, each, own);
+    lanes = own;
+  }
+  auto const sum = [&](std::size_t which) { return exact_total(lanes + which * exact_lanes); };
+  auto const mean = [](double all, double over) {
+    return over > 0.0 ? all / over : 0.0 * all;  // nothing counts: 0, or NaN as the sum
+  };
+  double const loss = sum(0);
+  result.loss = mean(loss, result.weight);
+  for (int m = 0; m < metrics; ++m) {
+    result.metrics.value[m] = mean(sum(1 + static_cast<std::size_t>(m)), result.counted);
+  }
+  result.metric = result.metrics.value[0];
+  if (!is_finite(loss)) {
+    std::size_t first = 0;
+    while (first < sums.size() && is_finite(sums[first])) {
+      first += each;
+    }
+    result.non_finite = static_cast<int>(first / each);
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/ops/phases.hpp
 
@@ -24939,36 +25416,13 @@ struct ClipSets {
 };
 
 /// Whether some group is clipped apart.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups) {
-  for (ParameterGroup const& group : groups) {
-    if (group.clip_norm > 0.0) {
-      return true;
-    }
-  }
-  return false;
-}
+TANDEM_ONCE TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups);
 
 /// Of a whole network.
 /// @param slices  of each parameter: those of one that is whole are 0 but the first
-template <class = void>
-TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups,
-                               int slices = 1) {
-  ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
-  for (ParameterGroup const& group : groups) {
-    if (group.clip_norm > 0.0) {
-      sets.largest.push_back(group.clip_norm);
-    }
-  }
-  for (int p = 0; p < network.parameters; ++p) {
-    int const g = group_of(network, p, groups);
-    double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
-    auto const count = sets.set.size() + static_cast<std::size_t>(slices);
-    sets.set.resize(count, clip_set_of(groups, g));
-    sets.factor.resize(count, scale * scale);
-  }
-  return sets;
-}
+TANDEM_ONCE TANDEM_COLD ClipSets clip_sets(GraphView network,
+                                           std::vector<ParameterGroup> const& groups,
+                                           int slices = 1);
 
 /// What the gradients of a set are multiplied by, of norm @p norm; not at all where @p largest is
 /// 0.
@@ -24986,9 +25440,44 @@ struct ClipNorms {
 /// @param squares    as sets.set
 /// @param clip_norm  of set 0; 0: it is not clipped
 /// @param unscale    what gradients are to be multiplied by before all else: the scales have it
-template <class = void>
-ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
-                      std::span<double> scales, double unscale = 1.0) {
+TANDEM_ONCE ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares,
+                                  double clip_norm, std::span<double> scales, double unscale = 1.0);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE bool clips_apart(std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TANDEM_ONCE ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups,
+                               int slices) {
+  ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      sets.largest.push_back(group.clip_norm);
+    }
+  }
+  for (int p = 0; p < network.parameters; ++p) {
+    int const g = group_of(network, p, groups);
+    double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
+    auto const count = sets.set.size() + static_cast<std::size_t>(slices);
+    sets.set.resize(count, clip_set_of(groups, g));
+    sets.factor.resize(count, scale * scale);
+  }
+  return sets;
+}
+
+TANDEM_ONCE ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares,
+                                  double clip_norm, std::span<double> scales, double unscale) {
   ClipNorms norms;
   for (int set = 0; set < sets.sets(); ++set) {
     double sum = 0.0;
@@ -25010,6 +25499,8 @@ ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares, dou
 }
 
 }  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -25449,30 +25940,8 @@ struct SwapElement {
 namespace detail {
 
 /// The averaged parameters as runs of neighbours, in the order of @p offset.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
-                                      std::vector<bool> const& averaged) {
-  std::vector<int> trained;
-  for (int p = 0; p < graph.parameters; ++p) {
-    if (!graph.parameter[p].frozen) {
-      trained.push_back(p);
-    }
-  }
-  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
-  std::vector<OwnedRange> runs;
-  bool joins = false;
-  for (int const p : trained) {
-    bool const own = averaged[static_cast<std::size_t>(p)];
-    std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
-    if (own && joins) {
-      runs.back().range.end = end;
-    } else if (own) {
-      runs.push_back({{offset[p], end}});
-    }
-    joins = own;
-  }
-  return runs;
-}
+TANDEM_ONCE std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                                  std::vector<bool> const& averaged);
 
 }  // namespace detail
 
@@ -25563,6 +26032,38 @@ class StepAverage {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                                  std::vector<bool> const& averaged) {
+  std::vector<int> trained;
+  for (int p = 0; p < graph.parameters; ++p) {
+    if (!graph.parameter[p].frozen) {
+      trained.push_back(p);
+    }
+  }
+  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
+  std::vector<OwnedRange> runs;
+  bool joins = false;
+  for (int const p : trained) {
+    bool const own = averaged[static_cast<std::size_t>(p)];
+    std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
+    if (own && joins) {
+      runs.back().range.end = end;
+    } else if (own) {
+      runs.push_back({{offset[p], end}});
+    }
+    joins = own;
+  }
+  return runs;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/engine/step/update.hpp
 
@@ -29607,24 +30108,8 @@ std::span<T> writable(std::span<T const> numbers) {
 
 /// The index of the parameter of @p network that is called @p name and is to have @p count numbers.
 /// @throws ContractError  there is none, or it has another size
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD int index_to_set(GraphView network, std::string_view name, std::size_t count) {
-  int p = 0;
-  while (p < network.parameters && parameter_name(network, p) != name) {
-    ++p;
-  }
-  if (p == network.parameters) {
-    throw ContractError{"set_parameter(name, values): the network has no parameter '" +
-                        std::string{name} + "'; parameters() lists the names"};
-  }
-  std::int64_t const elements = network.parameter[p].parameter.shape.elements();
-  if (static_cast<std::int64_t>(count) != elements) {
-    throw ContractError{"set_parameter(name, values): '" + std::string{name} + "' has " +
-                        std::to_string(elements) + " numbers, but " + std::to_string(count) +
-                        " values are given; give one for each"};
-  }
-  return p;
-}
+TANDEM_ONCE TANDEM_COLD int index_to_set(GraphView network, std::string_view name,
+                                         std::size_t count);
 
 /// Of a graph laid out by @p offset, each of @p parts stages a model, from where its arrays begin.
 template <class T>
@@ -29672,6 +30157,32 @@ auto named_parameters(Mirror& mirror, int states) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int index_to_set(GraphView network, std::string_view name, std::size_t count) {
+  int p = 0;
+  while (p < network.parameters && parameter_name(network, p) != name) {
+    ++p;
+  }
+  if (p == network.parameters) {
+    throw ContractError{"set_parameter(name, values): the network has no parameter '" +
+                        std::string{name} + "'; parameters() lists the names"};
+  }
+  std::int64_t const elements = network.parameter[p].parameter.shape.elements();
+  if (static_cast<std::int64_t>(count) != elements) {
+    throw ContractError{"set_parameter(name, values): '" + std::string{name} + "' has " +
+                        std::to_string(elements) + " numbers, but " + std::to_string(count) +
+                        " values are given; give one for each"};
+  }
+  return p;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/engine/memory/sharded_mirror.hpp
 
@@ -35476,25 +35987,7 @@ namespace tandem {
 
 /// What of whole rows a rank drops that has a slice of them, or of their number; of no runs where
 /// it has all.
-template <class = void>  // compiled where it is called, not by every include
-DropoutColumns dropout_columns(OpSetup const& setup) {
-  DropoutColumns columns;
-  if (setup.node.dealt == Dealt::between) {
-    int const row = detail::row_size(setup.node.out);
-    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
-  } else if (setup.slice.count > 1) {
-    Shape const& own = setup.node.out;  // an image is one row of its elements, (C, H, W)
-    int const pixels = own.rank == 3 ? own[1] * own[2] : 1;
-    columns.own = detail::row_columns(own) * pixels;
-    columns.whole = setup.node.parts.columns() * pixels;
-    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
-                              [&](int /*own*/, int whole, int count) {
-                                columns.at[columns.runs] = whole * pixels;
-                                columns.count[columns.runs++] = count * pixels;
-                              });
-  }
-  return columns;
-}
+TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup);
 
 /// Which columns, and which rows of a sample, a pass over a chunk of time has.
 /// @param own  as dropout_columns() has it
@@ -35513,6 +36006,33 @@ DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup) {
+  DropoutColumns columns;
+  if (setup.node.dealt == Dealt::between) {
+    int const row = detail::row_size(setup.node.out);
+    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
+  } else if (setup.slice.count > 1) {
+    Shape const& own = setup.node.out;  // an image is one row of its elements, (C, H, W)
+    int const pixels = own.rank == 3 ? own[1] * own[2] : 1;
+    columns.own = detail::row_columns(own) * pixels;
+    columns.whole = setup.node.parts.columns() * pixels;
+    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
+                              [&](int /*own*/, int whole, int count) {
+                                columns.at[columns.runs] = whole * pixels;
+                                columns.count[columns.runs++] = count * pixels;
+                              });
+  }
+  return columns;
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -45557,33 +46077,44 @@ constexpr bool is_rate(double value) {
 }
 
 /// "0.1", "nan", "1e+39".
-template <class = void>  // compiled where it is called, not by every include
-std::string shown(double value) {
+TANDEM_ONCE std::string shown(double value);
+
+/// @throws ContractError  names the option and its value
+TANDEM_ONCE TANDEM_COLD void check_rate(double value, std::string const& option);
+
+TANDEM_ONCE TANDEM_COLD void check_beta(double value, std::string const& option);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string shown(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
   return text;
 }
 
-/// @throws ContractError  names the option and its value
-template <class = void>
-TANDEM_COLD void check_rate(double value, std::string const& option) {
+TANDEM_ONCE void check_rate(double value, std::string const& option) {
   if (!is_rate(value)) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a finite number of 0 or more"};
   }
 }
 
-template <class = void>
-TANDEM_COLD void check_beta(double value, std::string const& option) {
+TANDEM_ONCE void check_beta(double value, std::string const& option) {
   if (!is_finite(value) || value < 0.0 || value >= 1.0) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a number from 0 to less than 1"};
   }
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif
 
 namespace tandem {
 
@@ -46737,8 +47268,18 @@ constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView con
 }
 
 /// @throws ContractError  the map is not one, or not of this table
-template <class = void>  // compiled where it is called, not by every include
-ActionRows lower(ActionRows const& table, StageMapView const& map) {
+TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map);
+
+/// The rows without their messages; lower() puts them back.
+TANDEM_ONCE ActionRows without_messages(ActionRows const& table);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map) {
   ActionRows lowered(table.size());
   auto sink = [&lowered](int device, Action action) {
     lowered[static_cast<std::size_t>(device)].push_back(action);
@@ -46747,9 +47288,7 @@ ActionRows lower(ActionRows const& table, StageMapView const& map) {
   return lowered;
 }
 
-/// The rows without their messages; lower() puts them back.
-template <class = void>  // compiled where it is called, not by every include
-ActionRows without_messages(ActionRows const& table) {
+TANDEM_ONCE ActionRows without_messages(ActionRows const& table) {
   ActionRows rows(table.size());
   for (std::size_t d = 0; d < table.size(); ++d) {
     std::copy_if(table[d].begin(), table[d].end(), std::back_inserter(rows[d]),
@@ -46759,6 +47298,8 @@ ActionRows without_messages(ActionRows const& table) {
 }
 
 }  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -51281,8 +51822,15 @@ constexpr auto asynchronous_table() {
 
 /// The same at run time.
 /// @throws ContractError  @p steps is not in 1 to 255, or there is no device or microbatch
-template <class = void>  // compiled where it is called, not by every include
-ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
+TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
   expects(asynchrony.devices >= 1 && asynchrony.microbatches >= 1,
           "asynchronous_table(asynchrony, steps): give 1 device or more and 1 microbatch or more");
   expects(steps >= 1 && steps <= most_unrolled_steps,
@@ -51296,6 +51844,8 @@ ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/schedule/verify/updates.hpp
 
@@ -51911,9 +52461,19 @@ constexpr bool is_leftover(std::string_view name, std::string_view file) {
          digits(numbers.substr(dash + 1));
 }
 
+/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
+/// @param folder  of the path
+/// Cost: one look through the folder.
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Removes the file if nobody has it locked.
-template <class = void>  // compiled where it is called, not by every include
-void remove_if_abandoned(std::string const& path) noexcept {
+TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
   // O_RDWR: a network disk locks only what may be written. O_NONBLOCK: a pipe is not waited for.
   int const file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) {
@@ -51930,11 +52490,7 @@ void remove_if_abandoned(std::string const& path) noexcept {
   static_cast<void>(::close(file));
 }
 
-/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
-/// @param folder  of the path
-/// Cost: one look through the folder.
-template <class = void>
-void remove_leftovers(std::string const& folder, std::string const& path) {
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path) {
   struct Close {
     void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
   };
@@ -51952,6 +52508,8 @@ void remove_leftovers(std::string const& folder, std::string const& path) {
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/io/atomic/target.hpp
 
@@ -51976,9 +52534,17 @@ inline std::string folder_part(std::string const& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
+/// @throws FileError  what is at @p path is no regular file, or it is write-protected
+TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The path with symbolic links at its end followed, also those to a file that there is not.
-template <class = void>  // compiled where it is called, not by every include
-std::string follow_links(std::string const& path) {
+TANDEM_ONCE std::string follow_links(std::string const& path) {
   std::string at = path;
   for (int links = 0; links < 40; ++links) {  // as many as Linux follows
     std::string to(4096, '\0');               // PATH_MAX: no link is longer
@@ -51992,9 +52558,7 @@ std::string follow_links(std::string const& path) {
   throw FileError{path, "symbolic links go round in a circle here; give the name of a file"};
 }
 
-/// @throws FileError  what is at @p path is no regular file, or it is write-protected
-template <class = void>
-AtomicTarget find_atomic_target(std::string const& path) {
+TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path) {
   struct ::stat status {};
   bool const exists = ::stat(path.c_str(), &status) == 0;
   if (!exists && errno != ENOENT && errno != ELOOP) {
@@ -52031,26 +52595,14 @@ AtomicTarget find_atomic_target(std::string const& path) {
 
 }  // namespace tandem::detail
 
+#endif
+
 namespace tandem {
 
 namespace detail {
 
 /// Writes all of @p bytes to @p descriptor; returns 0, or the errno of the call that failed.
-[[nodiscard]] inline int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
-  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
-  while (!bytes.empty()) {
-    std::size_t const ask = bytes.size() < most ? bytes.size() : most;
-    ::ssize_t const wrote = ::write(descriptor, bytes.data(), ask);
-    if (wrote < 0 && errno == EINTR) {
-      continue;
-    }
-    if (wrote <= 0) {
-      return wrote < 0 ? errno : EIO;
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
-  }
-  return 0;
-}
+TANDEM_ONCE [[nodiscard]] int write_all(int descriptor, std::span<std::byte const> bytes) noexcept;
 
 /// The largest file that this process may write (ulimit -f). A write beyond it would end the
 /// process: its signal, SIGXFSZ, does so unless somebody minds it.
@@ -52063,15 +52615,7 @@ namespace detail {
 
 /// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
 /// EINVAL counts as success: it is how a file system says that it has nothing to flush.
-[[nodiscard]] inline int sync_folder(char const* folder) noexcept {
-  int const descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return errno;
-  }
-  int const error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
-  static_cast<void>(::close(descriptor));
-  return error;
-}
+TANDEM_ONCE [[nodiscard]] int sync_folder(char const* folder) noexcept;
 
 }  // namespace detail
 
@@ -52085,17 +52629,7 @@ class [[nodiscard]] AtomicFile {
   /// `<path>.tmp-<process>-<n>`, locked while this lives.
   /// @throws FileError  the folder does not exist or cannot be written, or what is at @p path is
   ///                    no file, is write-protected or could not keep its owner or permissions
-  template <class = void>  // compiled where it is called, not by every include
-  explicit AtomicFile(std::string path)
-      : path_{std::move(path)}, target_{detail::find_atomic_target(path_)} {
-    detail::remove_leftovers(target_.folder, target_.path);
-    std::string const stem = target_.path + ".tmp-" + std::to_string(::getpid()) + "-";
-    for (int n = 0; !create(stem + std::to_string(n)); ++n) {
-    }
-    if (target_.exists) {
-      keep_owner_and_mode();
-    }
-  }
+  TANDEM_ONCE explicit AtomicFile(std::string path);
 
   AtomicFile(AtomicFile const&) = delete;
   AtomicFile& operator=(AtomicFile const&) = delete;
@@ -52167,23 +52701,7 @@ class [[nodiscard]] AtomicFile {
     return true;
   }
 
-  template <class = void>
-  void keep_owner_and_mode() {
-    struct ::stat own {};
-    if (::fstat(descriptor_, &own) != 0) {
-      fail("cannot ask for the owner of the new content", errno);
-    }
-    if ((own.st_uid != target_.owner || own.st_gid != target_.group) &&
-        ::fchown(descriptor_, target_.owner, target_.group) != 0) {
-      fail(
-          "cannot give the new content the owner and group of the file that is there, so save "
-          "under another name or remove it",
-          errno);
-    }
-    if (::fchmod(descriptor_, target_.mode) != 0) {
-      fail("cannot give the new content the permissions of the file that is there", errno);
-    }
-  }
+  TANDEM_ONCE void keep_owner_and_mode();
 
   [[noreturn]] void fail(char const* what, int error) {
     discard();
@@ -52209,6 +52727,72 @@ class [[nodiscard]] AtomicFile {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
+  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+  while (!bytes.empty()) {
+    std::size_t const ask = bytes.size() < most ? bytes.size() : most;
+    ::ssize_t const wrote = ::write(descriptor, bytes.data(), ask);
+    if (wrote < 0 && errno == EINTR) {
+      continue;
+    }
+    if (wrote <= 0) {
+      return wrote < 0 ? errno : EIO;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+  return 0;
+}
+
+TANDEM_ONCE int sync_folder(char const* folder) noexcept {
+  int const descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return errno;
+  }
+  int const error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  static_cast<void>(::close(descriptor));
+  return error;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE AtomicFile::AtomicFile(std::string path)
+    : path_{std::move(path)}, target_{detail::find_atomic_target(path_)} {
+  detail::remove_leftovers(target_.folder, target_.path);
+  std::string const stem = target_.path + ".tmp-" + std::to_string(::getpid()) + "-";
+  for (int n = 0; !create(stem + std::to_string(n)); ++n) {
+  }
+  if (target_.exists) {
+    keep_owner_and_mode();
+  }
+}
+
+TANDEM_ONCE void AtomicFile::keep_owner_and_mode() {
+  struct ::stat own {};
+  if (::fstat(descriptor_, &own) != 0) {
+    fail("cannot ask for the owner of the new content", errno);
+  }
+  if ((own.st_uid != target_.owner || own.st_gid != target_.group) &&
+      ::fchown(descriptor_, target_.owner, target_.group) != 0) {
+    fail(
+        "cannot give the new content the owner and group of the file that is there, so save "
+        "under another name or remove it",
+        errno);
+  }
+  if (::fchmod(descriptor_, target_.mode) != 0) {
+    fail("cannot give the new content the permissions of the file that is there", errno);
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/io/json/string.hpp
 
@@ -52280,16 +52864,7 @@ constexpr std::size_t utf8_prefix(std::string_view text) {
 constexpr bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
 /// @p text with a '?' for each byte that is of no UTF-8 sequence, so that JSON and XML can hold it.
-template <class = void>  // compiled where it is called, not by every include
-std::string valid_utf8(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    std::size_t const length = utf8_length(text);
-    out += length > 0 ? text.substr(0, length) : "?";
-    text.remove_prefix(length > 0 ? length : 1);
-  }
-  return out;
-}
+TANDEM_ONCE std::string valid_utf8(std::string_view text);
 
 /// Bytes at the front of @p text that are of a text: UTF-8 without control characters, but for tabs
 /// and the ends of lines.
@@ -52310,11 +52885,46 @@ constexpr std::size_t text_length(std::string_view text) {
 
 }  // namespace tandem::detail
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string valid_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    std::size_t const length = utf8_length(text);
+    out += length > 0 ? text.substr(0, length) : "?";
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return out;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem::detail {
 
 /// Appends the code point @p point.
 /// @pre point <= 0x10FFFF and no surrogate
-inline void append_utf8(std::string& out, std::uint32_t point) {
+TANDEM_ONCE void append_utf8(std::string& out, std::uint32_t point);
+
+/// Appends @p text in quotes, with the shortest escape of what JSON does not allow in them.
+/// Other characters, also those outside ASCII, stand as they are.
+TANDEM_ONCE void append_json_string(std::string& out, std::string_view text);
+
+/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more; what a
+/// terminal obeys, U+007F to U+009F too, is escaped.
+/// @pre text is UTF-8
+TANDEM_ONCE std::string json_quoted(std::string_view text);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void append_utf8(std::string& out, std::uint32_t point) {
   auto const put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
   if (point < 0x80) {
     put(point);
@@ -52334,9 +52944,7 @@ inline void append_utf8(std::string& out, std::uint32_t point) {
   put(0x80 | (point & 0x3F));
 }
 
-/// Appends @p text in quotes, with the shortest escape of what JSON does not allow in them.
-/// Other characters, also those outside ASCII, stand as they are.
-inline void append_json_string(std::string& out, std::string_view text) {
+TANDEM_ONCE void append_json_string(std::string& out, std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   constexpr std::string_view special = "\"\\\b\f\n\r\t";
   constexpr std::string_view letters = "\"\\bfnrt";
@@ -52357,10 +52965,7 @@ inline void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more; what a
-/// terminal obeys, U+007F to U+009F too, is escaped.
-/// @pre text is UTF-8
-inline std::string json_quoted(std::string_view text) {
+TANDEM_ONCE std::string json_quoted(std::string_view text) {
   constexpr std::size_t most = 64;
   std::size_t end = text.size();
   if (end > most) {
@@ -52387,6 +52992,8 @@ inline std::string json_quoted(std::string_view text) {
 
 }  // namespace tandem::detail
 
+#endif
+
 // ---- tandem/io/safetensors/layout.hpp
 
 /// @file
@@ -52402,8 +53009,15 @@ namespace tandem::detail {
 
 /// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
 /// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
-template <class = void>  // compiled where it is called, not by every include
-std::string printable(std::string_view text, std::size_t most = 256) {
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most = 256);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string shown;
   for (char const c : text.substr(0, most)) {
@@ -52418,6 +53032,8 @@ std::string printable(std::string_view text, std::size_t most = 256) {
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -52438,10 +53054,7 @@ struct TensorView {
   std::string other{};  ///< where dtype is OTHER: the file's name of the type
 
   /// The file's name of the type, for errors.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string type() const {
-    return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
-  }
+  TANDEM_ONCE [[nodiscard]] std::string type() const;
 };
 
 /// Free text about a file, as keys and values, in the order of the file.
@@ -52456,12 +53069,7 @@ inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr std::uint64_t longest_header = 100'000'000;
 
 /// One of @p names that occurs twice, if there is one.
-template <class = void>  // compiled where it is called, not by every include
-std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
-  std::sort(names.begin(), names.end());
-  auto const place = std::adjacent_find(names.begin(), names.end());
-  return place == names.end() ? std::nullopt : std::optional{*place};
-}
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names);
 
 }  // namespace detail
 
@@ -52481,6 +53089,28 @@ constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string TensorView::type() const {
+  return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  auto const place = std::adjacent_find(names.begin(), names.end());
+  return place == names.end() ? std::nullopt : std::optional{*place};
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem {
 
 namespace detail {
@@ -52490,10 +53120,72 @@ namespace detail {
 ///
 /// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
 ///                        extent; a type that is OTHER; a header or data too long for the format
-template <class = void>  // compiled where it is called, not by every include
-std::string write_safetensors_header(std::span<TensorSpec const> tensors,
-                                     SafetensorsMetadata const& metadata,
-                                     std::uint64_t longest = longest_header) {
+TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                                 SafetensorsMetadata const& metadata,
+                                                 std::uint64_t longest = longest_header);
+
+}  // namespace detail
+
+/// Writes the data of the tensors that it was made for, in their order.
+class [[nodiscard]] SafetensorsWriter {
+ public:
+  /// Writes the header of the file that finish() will put at @p path.
+  ///
+  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
+  /// format
+  /// @throws FileError      the folder cannot be written
+  TANDEM_ONCE SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
+                                SafetensorsMetadata const& metadata = {});
+
+  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
+  /// two tensors, so that a tensor of the wrong size does not shift those after it.
+  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
+  /// @throws FileError      the disk is full or broken; the previous file is untouched
+  void write(std::span<std::byte const> bytes) {
+    auto const size = static_cast<std::int64_t>(bytes.size());
+    expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
+    file_.write(bytes);
+    missing_ -= size;
+    to_next_incomplete();
+  }
+
+  /// Gives the file its name. Without it the previous file stays.
+  /// @throws ContractError  a tensor still lacks bytes
+  /// @throws FileError      the disk is full or broken; the text says which file is there now
+  void finish() {
+    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
+    file_.commit();
+  }
+
+ private:
+  TANDEM_ONCE SafetensorsWriter(std::string const& header, std::string path,
+                                std::vector<TensorSpec> tensors);
+
+  TANDEM_ONCE void to_next_incomplete();
+
+  AtomicFile file_;
+  std::vector<TensorSpec> tensors_;
+  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
+  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
+};
+
+/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
+///
+/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
+///                        are the same, or name, shape or metadata do not fit the format
+/// @throws FileError      the disk is full or broken; the text says which file is there now
+TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                                   SafetensorsMetadata const& metadata = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                                 SafetensorsMetadata const& metadata,
+                                                 std::uint64_t longest) {
   std::string json = "{";
   std::vector<std::string_view> names;
   auto const append_key = [&](std::string_view key) {
@@ -52546,71 +53238,30 @@ std::string write_safetensors_header(std::span<TensorSpec const> tensors,
   return file + json;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Writes the data of the tensors that it was made for, in their order.
-class [[nodiscard]] SafetensorsWriter {
- public:
-  /// Writes the header of the file that finish() will put at @p path.
-  ///
-  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
-  /// format
-  /// @throws FileError      the folder cannot be written
-  template <class = void>
-  SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
-                    SafetensorsMetadata const& metadata = {})
-      : SafetensorsWriter{detail::write_safetensors_header(tensors, metadata), std::move(path),
-                          std::move(tensors)} {}
+namespace tandem {
 
-  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
-  /// two tensors, so that a tensor of the wrong size does not shift those after it.
-  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
-  /// @throws FileError      the disk is full or broken; the previous file is untouched
-  void write(std::span<std::byte const> bytes) {
-    auto const size = static_cast<std::int64_t>(bytes.size());
-    expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
-    file_.write(bytes);
-    missing_ -= size;
-    to_next_incomplete();
+TANDEM_ONCE SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
+                                                 SafetensorsMetadata const& metadata)
+    : SafetensorsWriter{detail::write_safetensors_header(tensors, metadata), std::move(path),
+                        std::move(tensors)} {}
+
+TANDEM_ONCE SafetensorsWriter::SafetensorsWriter(std::string const& header, std::string path,
+                                                 std::vector<TensorSpec> tensors)
+    : file_{std::move(path)}, tensors_{std::move(tensors)} {
+  file_.write(std::as_bytes(std::span{header}));
+  to_next_incomplete();
+}
+
+TANDEM_ONCE void SafetensorsWriter::to_next_incomplete() {
+  for (; missing_ == 0 && next_ < tensors_.size(); ++next_) {
+    missing_ = *tensor_bytes(tensors_[next_].dtype, tensors_[next_].shape);
   }
+}
 
-  /// Gives the file its name. Without it the previous file stays.
-  /// @throws ContractError  a tensor still lacks bytes
-  /// @throws FileError      the disk is full or broken; the text says which file is there now
-  void finish() {
-    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
-    file_.commit();
-  }
-
- private:
-  template <class = void>
-  SafetensorsWriter(std::string const& header, std::string path, std::vector<TensorSpec> tensors)
-      : file_{std::move(path)}, tensors_{std::move(tensors)} {
-    file_.write(std::as_bytes(std::span{header}));
-    to_next_incomplete();
-  }
-
-  template <class = void>
-  void to_next_incomplete() {
-    for (; missing_ == 0 && next_ < tensors_.size(); ++next_) {
-      missing_ = *tensor_bytes(tensors_[next_].dtype, tensors_[next_].shape);
-    }
-  }
-
-  AtomicFile file_;
-  std::vector<TensorSpec> tensors_;
-  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
-  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
-};
-
-/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
-///
-/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
-///                        are the same, or name, shape or metadata do not fit the format
-/// @throws FileError      the disk is full or broken; the text says which file is there now
-template <class = void>
-void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
-                       SafetensorsMetadata const& metadata = {}) {
+TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                                   SafetensorsMetadata const& metadata) {
   std::vector<TensorSpec> specs;
   specs.reserve(tensors.size());
   for (TensorView const& tensor : tensors) {
@@ -52629,6 +53280,8 @@ void write_safetensors(std::string const& path, std::span<TensorView const> tens
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/checkpoint/check_finite.hpp
 
@@ -52661,21 +53314,7 @@ inline constexpr ExponentBits float_bits{0x7F800000'7F800000, 0x00800000'0080000
 inline constexpr ExponentBits double_bits{0x7FF00000'00000000, 0x00100000'00000000,
                                           0x80000000'00000000};
 
-inline bool all_finite(std::span<std::byte const> data, ExponentBits const& bits) {
-  std::uint64_t carries = 0;
-  std::size_t at = 0;
-  for (; at + 8 <= data.size(); at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, data.data() + at, 8);
-    carries |= bits.carries(word);
-  }
-  if (at < data.size()) {  // an odd number of floats
-    std::uint64_t word = 0;
-    std::memcpy(&word, data.data() + at, data.size() - at);
-    carries |= bits.carries(word);
-  }
-  return (carries & bits.signs) == 0;
-}
+TANDEM_ONCE bool all_finite(std::span<std::byte const> data, ExponentBits const& bits);
 
 /// Where the first one is that is not finite. @pre there is one
 inline std::size_t first_non_finite(std::span<std::byte const> data, ExponentBits const& bits,
@@ -52692,8 +53331,35 @@ inline std::size_t first_non_finite(std::span<std::byte const> data, ExponentBit
 /// Cost: one pass over the tensors: 512 MiB at 2.2 to 3.0 GB/s (g++ 12 -O2) and 5.2 to
 /// 6.3 GB/s (clang 14 -O2) on one thread of a busy AMD EPYC.
 /// @throws FileError  names the first tensor that is not finite
-template <class = void>  // compiled where it is called, not by every include
-void check_finite(std::string const& path, std::span<TensorView const> tensors) {
+TANDEM_ONCE void check_finite(std::string const& path, std::span<TensorView const> tensors);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool all_finite(std::span<std::byte const> data, ExponentBits const& bits) {
+  std::uint64_t carries = 0;
+  std::size_t at = 0;
+  for (; at + 8 <= data.size(); at += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, data.data() + at, 8);
+    carries |= bits.carries(word);
+  }
+  if (at < data.size()) {  // an odd number of floats
+    std::uint64_t word = 0;
+    std::memcpy(&word, data.data() + at, data.size() - at);
+    carries |= bits.carries(word);
+  }
+  return (carries & bits.signs) == 0;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE void check_finite(std::string const& path, std::span<TensorView const> tensors) {
   for (TensorView const& tensor : tensors) {
     bool const is_float = tensor.dtype == Dtype::F32;
     if (!is_float && tensor.dtype != Dtype::F64) {
@@ -52712,6 +53378,8 @@ void check_finite(std::string const& path, std::span<TensorView const> tensors) 
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/checkpoint/checkpoint.hpp
 
@@ -52885,77 +53553,29 @@ inline std::string hex_of(std::uint64_t number) {
   return text;
 }
 
-template <class = void>  // compiled where it is called, not by every include
-std::string tensor_checksum(TensorView const& tensor) {
-  std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";
-  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-    line += axis > 0 ? "," : "";  // one by one: of a sum g++ 12 warns, wrongly (-Wrestrict)
-    line += std::to_string(tensor.shape[axis]);
-  }
-  line += "]\n";
-  Xxhash64 hash;
-  hash.add(std::as_bytes(std::span{line}));
-  hash.add(tensor.data);
-  return hex_of(hash.digest());
-}
+TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
 
-template <class = void>
-std::string metadata_checksum(SafetensorsMetadata const& metadata) {
-  std::vector<std::pair<std::string_view, std::string_view>> sorted;
-  for (auto const& [key, value] : metadata) {
-    if (key != checksum_key) {
-      sorted.emplace_back(key, value);
-    }
-  }
-  std::sort(sorted.begin(), sorted.end());
-  Xxhash64 hash;
-  for (auto const& [key, value] : sorted) {
-    for (std::string_view const text : {key, value}) {
-      hash.add(std::as_bytes(std::span{text}));
-      hash.add(std::as_bytes(std::span{"", 1}));
-    }
-  }
-  return hex_of(hash.digest());
-}
+TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
 
 }  // namespace detail
 
 /// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
 /// Cost: reads all data once.
-template <class = void>
-SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
-                                   SafetensorsMetadata metadata) {
-  std::erase_if(metadata, [](auto const& entry) { return detail::is_checksum_key(entry.first); });
-  std::string const prefix = std::string{detail::checksum_key} + ".";
-  for (TensorView const& tensor : tensors) {
-    metadata.emplace_back(prefix + tensor.name, detail::tensor_checksum(tensor));
-  }
-  metadata.emplace_back(detail::checksum_key, detail::metadata_checksum(metadata));
-  return metadata;
-}
+TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
+                                               SafetensorsMetadata metadata);
 
 namespace detail {
 
-template <class = void>
-void check_checksum(std::string const& what, std::string const& now, std::string const& noted,
-                    std::string const& path) {
-  if (now != noted) {
-    throw FileError{path, what + " is damaged: its checksum is " + now +
-                              ", but the file was written with " + json_quoted(noted) +
-                              "; take another copy of the file"};
-  }
-}
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path);
 
 }  // namespace detail
 
 /// Checks the checksum of a tensor.
 /// @param noted  what it must be
 /// @throws FileError  it is another
-template <class = void>
-void check_tensor(TensorView const& tensor, std::string const& noted, std::string const& path) {
-  detail::check_checksum("tensor " + detail::json_quoted(tensor.name),
-                         detail::tensor_checksum(tensor), noted, path);
-}
+TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
+                              std::string const& path);
 
 /// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
 /// @param find   find(name): the tensor, or null
@@ -52985,6 +53605,83 @@ void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Chec
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor) {
+  std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    line += axis > 0 ? "," : "";  // one by one: of a sum g++ 12 warns, wrongly (-Wrestrict)
+    line += std::to_string(tensor.shape[axis]);
+  }
+  line += "]\n";
+  Xxhash64 hash;
+  hash.add(std::as_bytes(std::span{line}));
+  hash.add(tensor.data);
+  return hex_of(hash.digest());
+}
+
+TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata) {
+  std::vector<std::pair<std::string_view, std::string_view>> sorted;
+  for (auto const& [key, value] : metadata) {
+    if (key != checksum_key) {
+      sorted.emplace_back(key, value);
+    }
+  }
+  std::sort(sorted.begin(), sorted.end());
+  Xxhash64 hash;
+  for (auto const& [key, value] : sorted) {
+    for (std::string_view const text : {key, value}) {
+      hash.add(std::as_bytes(std::span{text}));
+      hash.add(std::as_bytes(std::span{"", 1}));
+    }
+  }
+  return hex_of(hash.digest());
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
+                                               SafetensorsMetadata metadata) {
+  std::erase_if(metadata, [](auto const& entry) { return detail::is_checksum_key(entry.first); });
+  std::string const prefix = std::string{detail::checksum_key} + ".";
+  for (TensorView const& tensor : tensors) {
+    metadata.emplace_back(prefix + tensor.name, detail::tensor_checksum(tensor));
+  }
+  metadata.emplace_back(detail::checksum_key, detail::metadata_checksum(metadata));
+  return metadata;
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path) {
+  if (now != noted) {
+    throw FileError{path, what + " is damaged: its checksum is " + now +
+                              ", but the file was written with " + json_quoted(noted) +
+                              "; take another copy of the file"};
+  }
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
+                              std::string const& path) {
+  detail::check_checksum("tensor " + detail::json_quoted(tensor.name),
+                         detail::tensor_checksum(tensor), noted, path);
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/io/safetensors/reader.hpp
 
@@ -53016,8 +53713,15 @@ struct FileBytes {
 
 /// @throws FileError  there is no regular file at @p path, it cannot be read, it shrinks while it
 ///                    is read, or memory for it is lacking
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] FileBytes read_whole_file(std::string const& path) {
+TANDEM_ONCE [[nodiscard]] FileBytes read_whole_file(std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE FileBytes read_whole_file(std::string const& path) {
   InputFile<> file{path, Pipes::refuse};
   FileBytes result{.bytes = nullptr, .size = file.size()};
   result.bytes.reset(new (std::nothrow) std::byte[result.size]);
@@ -53036,6 +53740,8 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/io/safetensors/header.hpp
 
@@ -53314,9 +54020,20 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
+/// Reads a header. @p text begins at byte @p first_byte of the file @p path.
+/// @throws FileError  with the byte of the file, for any text but a header
+TANDEM_ONCE SafetensorsHeader read_safetensors_header(std::string_view text,
+                                                      std::string const& path,
+                                                      std::size_t first_byte);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Reads the value of one tensor: {"dtype": …, "shape": …, "data_offsets": …}, in any order.
-template <class = void>  // compiled where it is called, not by every include
-SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
+TANDEM_ONCE SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   std::optional<std::string> type;
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<std::vector<std::int64_t>> offsets;
@@ -53372,11 +54089,9 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   return {{std::move(name), dtype, std::move(*shape)}, begin, end};
 }
 
-/// Reads a header. @p text begins at byte @p first_byte of the file @p path.
-/// @throws FileError  with the byte of the file, for any text but a header
-template <class = void>
-SafetensorsHeader read_safetensors_header(std::string_view text, std::string const& path,
-                                          std::size_t first_byte) {
+TANDEM_ONCE SafetensorsHeader read_safetensors_header(std::string_view text,
+                                                      std::string const& path,
+                                                      std::size_t first_byte) {
   SafetensorsHeader header;
   bool has_metadata = false;
   JsonReader json{text, path, first_byte};
@@ -53418,6 +54133,8 @@ SafetensorsHeader read_safetensors_header(std::string_view text, std::string con
 
 }  // namespace tandem::detail
 
+#endif
+
 namespace tandem {
 
 /// The tensors and the metadata of a file. Moving it leaves the views valid.
@@ -53428,106 +54145,41 @@ class Safetensors {
   /// Cost: one allocation of the file's size, and one pass over the tensors that have checksums.
   /// @throws FileError  the file cannot be read, is not a valid safetensors file, or a tensor's
   ///                    checksum is not that of its bytes
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] static Safetensors read(std::string const& path) {
-    detail::FileBytes file = detail::read_whole_file(path);
-    Safetensors parsed = parse_checked(file.span(), path);
-    parsed.owned_.push_back(std::move(file.bytes));
-    return parsed;
-  }
+  TANDEM_ONCE [[nodiscard]] static Safetensors read(std::string const& path);
 
   /// Likewise of bytes that have been read, as parse().
-  template <class = void>
-  [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
-                                                 std::string const& path) {
-    Safetensors parsed = parse(bytes, path);
-    check_checksums(
-        parsed.metadata_, [&](std::string const& name) { return parsed.find(name); },
-        [&](TensorView const& tensor, std::string const& noted) {
-          check_tensor(tensor, noted, path);
-        },
-        path);
-    return parsed;
-  }
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
+                                                             std::string const& path);
 
   /// Parses @p file, which the result owns; checksums are not looked at.
   /// @throws FileError  as parse() does
-  template <class = void>
-  [[nodiscard]] static Safetensors parse(detail::FileBytes file, std::string const& path) {
-    Safetensors parsed = parse(file.span(), path);
-    parsed.owned_.push_back(std::move(file.bytes));
-    return parsed;
-  }
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse(detail::FileBytes file,
+                                                     std::string const& path);
 
   /// The tensors of all @p parts, in their order, and the metadata of the first, but for checksums.
   /// @param path  names them in errors
   /// @throws FileError  there are no parts, or a tensor is in two of them
-  template <class = void>
-  [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts, std::string const& path) {
-    if (parts.empty()) {
-      throw FileError{path, "there is no file of tensors"};
-    }
-    Safetensors all{path, std::move(parts[0].metadata_)};
-    std::erase_if(all.metadata_, [](auto const& m) { return detail::is_checksum_key(m.first); });
-    std::vector<std::string_view> names;
-    for (Safetensors& part : parts) {
-      std::move(part.tensors_.begin(), part.tensors_.end(), std::back_inserter(all.tensors_));
-      std::move(part.owned_.begin(), part.owned_.end(), std::back_inserter(all.owned_));
-    }
-    for (TensorView const& tensor : all.tensors_) {
-      names.push_back(tensor.name);
-    }
-    if (auto const name = detail::find_duplicate(names)) {
-      throw FileError{path, "the tensor " + detail::json_quoted(*name) + " is in two files"};
-    }
-    all.sort_names();
-    return all;
-  }
+  TANDEM_ONCE [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts,
+                                                    std::string const& path);
 
   /// Parses @p bytes, which must outlive the result; @p path names them in errors.
   ///
   /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
   /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
-  template <class = void>
-  [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
-                                         std::string const& path) {
-    std::uint64_t const length = header_length(bytes, bytes.size(), path);
-    std::span<std::byte const> const data = bytes.subspan(8 + static_cast<std::size_t>(length));
-    return parse_header(bytes, length, bytes.size(), path, [&](auto const& entry) {
-      return data.subspan(static_cast<std::size_t>(entry.begin),
-                          static_cast<std::size_t>(entry.end - entry.begin));
-    });
-  }
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
+                                                     std::string const& path);
 
   /// Parses the beginning of a file of @p size bytes, with its whole header; tensors have no data,
   /// see make_room(). Sets @p begins to where in the file that of each begins.
   /// @throws FileError  as parse() does
-  template <class = void>
-  [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes, std::uint64_t size,
-                                               std::string const& path,
-                                               std::vector<std::uint64_t>& begins) {
-    begins.clear();
-    std::uint64_t const length = header_length(bytes, size, path);
-    return parse_header(bytes, length, size, path, [&](auto const& entry) {
-      begins.push_back(8 + length + static_cast<std::uint64_t>(entry.begin));
-      return std::span<std::byte const>{};
-    });
-  }
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes,
+                                                           std::uint64_t size,
+                                                           std::string const& path,
+                                                           std::vector<std::uint64_t>& begins);
 
   /// Memory for the data of tensor number @p i, which this owns; what it has is not yet set.
   /// @throws FileError  there is no memory
-  template <class = void>
-  std::span<std::byte> make_room(std::size_t i) {
-    TensorView& tensor = tensors_[i];
-    auto const bytes = static_cast<std::size_t>(*tensor_bytes(tensor.dtype, tensor.shape));
-    owned_.emplace_back(new (std::nothrow) std::byte[bytes]);
-    if (owned_.back() == nullptr) {
-      throw FileError{path_, "there is no memory for the " + std::to_string(bytes) +
-                                 " bytes of tensor " + detail::json_quoted(tensor.name)};
-    }
-    tensor.data = {owned_.back().get(), bytes};
-    return {owned_.back().get(), bytes};
-  }
+  TANDEM_ONCE std::span<std::byte> make_room(std::size_t i);
 
   /// In the order of the header.
   [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
@@ -53538,25 +54190,11 @@ class Safetensors {
   }
 
   /// The tensor of this name, or null. O(log n).
-  template <class = void>
-  [[nodiscard]] TensorView const* find(std::string_view name) const noexcept {
-    auto const place = std::lower_bound(
-        by_name_.begin(), by_name_.end(), name,
-        [&](std::size_t i, std::string_view n) { return tensors_[i].name.compare(n) < 0; });
-    return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
-  }
+  TANDEM_ONCE [[nodiscard]] TensorView const* find(std::string_view name) const noexcept;
 
   /// The tensor of this name.
   /// @throws FileError  there is none
-  template <class = void>
-  [[nodiscard]] TensorView const& at(std::string_view name) const {
-    TensorView const* const tensor = find(name);
-    if (tensor == nullptr) {
-      throw FileError{path_, "there is no tensor " + detail::json_quoted(name) + " among the " +
-                                 std::to_string(tensors_.size()) + " of this file"};
-    }
-    return *tensor;
-  }
+  TANDEM_ONCE [[nodiscard]] TensorView const& at(std::string_view name) const;
 
   /// In the order of the header.
   [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
@@ -53572,33 +54210,10 @@ class Safetensors {
   }
 
  private:
-  template <class = void>
-  Safetensors(std::string path, SafetensorsMetadata metadata)
-      : path_{std::move(path)}, metadata_{std::move(metadata)} {}
+  TANDEM_ONCE Safetensors(std::string path, SafetensorsMetadata metadata);
 
-  template <class = void>
-  static std::uint64_t header_length(std::span<std::byte const> bytes, std::uint64_t size,
-                                     std::string const& path) {
-    if (size < 8) {
-      throw FileError{path, "the file has " + std::to_string(size) +
-                                " bytes; a safetensors file begins with an 8-byte length"};
-    }
-    std::uint64_t length = 0;
-    for (std::size_t byte = 8; byte-- > 0;) {
-      length = length << 8 | std::to_integer<std::uint64_t>(bytes[byte]);
-    }
-    if (length > detail::longest_header) {
-      throw FileError{path,
-                      "the header claims " + std::to_string(length) +
-                          " bytes, more than the 100,000,000 that are allowed; it is probably "
-                          "not a safetensors file"};
-    }
-    if (length > size - 8) {
-      throw FileError{path, "the header claims " + std::to_string(length) + " bytes, but only " +
-                                std::to_string(size - 8) + " follow; the file is cut off"};
-    }
-    return length;
-  }
+  TANDEM_ONCE static std::uint64_t header_length(std::span<std::byte const> bytes,
+                                                 std::uint64_t size, std::string const& path);
 
   /// @param data  data(entry): that of a tensor
   template <class Data>
@@ -53621,46 +54236,10 @@ class Safetensors {
   }
 
   /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
-  template <class = void>
-  static void check_cover(std::span<detail::SafetensorsEntry const> entries, std::int64_t size,
-                          std::string const& path) {
-    std::vector<detail::SafetensorsEntry const*> sorted;
-    for (detail::SafetensorsEntry const& entry : entries) {
-      if (entry.end > size) {
-        throw FileError{path, "tensor " + detail::json_quoted(entry.spec.name) + " ends at byte " +
-                                  std::to_string(entry.end) + " of the data, which has only " +
-                                  std::to_string(size) + "; the file is cut off or damaged"};
-      }
-      sorted.push_back(&entry);
-    }
-    std::sort(sorted.begin(), sorted.end(), [](auto const* a, auto const* b) {
-      return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
-    });
-    std::int64_t covered = 0;
-    for (detail::SafetensorsEntry const* const entry : sorted) {
-      if (entry->begin != covered) {
-        throw FileError{path, "tensor " + detail::json_quoted(entry->spec.name) +
-                                  " begins at byte " + std::to_string(entry->begin) +
-                                  " of the data, but " +
-                                  (entry->begin < covered ? "overlaps" : "leaves a hole after") +
-                                  " the tensors that end at byte " + std::to_string(covered)};
-      }
-      covered = entry->end;
-    }
-    if (covered != size) {
-      throw FileError{path, "the file goes on for " + std::to_string(size - covered) +
-                                " bytes after the last tensor"};
-    }
-  }
+  TANDEM_ONCE static void check_cover(std::span<detail::SafetensorsEntry const> entries,
+                                      std::int64_t size, std::string const& path);
 
-  template <class = void>
-  void sort_names() {
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      by_name_.push_back(i);
-    }
-    std::sort(by_name_.begin(), by_name_.end(),
-              [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
-  }
+  TANDEM_ONCE void sort_names();
 
   std::string path_;
   SafetensorsMetadata metadata_;
@@ -53670,6 +54249,172 @@ class Safetensors {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Safetensors Safetensors::read(std::string const& path) {
+  detail::FileBytes file = detail::read_whole_file(path);
+  Safetensors parsed = parse_checked(file.span(), path);
+  parsed.owned_.push_back(std::move(file.bytes));
+  return parsed;
+}
+
+TANDEM_ONCE Safetensors Safetensors::parse_checked(std::span<std::byte const> bytes,
+                                                   std::string const& path) {
+  Safetensors parsed = parse(bytes, path);
+  check_checksums(
+      parsed.metadata_, [&](std::string const& name) { return parsed.find(name); },
+      [&](TensorView const& tensor, std::string const& noted) {
+        check_tensor(tensor, noted, path);
+      },
+      path);
+  return parsed;
+}
+
+TANDEM_ONCE Safetensors Safetensors::parse(detail::FileBytes file, std::string const& path) {
+  Safetensors parsed = parse(file.span(), path);
+  parsed.owned_.push_back(std::move(file.bytes));
+  return parsed;
+}
+
+TANDEM_ONCE Safetensors Safetensors::join(std::vector<Safetensors> parts, std::string const& path) {
+  if (parts.empty()) {
+    throw FileError{path, "there is no file of tensors"};
+  }
+  Safetensors all{path, std::move(parts[0].metadata_)};
+  std::erase_if(all.metadata_, [](auto const& m) { return detail::is_checksum_key(m.first); });
+  std::vector<std::string_view> names;
+  for (Safetensors& part : parts) {
+    std::move(part.tensors_.begin(), part.tensors_.end(), std::back_inserter(all.tensors_));
+    std::move(part.owned_.begin(), part.owned_.end(), std::back_inserter(all.owned_));
+  }
+  for (TensorView const& tensor : all.tensors_) {
+    names.push_back(tensor.name);
+  }
+  if (auto const name = detail::find_duplicate(names)) {
+    throw FileError{path, "the tensor " + detail::json_quoted(*name) + " is in two files"};
+  }
+  all.sort_names();
+  return all;
+}
+
+TANDEM_ONCE Safetensors Safetensors::parse(std::span<std::byte const> bytes,
+                                           std::string const& path) {
+  std::uint64_t const length = header_length(bytes, bytes.size(), path);
+  std::span<std::byte const> const data = bytes.subspan(8 + static_cast<std::size_t>(length));
+  return parse_header(bytes, length, bytes.size(), path, [&](auto const& entry) {
+    return data.subspan(static_cast<std::size_t>(entry.begin),
+                        static_cast<std::size_t>(entry.end - entry.begin));
+  });
+}
+
+TANDEM_ONCE Safetensors Safetensors::parse_start(std::span<std::byte const> bytes,
+                                                 std::uint64_t size, std::string const& path,
+                                                 std::vector<std::uint64_t>& begins) {
+  begins.clear();
+  std::uint64_t const length = header_length(bytes, size, path);
+  return parse_header(bytes, length, size, path, [&](auto const& entry) {
+    begins.push_back(8 + length + static_cast<std::uint64_t>(entry.begin));
+    return std::span<std::byte const>{};
+  });
+}
+
+TANDEM_ONCE std::span<std::byte> Safetensors::make_room(std::size_t i) {
+  TensorView& tensor = tensors_[i];
+  auto const bytes = static_cast<std::size_t>(*tensor_bytes(tensor.dtype, tensor.shape));
+  owned_.emplace_back(new (std::nothrow) std::byte[bytes]);
+  if (owned_.back() == nullptr) {
+    throw FileError{path_, "there is no memory for the " + std::to_string(bytes) +
+                               " bytes of tensor " + detail::json_quoted(tensor.name)};
+  }
+  tensor.data = {owned_.back().get(), bytes};
+  return {owned_.back().get(), bytes};
+}
+
+TANDEM_ONCE TensorView const* Safetensors::find(std::string_view name) const noexcept {
+  auto const place = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [&](std::size_t i, std::string_view n) { return tensors_[i].name.compare(n) < 0; });
+  return place != by_name_.end() && tensors_[*place].name == name ? &tensors_[*place] : nullptr;
+}
+
+TANDEM_ONCE TensorView const& Safetensors::at(std::string_view name) const {
+  TensorView const* const tensor = find(name);
+  if (tensor == nullptr) {
+    throw FileError{path_, "there is no tensor " + detail::json_quoted(name) + " among the " +
+                               std::to_string(tensors_.size()) + " of this file"};
+  }
+  return *tensor;
+}
+
+TANDEM_ONCE Safetensors::Safetensors(std::string path, SafetensorsMetadata metadata)
+    : path_{std::move(path)}, metadata_{std::move(metadata)} {}
+
+TANDEM_ONCE std::uint64_t Safetensors::header_length(std::span<std::byte const> bytes,
+                                                     std::uint64_t size, std::string const& path) {
+  if (size < 8) {
+    throw FileError{path, "the file has " + std::to_string(size) +
+                              " bytes; a safetensors file begins with an 8-byte length"};
+  }
+  std::uint64_t length = 0;
+  for (std::size_t byte = 8; byte-- > 0;) {
+    length = length << 8 | std::to_integer<std::uint64_t>(bytes[byte]);
+  }
+  if (length > detail::longest_header) {
+    throw FileError{path, "the header claims " + std::to_string(length) +
+                              " bytes, more than the 100,000,000 that are allowed; it is probably "
+                              "not a safetensors file"};
+  }
+  if (length > size - 8) {
+    throw FileError{path, "the header claims " + std::to_string(length) + " bytes, but only " +
+                              std::to_string(size - 8) + " follow; the file is cut off"};
+  }
+  return length;
+}
+
+TANDEM_ONCE void Safetensors::check_cover(std::span<detail::SafetensorsEntry const> entries,
+                                          std::int64_t size, std::string const& path) {
+  std::vector<detail::SafetensorsEntry const*> sorted;
+  for (detail::SafetensorsEntry const& entry : entries) {
+    if (entry.end > size) {
+      throw FileError{path, "tensor " + detail::json_quoted(entry.spec.name) + " ends at byte " +
+                                std::to_string(entry.end) + " of the data, which has only " +
+                                std::to_string(size) + "; the file is cut off or damaged"};
+    }
+    sorted.push_back(&entry);
+  }
+  std::sort(sorted.begin(), sorted.end(), [](auto const* a, auto const* b) {
+    return a->begin != b->begin ? a->begin < b->begin : a->end < b->end;
+  });
+  std::int64_t covered = 0;
+  for (detail::SafetensorsEntry const* const entry : sorted) {
+    if (entry->begin != covered) {
+      throw FileError{path, "tensor " + detail::json_quoted(entry->spec.name) + " begins at byte " +
+                                std::to_string(entry->begin) + " of the data, but " +
+                                (entry->begin < covered ? "overlaps" : "leaves a hole after") +
+                                " the tensors that end at byte " + std::to_string(covered)};
+    }
+    covered = entry->end;
+  }
+  if (covered != size) {
+    throw FileError{path, "the file goes on for " + std::to_string(size - covered) +
+                              " bytes after the last tensor"};
+  }
+}
+
+TANDEM_ONCE void Safetensors::sort_names() {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    by_name_.push_back(i);
+  }
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/checkpoint/folder/write.hpp
 
@@ -53723,33 +54468,13 @@ constexpr Crc32cTables crc32c_tables() {
   return tables;
 }
 
-template <class = void>  // made where it is used, not by every include
-inline constexpr Crc32cTables crc32c_table = crc32c_tables();
-
 }  // namespace detail
 
 /// Takes bytes piece by piece; how they are cut does not matter.
 class Crc32c {
  public:
   /// Appends @p bytes.
-  template <class = void>  // compiled where it is called, not by every include
-  void add(std::span<std::byte const> bytes) noexcept {
-    auto const& table = detail::crc32c_table<>.of;
-    std::uint32_t sum = sum_;
-    std::byte const* at = bytes.data();
-    std::size_t left = bytes.size();
-    auto const byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(at[i]); };
-    for (; left >= 8; left -= 8, at += 8) {
-      std::uint32_t const low = sum ^ (byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24);
-      sum = table[7][low & 0xFFU] ^ table[6][low >> 8 & 0xFFU] ^ table[5][low >> 16 & 0xFFU] ^
-            table[4][low >> 24] ^ table[3][byte(4)] ^ table[2][byte(5)] ^ table[1][byte(6)] ^
-            table[0][byte(7)];
-    }
-    for (; left > 0; --left, ++at) {
-      sum = (sum >> 8) ^ table[0][(sum ^ byte(0)) & 0xFFU];
-    }
-    sum_ = sum;
-  }
+  TANDEM_ONCE void add(std::span<std::byte const> bytes) noexcept;
 
   /// The sum of all bytes so far; more may follow.
   [[nodiscard]] std::uint32_t digest() const noexcept { return ~sum_; }
@@ -53759,14 +54484,42 @@ class Crc32c {
 };
 
 /// Of @p bytes alone.
-template <class = void>
-[[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
+TANDEM_ONCE [[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept;
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void Crc32c::add(std::span<std::byte const> bytes) noexcept {
+  static constexpr detail::Crc32cTables tables = detail::crc32c_tables();
+  auto const& table = tables.of;
+  std::uint32_t sum = sum_;
+  std::byte const* at = bytes.data();
+  std::size_t left = bytes.size();
+  auto const byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(at[i]); };
+  for (; left >= 8; left -= 8, at += 8) {
+    std::uint32_t const low = sum ^ (byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24);
+    sum = table[7][low & 0xFFU] ^ table[6][low >> 8 & 0xFFU] ^ table[5][low >> 16 & 0xFFU] ^
+          table[4][low >> 24] ^ table[3][byte(4)] ^ table[2][byte(5)] ^ table[1][byte(6)] ^
+          table[0][byte(7)];
+  }
+  for (; left > 0; --left, ++at) {
+    sum = (sum >> 8) ^ table[0][(sum ^ byte(0)) & 0xFFU];
+  }
+  sum_ = sum;
+}
+
+TANDEM_ONCE std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
   Crc32c sum;
   sum.add(bytes);
   return sum.digest();
 }
 
 }  // namespace tandem
+
+#endif
 
 namespace tandem::detail {
 
@@ -53782,56 +54535,21 @@ struct FileSum {
 class [[nodiscard]] SyncedFile {
  public:
   /// @throws FileError  it cannot be created
-  template <class = void>  // compiled where it is called, not by every include
-  SyncedFile(std::string const& folder, std::string name)
-      : path_{folder + "/" + name}, sum_{.name = std::move(name)} {
-    do {
-      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EINTR);
-    if (descriptor_ < 0) {
-      fail("cannot create the file", errno);
-    }
-  }
+  TANDEM_ONCE SyncedFile(std::string const& folder, std::string name);
   SyncedFile(SyncedFile const&) = delete;
   SyncedFile& operator=(SyncedFile const&) = delete;
   ~SyncedFile() { close(); }
 
   /// Appends @p bytes, in pieces that are summed while they are in the cache.
   /// @throws FileError  the disk is full or broken, or the file larger than this process may write
-  template <class = void>
-  void write(std::span<std::byte const> bytes) {
-    constexpr std::size_t piece = std::size_t{1} << 18;
-    sum_.bytes += bytes.size();
-    if (sum_.bytes > file_size_limit()) {
-      fail("cannot write a file that is larger than one may be here (ulimit -f)", EFBIG);
-    }
-    while (!bytes.empty()) {
-      auto const some = bytes.first(std::min(piece, bytes.size()));
-      crc_.add(some);
-      if (int const error = write_all(descriptor_, some); error != 0) {
-        fail("cannot write the file", error);
-      }
-      bytes = bytes.subspan(some.size());
-    }
-  }
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
 
   /// Flushes it to the disk.
   /// @throws FileError  it cannot be
-  template <class = void>
-  FileSum finish() {
-    if (::fsync(descriptor_) != 0) {
-      fail("cannot flush the file to the disk", errno);
-    }
-    close();
-    sum_.crc32c = crc_.digest();
-    return sum_;
-  }
+  TANDEM_ONCE FileSum finish();
 
  private:
-  template <class = void>
-  [[noreturn]] void fail(char const* what, int error) const {
-    throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error)};
-  }
+  TANDEM_ONCE [[noreturn]] void fail(char const* what, int error) const;
   void close() noexcept {
     if (descriptor_ >= 0) {
       static_cast<void>(::close(std::exchange(descriptor_, -1)));
@@ -53845,18 +54563,73 @@ class [[nodiscard]] SyncedFile {
 };
 
 /// A file of this text.
-template <class = void>
-FileSum write_synced(std::string const& folder, std::string name, std::string_view text) {
+TANDEM_ONCE FileSum write_synced(std::string const& folder, std::string name,
+                                 std::string_view text);
+
+/// Makes the folder, and those that it is in, where they are not there; each survives a power
+/// failure when this returns.
+/// @throws FileError  one cannot be made or flushed
+TANDEM_ONCE void make_folders(std::string const& path);
+
+/// The names in a folder, sorted; none where it cannot be read.
+TANDEM_ONCE [[nodiscard]] std::vector<std::string> names_in(std::string const& folder);
+
+/// Removes a folder and the files in it; a folder within it stays, and so does it then.
+TANDEM_ONCE void remove_folder(std::string const& folder) noexcept;
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE SyncedFile::SyncedFile(std::string const& folder, std::string name)
+    : path_{folder + "/" + name}, sum_{.name = std::move(name)} {
+  do {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) {
+    fail("cannot create the file", errno);
+  }
+}
+
+TANDEM_ONCE void SyncedFile::write(std::span<std::byte const> bytes) {
+  constexpr std::size_t piece = std::size_t{1} << 18;
+  sum_.bytes += bytes.size();
+  if (sum_.bytes > file_size_limit()) {
+    fail("cannot write a file that is larger than one may be here (ulimit -f)", EFBIG);
+  }
+  while (!bytes.empty()) {
+    auto const some = bytes.first(std::min(piece, bytes.size()));
+    crc_.add(some);
+    if (int const error = write_all(descriptor_, some); error != 0) {
+      fail("cannot write the file", error);
+    }
+    bytes = bytes.subspan(some.size());
+  }
+}
+
+TANDEM_ONCE FileSum SyncedFile::finish() {
+  if (::fsync(descriptor_) != 0) {
+    fail("cannot flush the file to the disk", errno);
+  }
+  close();
+  sum_.crc32c = crc_.digest();
+  return sum_;
+}
+
+TANDEM_ONCE void SyncedFile::fail(char const* what, int error) const {
+  throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error)};
+}
+
+TANDEM_ONCE FileSum write_synced(std::string const& folder, std::string name,
+                                 std::string_view text) {
   SyncedFile file{folder, std::move(name)};
   file.write(std::as_bytes(std::span{text}));
   return file.finish();
 }
 
-/// Makes the folder, and those that it is in, where they are not there; each survives a power
-/// failure when this returns.
-/// @throws FileError  one cannot be made or flushed
-template <class = void>
-void make_folders(std::string const& path) {
+TANDEM_ONCE void make_folders(std::string const& path) {
   for (std::size_t end = 0; end != path.npos;) {
     end = path.find('/', end + 1);
     std::string const folder = path.substr(0, end);
@@ -53876,9 +54649,7 @@ void make_folders(std::string const& path) {
   }
 }
 
-/// The names in a folder, sorted; none where it cannot be read.
-template <class = void>
-[[nodiscard]] std::vector<std::string> names_in(std::string const& folder) {
+TANDEM_ONCE std::vector<std::string> names_in(std::string const& folder) {
   struct Close {
     void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
   };
@@ -53894,9 +54665,7 @@ template <class = void>
   return names;
 }
 
-/// Removes a folder and the files in it; a folder within it stays, and so does it then.
-template <class = void>
-void remove_folder(std::string const& folder) noexcept {
+TANDEM_ONCE void remove_folder(std::string const& folder) noexcept {
   try {
     for (std::string const& name : names_in(folder)) {
       static_cast<void>(::unlink((folder + "/" + name).c_str()));
@@ -53907,6 +54676,8 @@ void remove_folder(std::string const& folder) noexcept {
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/checkpoint/folder/index.hpp
 
@@ -53942,32 +54713,10 @@ inline constexpr char const* index_name = "model.safetensors.index.json";
 inline constexpr char const* whole_model_name = "model.safetensors";  ///< a folder without index
 
 /// "step-000420": six digits, or as many as there are.
-template <class = void>  // compiled where it is called, not by every include
-std::string checkpoint_name(std::int64_t step) {
-  std::string const digits = std::to_string(step);
-  std::string name{checkpoint_prefix};
-  name.append(digits.size() < 6 ? 6 - digits.size() : 0, '0');
-  return name + digits;
-}
+TANDEM_ONCE std::string checkpoint_name(std::int64_t step);
 
 /// The step of a name that checkpoint_name() gives; of any other nothing.
-template <class = void>
-std::optional<std::int64_t> step_of(std::string_view name) {
-  if (!name.starts_with(checkpoint_prefix)) {
-    return {};
-  }
-  std::string_view const digits = name.substr(checkpoint_prefix.size());
-  constexpr std::size_t most = 16;  // of 2^53
-  if (digits.size() < 6 || digits.size() > most ||
-      digits.find_first_not_of("0123456789") != digits.npos) {
-    return {};
-  }
-  std::int64_t step = 0;
-  for (char const digit : digits) {
-    step = 10 * step + (digit - '0');
-  }
-  return checkpoint_name(step) == name ? std::optional{step} : std::nullopt;
-}
+TANDEM_ONCE std::optional<std::int64_t> step_of(std::string_view name);
 
 /// Of a folder's path, "/" behind it or not.
 inline std::string in_folder(std::string const& folder, std::string_view name) {
@@ -53987,8 +54736,46 @@ inline bool is_folder(std::string const& path) {
 
 /// The steps of the complete checkpoints in a folder, the newest last; none where there is no such
 /// folder.
-template <class = void>
-std::vector<std::int64_t> complete_checkpoints(std::string const& folder) {
+TANDEM_ONCE std::vector<std::int64_t> complete_checkpoints(std::string const& folder);
+
+/// Removes what of checkpoints before @p step was not finished, or was about to be removed.
+TANDEM_ONCE void remove_unfinished(std::string const& folder, std::int64_t step) noexcept;
+
+/// Removes the oldest complete checkpoints but for @p keep, never that of @p step. What is to go
+/// loses its name first, so that half of one is none.
+TANDEM_ONCE void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexcept;
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string checkpoint_name(std::int64_t step) {
+  std::string const digits = std::to_string(step);
+  std::string name{checkpoint_prefix};
+  name.append(digits.size() < 6 ? 6 - digits.size() : 0, '0');
+  return name + digits;
+}
+
+TANDEM_ONCE std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(checkpoint_prefix)) {
+    return {};
+  }
+  std::string_view const digits = name.substr(checkpoint_prefix.size());
+  constexpr std::size_t most = 16;  // of 2^53
+  if (digits.size() < 6 || digits.size() > most ||
+      digits.find_first_not_of("0123456789") != digits.npos) {
+    return {};
+  }
+  std::int64_t step = 0;
+  for (char const digit : digits) {
+    step = 10 * step + (digit - '0');
+  }
+  return checkpoint_name(step) == name ? std::optional{step} : std::nullopt;
+}
+
+TANDEM_ONCE std::vector<std::int64_t> complete_checkpoints(std::string const& folder) {
   std::vector<std::int64_t> steps;
   for (std::string const& name : names_in(folder)) {
     auto const step = step_of(name);
@@ -54000,9 +54787,7 @@ std::vector<std::int64_t> complete_checkpoints(std::string const& folder) {
   return steps;
 }
 
-/// Removes what of checkpoints before @p step was not finished, or was about to be removed.
-template <class = void>
-void remove_unfinished(std::string const& folder, std::int64_t step) noexcept {
+TANDEM_ONCE void remove_unfinished(std::string const& folder, std::int64_t step) noexcept {
   try {
     for (std::string const& name : names_in(folder)) {
       std::string_view stem = name;
@@ -54018,10 +54803,7 @@ void remove_unfinished(std::string const& folder, std::int64_t step) noexcept {
   }
 }
 
-/// Removes the oldest complete checkpoints but for @p keep, never that of @p step. What is to go
-/// loses its name first, so that half of one is none.
-template <class = void>
-void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexcept {
+TANDEM_ONCE void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexcept {
   try {
     std::vector<std::int64_t> steps = complete_checkpoints(folder);
     std::erase(steps, step);
@@ -54037,6 +54819,8 @@ void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexc
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 namespace tandem::detail {
 
@@ -54061,8 +54845,41 @@ inline std::string hex_of_sum(std::uint32_t sum) {
   return text;
 }
 
+/// What stands behind the text that it is the sum of.
+TANDEM_ONCE std::string manifest_end(std::string_view text);
+
+/// The members of an object of files.
+TANDEM_ONCE std::string files_text(std::vector<FileSum> const& files);
+
+TANDEM_ONCE std::string write_manifest(CheckpointManifest const& manifest);
+
+/// A file in the folder itself, and a name that no terminal obeys: the text is not trusted.
+inline bool is_name_in_folder(std::string_view name) {
+  constexpr std::string_view allowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return name.find_first_not_of(allowed) == name.npos &&
+         (name.ends_with(".safetensors") || name == index_name);
+}
+
+/// Reads an object of files.
+TANDEM_ONCE std::vector<FileSum> read_files(JsonReader& json);
+
+/// Reads a number below 2^64 in quotes, which JSON's own numbers are too small for.
+TANDEM_ONCE std::uint64_t read_digits(JsonReader& json);
+
+/// Reads what write_manifest() wrote; keys may stand in any order, and none be left out or added.
+/// @param path  names the file in errors
+/// @throws FileError  for any other text, also where only a bit has changed
+TANDEM_ONCE CheckpointManifest read_manifest(std::string_view text, std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The number of exactly eight such digits.
-inline std::optional<std::uint32_t> sum_of_hex(std::string_view text) {
+TANDEM_ONCE std::optional<std::uint32_t> sum_of_hex(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::uint32_t sum = 0;
   for (char const c : text) {
@@ -54075,15 +54892,11 @@ inline std::optional<std::uint32_t> sum_of_hex(std::string_view text) {
   return text.size() == 8 ? std::optional{sum} : std::nullopt;
 }
 
-/// What stands behind the text that it is the sum of.
-template <class = void>  // compiled where it is called, not by every include
-std::string manifest_end(std::string_view text) {
+TANDEM_ONCE std::string manifest_end(std::string_view text) {
   return ",\n  \"crc32c\": \"" + hex_of_sum(crc32c(std::as_bytes(std::span{text}))) + "\"\n}\n";
 }
 
-/// The members of an object of files.
-template <class = void>
-std::string files_text(std::vector<FileSum> const& files) {
+TANDEM_ONCE std::string files_text(std::vector<FileSum> const& files) {
   std::string text;
   for (FileSum const& file : files) {
     text += text.empty() ? "\n    " : ",\n    ";
@@ -54094,8 +54907,7 @@ std::string files_text(std::vector<FileSum> const& files) {
   return text;
 }
 
-template <class = void>
-std::string write_manifest(CheckpointManifest const& manifest) {
+TANDEM_ONCE std::string write_manifest(CheckpointManifest const& manifest) {
   std::string text = "{\n  \"format\": \"tandem\",\n  \"version\": 1";
   auto const number = [&](char const* key, std::int64_t value) {
     text += ",\n  \"" + std::string{key} + "\": " + std::to_string(value);
@@ -54114,8 +54926,7 @@ std::string write_manifest(CheckpointManifest const& manifest) {
 }
 
 /// Reads {"bytes": …, "crc32c": "…"}, in any order.
-template <class = void>
-FileSum read_file_sum(JsonReader& json, std::string name) {
+TANDEM_ONCE FileSum read_file_sum(JsonReader& json, std::string name) {
   std::optional<std::int64_t> bytes;
   std::optional<std::uint32_t> sum;
   json.object([&](std::string const& field) {
@@ -54136,17 +54947,7 @@ FileSum read_file_sum(JsonReader& json, std::string name) {
   return {.name = std::move(name), .bytes = static_cast<std::uint64_t>(*bytes), .crc32c = *sum};
 }
 
-/// A file in the folder itself, and a name that no terminal obeys: the text is not trusted.
-inline bool is_name_in_folder(std::string_view name) {
-  constexpr std::string_view allowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return name.find_first_not_of(allowed) == name.npos &&
-         (name.ends_with(".safetensors") || name == index_name);
-}
-
-/// Reads an object of files.
-template <class = void>
-std::vector<FileSum> read_files(JsonReader& json) {
+TANDEM_ONCE std::vector<FileSum> read_files(JsonReader& json) {
   std::vector<FileSum> files;
   json.object([&](std::string name) {
     if (!is_name_in_folder(name)) {
@@ -54157,9 +54958,7 @@ std::vector<FileSum> read_files(JsonReader& json) {
   return files;
 }
 
-/// Reads a number below 2^64 in quotes, which JSON's own numbers are too small for.
-template <class = void>
-std::uint64_t read_digits(JsonReader& json) {
+TANDEM_ONCE std::uint64_t read_digits(JsonReader& json) {
   std::string const digits = json.string();
   std::uint64_t value = 0;
   char const* const end = digits.data() + digits.size();
@@ -54170,11 +54969,7 @@ std::uint64_t read_digits(JsonReader& json) {
   return value;
 }
 
-/// Reads what write_manifest() wrote; keys may stand in any order, and none be left out or added.
-/// @param path  names the file in errors
-/// @throws FileError  for any other text, also where only a bit has changed
-template <class = void>
-CheckpointManifest read_manifest(std::string_view text, std::string const& path) {
+TANDEM_ONCE CheckpointManifest read_manifest(std::string_view text, std::string const& path) {
   std::size_t const end_size = manifest_end("").size();
   std::size_t const size = text.size() < end_size ? 0 : text.size() - end_size;
   if (text.substr(size) != manifest_end(text.substr(0, size))) {
@@ -54243,6 +55038,8 @@ CheckpointManifest read_manifest(std::string_view text, std::string const& path)
 
 }  // namespace tandem::detail
 
+#endif
+
 namespace tandem::detail {
 
 /// A tensor and the file that has it.
@@ -54253,8 +55050,23 @@ struct IndexEntry {
 };
 
 /// @param bytes  of all tensors' data
-template <class = void>  // compiled where it is called, not by every include
-std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t bytes) {
+TANDEM_ONCE std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t bytes);
+
+/// Reads the `weight_map` of what any such tool wrote, and passes over all else.
+/// @param path  names the file in errors
+/// @throws FileError  there is no `weight_map`, or it is wrong
+TANDEM_ONCE std::vector<IndexEntry> read_index(std::string_view text, std::string const& path);
+
+/// The names of the files, each once.
+TANDEM_ONCE std::vector<std::string> files_of(std::vector<IndexEntry> const& entries);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t bytes) {
   std::string text =
       "{\n  \"metadata\": {\"total_size\": " + std::to_string(bytes) + "},\n  \"weight_map\": {";
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -54266,11 +55078,7 @@ std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t byt
   return text + "\n  }\n}\n";
 }
 
-/// Reads the `weight_map` of what any such tool wrote, and passes over all else.
-/// @param path  names the file in errors
-/// @throws FileError  there is no `weight_map`, or it is wrong
-template <class = void>
-std::vector<IndexEntry> read_index(std::string_view text, std::string const& path) {
+TANDEM_ONCE std::vector<IndexEntry> read_index(std::string_view text, std::string const& path) {
   std::vector<IndexEntry> entries;
   JsonReader json{text, path, 0, "the file"};
   json.object([&](std::string const& key) {
@@ -54293,9 +55101,7 @@ std::vector<IndexEntry> read_index(std::string_view text, std::string const& pat
   return entries;
 }
 
-/// The names of the files, each once.
-template <class = void>
-std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
+TANDEM_ONCE std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
   std::vector<std::string> files;
   for (IndexEntry const& entry : entries) {
     files.push_back(entry.file);
@@ -54306,6 +55112,8 @@ std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/checkpoint/folder/peers.hpp
 
@@ -54344,16 +55152,37 @@ inline std::string failed_share_name(int process, std::uint64_t run) {
   return "share-" + std::to_string(process) + "-of-" + std::to_string(run) + ".failed";
 }
 
-template <class = void>  // compiled where it is called, not by every include
-std::string write_report(ShareReport const& report) {
+TANDEM_ONCE std::string write_report(ShareReport const& report);
+
+/// @throws FileError  it is anything else
+TANDEM_ONCE ShareReport read_report(std::string_view text, std::string const& path);
+
+/// Says to process 0 how this process's share is; behind it all of the share is on the disk. Where
+/// a report cannot be written its name alone says so.
+TANDEM_ONCE void report_share(std::string const& folder, CheckpointPeers const& peers,
+                              ShareReport report);
+
+/// Bytes of the files in a folder.
+TANDEM_ONCE std::uint64_t bytes_in(std::string const& folder);
+
+/// The files of another process, when it has written them.
+/// @throws FileError  it could not, or has not within the time-out
+TANDEM_ONCE std::vector<FileSum> await_share(std::string const& folder,
+                                             CheckpointPeers const& peers, int process);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string write_report(ShareReport const& report) {
   std::string text = "{\"run\": \"" + std::to_string(report.run) + "\", \"error\": ";
   append_json_string(text, is_utf8(report.error) ? report.error : "an error without words");
   return text + ", \"files\": {" + files_text(report.files) + "}}\n";
 }
 
-/// @throws FileError  it is anything else
-template <class = void>
-ShareReport read_report(std::string_view text, std::string const& path) {
+TANDEM_ONCE ShareReport read_report(std::string_view text, std::string const& path) {
   ShareReport report;
   JsonReader json{text, path, 0, "the file"};
   json.object([&](std::string const& key) {
@@ -54371,10 +55200,8 @@ ShareReport read_report(std::string_view text, std::string const& path) {
   return report;
 }
 
-/// Says to process 0 how this process's share is; behind it all of the share is on the disk. Where
-/// a report cannot be written its name alone says so.
-template <class = void>
-void report_share(std::string const& folder, CheckpointPeers const& peers, ShareReport report) {
+TANDEM_ONCE void report_share(std::string const& folder, CheckpointPeers const& peers,
+                              ShareReport report) {
   report.run = peers.run;
   std::string const name = share_name(peers.process);
   try {
@@ -54399,9 +55226,7 @@ void report_share(std::string const& folder, CheckpointPeers const& peers, Share
   }
 }
 
-/// Bytes of the files in a folder.
-template <class = void>
-std::uint64_t bytes_in(std::string const& folder) {
+TANDEM_ONCE std::uint64_t bytes_in(std::string const& folder) {
   std::uint64_t bytes = 0;
   for (std::string const& name : names_in(folder)) {
     struct ::stat status {};
@@ -54412,11 +55237,8 @@ std::uint64_t bytes_in(std::string const& folder) {
   return bytes;
 }
 
-/// The files of another process, when it has written them.
-/// @throws FileError  it could not, or has not within the time-out
-template <class = void>
-std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers const& peers,
-                                 int process) {
+TANDEM_ONCE std::vector<FileSum> await_share(std::string const& folder,
+                                             CheckpointPeers const& peers, int process) {
   using Clock = std::chrono::steady_clock;
   std::string const path = in_folder(folder, share_name(process));
   auto const begin = Clock::now();
@@ -54459,6 +55281,8 @@ std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers cons
 
 }  // namespace tandem::detail
 
+#endif
+
 // ---- tandem/train/checkpoint/folder/shares.hpp
 
 /// @file
@@ -54490,7 +55314,7 @@ struct WeightNames {
   /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
   std::vector<Rename> rename{};
 
-  template <class = void>  // compiled where it is called, not by every include
+  template <class = void>
   [[nodiscard]] std::string operator()(std::string_view name) const {
     name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
     for (Rename const& rule : rename) {
@@ -54507,34 +55331,7 @@ struct WeightNames {
 
 namespace detail {
 
-/// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
-/// Cost: the product of their lengths.
-template <class = void>
-std::size_t letters_between(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) {
-    row[j] = j;
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      std::size_t const exchanged = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({exchanged, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-template <class = void>
-std::string to_string(std::vector<std::int64_t> const& shape) {
-  std::string text;
-  for (std::int64_t const extent : shape) {
-    text += text.empty() ? "" : " ";
-    text += std::to_string(extent);
-  }
-  return "(" + text + ")";
-}
+TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape);
 
 inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
                                                       "second."};
@@ -54570,60 +55367,16 @@ class FileWeights {
   }
 
   /// Of this name of the network's, or null; and it is used.
-  template <class = void>
-  TensorView const* take(std::string_view name) {
-    auto const at = std::lower_bound(
-        entries_.begin(), entries_.end(), name,
-        [](Entry const& entry, std::string_view n) { return std::string_view{entry.name} < n; });
-    if (at == entries_.end() || at->name != name) {
-      return nullptr;
-    }
-    at->used = true;
-    return at->tensor;
-  }
+  TANDEM_ONCE TensorView const* take(std::string_view name);
 
   /// Names in the file of those that were not taken, in the order of the network's names, but for
   /// what else a checkpoint has: optimizer states, position, averages, a second model.
-  template <class = void>
-  [[nodiscard]] std::vector<std::string> unused() const {
-    return names_of(unused_tensors());
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<std::string> unused() const;
 
   /// @param missing  names of the network's, one or more
   /// @param shape    of the first of them
-  template <class = void>
-  [[noreturn]] void fail_of(std::vector<std::string> const& missing,
-                            std::vector<std::int64_t> const& shape) const {
-    auto const verb = [](auto const& list) { return list.size() == 1 ? " is " : " are "; };
-    std::string const& first = missing.front();
-    std::string text = (missing.size() == 1 ? "tensor " : "tensors ") + list_of(missing) +
-                       verb(missing) + "missing";
-    if (!left_out_.empty()) {
-      text += "; " + list_of(names_of(left_out_)) + " of the file" + verb(left_out_) +
-              "left out by a name of \"\"";
-    }
-    std::vector<TensorView const*> const others = unused_tensors();
-    if (others.empty()) {
-      text +=
-          left_out_.empty() ? ", and nothing else is in the file: it is of another network" : "";
-      throw FileError{path_, text};
-    }
-    TensorView const& near = nearest(first, shape, others);
-    std::string const before = prefix_of(near.name, first);
-    text += "; the file has " + list_of(names_of(others)) + " besides, of which '" +
-            printable(near.name) + "' is nearest to '" + first + "'";
-    if (!before.empty()) {
-      text += ": give {.prefix = \"" + printable(before) + "\"} after the path";
-    } else if (near.shape != shape) {
-      text += ", but is " + to_string(near.shape) + " and not " + to_string(shape) +
-              ": the file is of another network";
-    } else {
-      text +=
-          ": give {.rename = {{in the file, in the network}}} after the path if that is it, "
-          "else the file is of another network";
-    }
-    throw FileError{path_, text};
-  }
+  TANDEM_ONCE [[noreturn]] void fail_of(std::vector<std::string> const& missing,
+                                        std::vector<std::int64_t> const& shape) const;
 
  private:
   struct Entry {
@@ -54632,68 +55385,21 @@ class FileWeights {
     bool used = false;
   };
 
-  template <class = void>
-  static bool is_beside_weights(std::string_view name) {
-    return std::any_of(std::begin(beside_weights), std::end(beside_weights),
-                       [&](std::string_view start) { return name.starts_with(start); });
-  }
+  TANDEM_ONCE static bool is_beside_weights(std::string_view name);
 
-  template <class = void>
-  [[nodiscard]] std::vector<TensorView const*> unused_tensors() const {
-    std::vector<TensorView const*> list;
-    for (Entry const& entry : entries_) {
-      if (!entry.used && !is_beside_weights(entry.name)) {
-        list.push_back(entry.tensor);
-      }
-    }
-    return list;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<TensorView const*> unused_tensors() const;
 
-  template <class = void>
-  static std::vector<std::string> names_of(std::vector<TensorView const*> const& tensors) {
-    std::vector<std::string> names;
-    for (TensorView const* const tensor : tensors) {
-      names.push_back(tensor->name);
-    }
-    return names;
-  }
+  TANDEM_ONCE static std::vector<std::string> names_of(
+      std::vector<TensorView const*> const& tensors);
 
-  template <class = void>
-  static std::string list_of(std::vector<std::string> const& names) {
-    constexpr std::size_t most = 3;
-    std::string text;
-    for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
-      text += (i == 0 ? "'" : ", '") + printable(names[i]) + "'";
-    }
-    return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
-                               : text;
-  }
+  TANDEM_ONCE static std::string list_of(std::vector<std::string> const& names);
   // What stands before @p wanted in @p name, which ends with it behind a dot; else "".
-  template <class = void>
-  static std::string prefix_of(std::string_view name, std::string_view wanted) {
-    bool const ends = name.size() > wanted.size() && name.ends_with(wanted) &&
-                      name[name.size() - wanted.size() - 1] == '.';
-    return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
-  }
+  TANDEM_ONCE static std::string prefix_of(std::string_view name, std::string_view wanted);
   // The first with a prefix before the name; else of those that have the shape, or of all if none
   // has it, that whose name is nearest.
-  template <class = void>
-  static TensorView const& nearest(std::string_view wanted, std::vector<std::int64_t> const& shape,
-                                   std::vector<TensorView const*> const& tensors) {
-    std::pair<int, std::size_t> least{};
-    TensorView const* best = nullptr;
-    for (TensorView const* const tensor : tensors) {
-      std::pair<int, std::size_t> distance{};
-      if (prefix_of(tensor->name, wanted).empty()) {
-        distance = {tensor->shape == shape ? 1 : 2, letters_between(tensor->name, wanted)};
-      }
-      if (best == nullptr || distance < least) {
-        best = tensor;
-        least = distance;
-      }
-    }
-    return *best;
-  }
+  TANDEM_ONCE static TensorView const& nearest(std::string_view wanted,
+                                               std::vector<std::int64_t> const& shape,
+                                               std::vector<TensorView const*> const& tensors);
 
   std::string path_;
   std::vector<Entry> entries_;
@@ -54704,19 +55410,187 @@ class FileWeights {
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
+/// Cost: the product of their lengths.
+TANDEM_ONCE std::size_t letters_between(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      std::size_t const exchanged = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({exchanged, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape) {
+  std::string text;
+  for (std::int64_t const extent : shape) {
+    text += text.empty() ? "" : " ";
+    text += std::to_string(extent);
+  }
+  return "(" + text + ")";
+}
+
+TANDEM_ONCE TensorView const* FileWeights::take(std::string_view name) {
+  auto const at = std::lower_bound(
+      entries_.begin(), entries_.end(), name,
+      [](Entry const& entry, std::string_view n) { return std::string_view{entry.name} < n; });
+  if (at == entries_.end() || at->name != name) {
+    return nullptr;
+  }
+  at->used = true;
+  return at->tensor;
+}
+
+TANDEM_ONCE std::vector<std::string> FileWeights::unused() const {
+  return names_of(unused_tensors());
+}
+
+TANDEM_ONCE void FileWeights::fail_of(std::vector<std::string> const& missing,
+                                      std::vector<std::int64_t> const& shape) const {
+  auto const verb = [](auto const& list) { return list.size() == 1 ? " is " : " are "; };
+  std::string const& first = missing.front();
+  std::string text =
+      (missing.size() == 1 ? "tensor " : "tensors ") + list_of(missing) + verb(missing) + "missing";
+  if (!left_out_.empty()) {
+    text += "; " + list_of(names_of(left_out_)) + " of the file" + verb(left_out_) +
+            "left out by a name of \"\"";
+  }
+  std::vector<TensorView const*> const others = unused_tensors();
+  if (others.empty()) {
+    text += left_out_.empty() ? ", and nothing else is in the file: it is of another network" : "";
+    throw FileError{path_, text};
+  }
+  TensorView const& near = nearest(first, shape, others);
+  std::string const before = prefix_of(near.name, first);
+  text += "; the file has " + list_of(names_of(others)) + " besides, of which '" +
+          printable(near.name) + "' is nearest to '" + first + "'";
+  if (!before.empty()) {
+    text += ": give {.prefix = \"" + printable(before) + "\"} after the path";
+  } else if (near.shape != shape) {
+    text += ", but is " + to_string(near.shape) + " and not " + to_string(shape) +
+            ": the file is of another network";
+  } else {
+    text +=
+        ": give {.rename = {{in the file, in the network}}} after the path if that is it, "
+        "else the file is of another network";
+  }
+  throw FileError{path_, text};
+}
+
+TANDEM_ONCE bool FileWeights::is_beside_weights(std::string_view name) {
+  return std::any_of(std::begin(beside_weights), std::end(beside_weights),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
+TANDEM_ONCE std::vector<TensorView const*> FileWeights::unused_tensors() const {
+  std::vector<TensorView const*> list;
+  for (Entry const& entry : entries_) {
+    if (!entry.used && !is_beside_weights(entry.name)) {
+      list.push_back(entry.tensor);
+    }
+  }
+  return list;
+}
+
+TANDEM_ONCE std::vector<std::string> FileWeights::names_of(
+    std::vector<TensorView const*> const& tensors) {
+  std::vector<std::string> names;
+  for (TensorView const* const tensor : tensors) {
+    names.push_back(tensor->name);
+  }
+  return names;
+}
+
+TANDEM_ONCE std::string FileWeights::list_of(std::vector<std::string> const& names) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    text += (i == 0 ? "'" : ", '") + printable(names[i]) + "'";
+  }
+  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
+                             : text;
+}
+
+TANDEM_ONCE std::string FileWeights::prefix_of(std::string_view name, std::string_view wanted) {
+  bool const ends = name.size() > wanted.size() && name.ends_with(wanted) &&
+                    name[name.size() - wanted.size() - 1] == '.';
+  return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
+}
+
+TANDEM_ONCE TensorView const& FileWeights::nearest(std::string_view wanted,
+                                                   std::vector<std::int64_t> const& shape,
+                                                   std::vector<TensorView const*> const& tensors) {
+  std::pair<int, std::size_t> least{};
+  TensorView const* best = nullptr;
+  for (TensorView const* const tensor : tensors) {
+    std::pair<int, std::size_t> distance{};
+    if (prefix_of(tensor->name, wanted).empty()) {
+      distance = {tensor->shape == shape ? 1 : 2, letters_between(tensor->name, wanted)};
+    }
+    if (best == nullptr || distance < least) {
+      best = tensor;
+      least = distance;
+    }
+  }
+  return *best;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem::detail {
 
 /// Whether a checkpoint's tensor is a parameter or a statistic of the network.
-template <class = void>  // compiled where it is called, not by every include
-bool is_weight(std::string_view tensor) {
+TANDEM_ONCE bool is_weight(std::string_view tensor);
+
+/// The process of each of these sizes: the largest first, each to the one that has least, of equals
+/// to the first. None has more than the mean and the largest size.
+TANDEM_ONCE std::vector<int> deal(std::span<std::int64_t const> bytes, int processes);
+
+/// Whole tensors, of the network in model-00001-of-0000N.safetensors and so on, all others in
+/// optimizer-…: as many files as there are processes that have one.
+class CheckpointShares {
+ public:
+  TANDEM_ONCE CheckpointShares(std::span<TensorView const> tensors, int processes);
+
+  [[nodiscard]] int owner(std::size_t tensor) const { return owner_[tensor]; }
+  [[nodiscard]] std::string const& file(std::size_t tensor) const { return file_[tensor]; }
+
+ private:
+  TANDEM_ONCE static std::vector<std::int64_t> sizes_of(std::span<TensorView const> tensors);
+  static std::string five_digits(std::ptrdiff_t number) {
+    std::string const digits = std::to_string(number);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  }
+
+  std::vector<int> owner_;
+  std::vector<std::string> file_;
+};
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool is_weight(std::string_view tensor) {
   return std::none_of(std::begin(beside_weights), std::end(beside_weights),
                       [&](std::string_view start) { return tensor.starts_with(start); });
 }
 
-/// The process of each of these sizes: the largest first, each to the one that has least, of equals
-/// to the first. None has more than the mean and the largest size.
-template <class = void>
-std::vector<int> deal(std::span<std::int64_t const> bytes, int processes) {
+TANDEM_ONCE std::vector<int> deal(std::span<std::int64_t const> bytes, int processes) {
   std::vector<std::size_t> order(bytes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -54731,52 +55605,37 @@ std::vector<int> deal(std::span<std::int64_t const> bytes, int processes) {
   return owner;
 }
 
-/// Whole tensors, of the network in model-00001-of-0000N.safetensors and so on, all others in
-/// optimizer-…: as many files as there are processes that have one.
-class CheckpointShares {
- public:
-  template <class = void>
-  CheckpointShares(std::span<TensorView const> tensors, int processes)
-      : owner_{deal(sizes_of(tensors), processes)} {
-    std::array<std::vector<int>, 2> writers;  // of others, and of the network's
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      writers[is_weight(tensors[i].name) ? 1 : 0].push_back(owner_[i]);
-    }
-    for (std::vector<int>& list : writers) {
-      std::sort(list.begin(), list.end());
-      list.erase(std::unique(list.begin(), list.end()), list.end());
-    }
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      bool const weight = is_weight(tensors[i].name);
-      std::vector<int> const& list = writers[weight ? 1 : 0];
-      auto const at = std::lower_bound(list.begin(), list.end(), owner_[i]) - list.begin();
-      file_.push_back((weight ? "model-" : "optimizer-") + five_digits(at + 1) + "-of-" +
-                      five_digits(std::ssize(list)) + ".safetensors");
-    }
+TANDEM_ONCE CheckpointShares::CheckpointShares(std::span<TensorView const> tensors, int processes)
+    : owner_{deal(sizes_of(tensors), processes)} {
+  std::array<std::vector<int>, 2> writers;  // of others, and of the network's
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    writers[is_weight(tensors[i].name) ? 1 : 0].push_back(owner_[i]);
   }
-
-  [[nodiscard]] int owner(std::size_t tensor) const { return owner_[tensor]; }
-  [[nodiscard]] std::string const& file(std::size_t tensor) const { return file_[tensor]; }
-
- private:
-  template <class = void>
-  static std::vector<std::int64_t> sizes_of(std::span<TensorView const> tensors) {
-    std::vector<std::int64_t> sizes;
-    for (TensorView const& tensor : tensors) {
-      sizes.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
-    }
-    return sizes;
+  for (std::vector<int>& list : writers) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
   }
-  static std::string five_digits(std::ptrdiff_t number) {
-    std::string const digits = std::to_string(number);
-    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    bool const weight = is_weight(tensors[i].name);
+    std::vector<int> const& list = writers[weight ? 1 : 0];
+    auto const at = std::lower_bound(list.begin(), list.end(), owner_[i]) - list.begin();
+    file_.push_back((weight ? "model-" : "optimizer-") + five_digits(at + 1) + "-of-" +
+                    five_digits(std::ssize(list)) + ".safetensors");
   }
+}
 
-  std::vector<int> owner_;
-  std::vector<std::string> file_;
-};
+TANDEM_ONCE std::vector<std::int64_t> CheckpointShares::sizes_of(
+    std::span<TensorView const> tensors) {
+  std::vector<std::int64_t> sizes;
+  for (TensorView const& tensor : tensors) {
+    sizes.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
+  }
+  return sizes;
+}
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/checkpoint/processes/outline.hpp
 
@@ -54794,15 +55653,43 @@ class CheckpointShares {
 namespace tandem::detail {
 
 /// The text of a small file.
-template <class = void>  // compiled where it is called, not by every include
-std::string read_small_text(std::string const& path) {
+TANDEM_ONCE std::string read_small_text(std::string const& path);
+
+/// @throws FileError  a file of a checkpoint has other than the noted bytes
+TANDEM_ONCE void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted);
+
+TANDEM_ONCE [[noreturn]] void fail_of_sum(std::string const& path, std::uint32_t now,
+                                          std::uint32_t noted);
+
+/// A file of a checkpoint, which must be what tandem.json says.
+TANDEM_ONCE FileBytes read_summed(std::string const& folder, FileSum const& noted);
+
+/// The tensors are of the step of tandem.json, and those of the index are there.
+TANDEM_ONCE void check_parts(Safetensors const& all, std::string const& folder,
+                             CheckpointManifest const& manifest,
+                             std::vector<IndexEntry> const& index);
+
+/// For a folder that has neither tandem.json nor an index nor one file of the whole model.
+TANDEM_ONCE [[noreturn]] void fail_of_folder(std::string const& path);
+
+/// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
+/// model's, with an index or as one model.safetensors.
+/// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
+///                    is none of these
+TANDEM_ONCE Safetensors read_tensors(std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string read_small_text(std::string const& path) {
   FileBytes const file = read_whole_file(path);
   return {reinterpret_cast<char const*>(file.bytes.get()), file.size};
 }
 
-/// @throws FileError  a file of a checkpoint has other than the noted bytes
-template <class = void>
-void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted) {
+TANDEM_ONCE void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted) {
   if (bytes != noted) {
     throw FileError{path, "it has " + std::to_string(bytes) + " bytes, but " +
                               std::to_string(noted) +
@@ -54811,16 +55698,13 @@ void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t note
   }
 }
 
-template <class = void>
-[[noreturn]] void fail_of_sum(std::string const& path, std::uint32_t now, std::uint32_t noted) {
+TANDEM_ONCE void fail_of_sum(std::string const& path, std::uint32_t now, std::uint32_t noted) {
   throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
                             ", but it was written with " + hex_of_sum(noted) +
                             "; take another copy of the checkpoint, or an earlier one"};
 }
 
-/// A file of a checkpoint, which must be what tandem.json says.
-template <class = void>
-FileBytes read_summed(std::string const& folder, FileSum const& noted) {
+TANDEM_ONCE FileBytes read_summed(std::string const& folder, FileSum const& noted) {
   std::string const path = in_folder(folder, noted.name);
   FileBytes file = read_whole_file(path);
   check_size(path, file.size, noted.bytes);
@@ -54832,10 +55716,9 @@ FileBytes read_summed(std::string const& folder, FileSum const& noted) {
   return file;
 }
 
-/// The tensors are of the step of tandem.json, and those of the index are there.
-template <class = void>
-void check_parts(Safetensors const& all, std::string const& folder,
-                 CheckpointManifest const& manifest, std::vector<IndexEntry> const& index) {
+TANDEM_ONCE void check_parts(Safetensors const& all, std::string const& folder,
+                             CheckpointManifest const& manifest,
+                             std::vector<IndexEntry> const& index) {
   TensorView const* const step = all.find("tandem.step");
   if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
     std::int64_t value;
@@ -54852,8 +55735,7 @@ void check_parts(Safetensors const& all, std::string const& folder,
 }
 
 /// A folder that was written by tandem.
-template <class = void>
-Safetensors read_checkpoint_folder(std::string const& folder) {
+TANDEM_ONCE Safetensors read_checkpoint_folder(std::string const& folder) {
   std::string const about = in_folder(folder, manifest_name);
   CheckpointManifest const manifest = read_manifest(read_small_text(about), about);
   std::vector<Safetensors> parts;
@@ -54873,8 +55755,7 @@ Safetensors read_checkpoint_folder(std::string const& folder) {
 }
 
 /// A folder of a model as Hugging Face's tools write it: an index and its files.
-template <class = void>
-Safetensors read_indexed_folder(std::string const& folder) {
+TANDEM_ONCE Safetensors read_indexed_folder(std::string const& folder) {
   std::string const path = in_folder(folder, index_name);
   std::vector<IndexEntry> const index = read_index(read_small_text(path), path);
   std::vector<Safetensors> parts;
@@ -54888,9 +55769,7 @@ Safetensors read_indexed_folder(std::string const& folder) {
   return all;
 }
 
-/// For a folder that has neither tandem.json nor an index nor one file of the whole model.
-template <class = void>
-[[noreturn]] void fail_of_folder(std::string const& path) {
+TANDEM_ONCE void fail_of_folder(std::string const& path) {
   std::vector<std::int64_t> const steps = complete_checkpoints(path);
   throw FileError{path, steps.empty()
                             ? std::string{"this is a folder without tandem.json, "} + index_name +
@@ -54900,12 +55779,7 @@ template <class = void>
                                   in_folder(path, checkpoint_name(steps.back())) + "'"};
 }
 
-/// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
-/// model's, with an index or as one model.safetensors.
-/// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
-///                    is none of these
-template <class = void>
-Safetensors read_tensors(std::string const& path) {
+TANDEM_ONCE Safetensors read_tensors(std::string const& path) {
   if (!is_folder(path)) {
     return Safetensors::read(path);
   }
@@ -54922,6 +55796,8 @@ Safetensors read_tensors(std::string const& path) {
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -54962,14 +55838,49 @@ struct CheckpointOutline {
   std::vector<std::string> paths{};   ///< of each file
 };
 
+TANDEM_ONCE std::string known_by(FileStart const& only);
+
+/// Of a checkpoint at @p path: what two copies of it have alike, and other checkpoints not.
+TANDEM_ONCE std::string known_by(std::string const& path);
+
+/// Strings, each behind its size: in this process's words, which only another of its kind reads.
+TANDEM_ONCE std::string to_text(CheckpointStart const& start);
+
+/// What to_text() was made of.
+TANDEM_ONCE CheckpointStart start_of(std::string_view text);
+
+/// @param start  the position may be missing yet
+TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start);
+
+/// Holds a whole file against its CRC-32C. @returns its bytes
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+                                   FileStart const& noted);
+
+/// Reads the tensors @p which, in the order of their places, and holds them against their
+/// checksums; of those that have none the whole file.
+/// @throws FileError  one cannot be read, or is damaged
+TANDEM_ONCE void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
+                             Safetensors& tensors, std::vector<std::size_t> which,
+                             LoadedBytes& bytes);
+
+/// Reads and checks what all are to know of the checkpoint at @p path.
+/// @throws FileError  as read_tensors(), but for tensors' data
+TANDEM_ONCE CheckpointStart read_start(std::string const& path, LoadedBytes& bytes);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// A tensor of training's position.
-template <class = void>  // compiled where it is called, not by every include
-bool is_of_position(TensorView const& tensor) {
+TANDEM_ONCE bool is_of_position(TensorView const& tensor) {
   return tensor.name.starts_with("tandem.") && *tensor_bytes(tensor.dtype, tensor.shape) <= 128;
 }
 
-template <class = void>
-FileStart read_file_start(std::string const& path, std::string name) {
+TANDEM_ONCE FileStart read_file_start(std::string const& path, std::string name) {
   InputFile<> file{path, Pipes::refuse};
   FileStart start{.name = std::move(name), .bytes = file.size()};
   auto const read = [&](std::uint64_t bytes) {
@@ -54985,14 +55896,11 @@ FileStart read_file_start(std::string const& path, std::string name) {
   return start;
 }
 
-template <class = void>
-std::string known_by(FileStart const& only) {
+TANDEM_ONCE std::string known_by(FileStart const& only) {
   return only.header + std::to_string(only.bytes);
 }
 
-/// Of a checkpoint at @p path: what two copies of it have alike, and other checkpoints not.
-template <class = void>
-std::string known_by(std::string const& path) {
+TANDEM_ONCE std::string known_by(std::string const& path) {
   if (!is_folder(path)) {
     return known_by(read_file_start(path, ""));
   }
@@ -55004,9 +55912,7 @@ std::string known_by(std::string const& path) {
   return known_by(read_file_start(in_folder(path, whole_model_name), whole_model_name));
 }
 
-/// Strings, each behind its size: in this process's words, which only another of its kind reads.
-template <class = void>
-std::string to_text(CheckpointStart const& start) {
+TANDEM_ONCE std::string to_text(CheckpointStart const& start) {
   std::string text;
   auto const add = [&](std::string_view part) {
     (text += std::to_string(part.size()) += ':').append(part);
@@ -55022,9 +55928,7 @@ std::string to_text(CheckpointStart const& start) {
   return text;
 }
 
-/// What to_text() was made of.
-template <class = void>
-CheckpointStart start_of(std::string_view text) {
+TANDEM_ONCE CheckpointStart start_of(std::string_view text) {
   auto const next = [&] {
     std::size_t const size = std::stoul(std::string{text.substr(0, text.find(':'))});
     std::string part{text.substr(text.find(':') + 1, size)};
@@ -55047,9 +55951,7 @@ CheckpointStart start_of(std::string_view text) {
   return start;
 }
 
-/// @param start  the position may be missing yet
-template <class = void>
-CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start) {
+TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start) {
   std::vector<Safetensors> parts;
   std::vector<TensorPlace> places;
   std::vector<std::string> paths;
@@ -55084,9 +55986,8 @@ CheckpointOutline outline_of(std::string const& path, CheckpointStart const& sta
   return outline;
 }
 
-/// Holds a whole file against its CRC-32C. @returns its bytes
-template <class = void>
-std::int64_t check_sum(std::string const& path, InputFile<>& file, FileStart const& noted) {
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+                                   FileStart const& noted) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
   std::vector<std::uint8_t> some(static_cast<std::size_t>(std::min(piece, noted.bytes)));
   Crc32c crc;
@@ -55101,12 +56002,9 @@ std::int64_t check_sum(std::string const& path, InputFile<>& file, FileStart con
   return static_cast<std::int64_t>(noted.bytes);
 }
 
-/// Reads the tensors @p which, in the order of their places, and holds them against their
-/// checksums; of those that have none the whole file.
-/// @throws FileError  one cannot be read, or is damaged
-template <class = void>
-void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
-                 Safetensors& tensors, std::vector<std::size_t> which, LoadedBytes& bytes) {
+TANDEM_ONCE void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
+                             Safetensors& tensors, std::vector<std::size_t> which,
+                             LoadedBytes& bytes) {
   auto const place = [&](std::size_t i) -> TensorPlace const& { return outline.places[i]; };
   std::sort(which.begin(), which.end(), [&](std::size_t a, std::size_t b) {
     return place(a).file != place(b).file ? place(a).file < place(b).file
@@ -55135,10 +56033,7 @@ void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
   }
 }
 
-/// Reads and checks what all are to know of the checkpoint at @p path.
-/// @throws FileError  as read_tensors(), but for tensors' data
-template <class = void>
-CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
+TANDEM_ONCE CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
   CheckpointStart start;
   CheckpointManifest manifest;
   std::vector<IndexEntry> index;
@@ -55188,9 +56083,9 @@ CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
   return start;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif
 
 namespace tandem::detail {
 
@@ -55202,8 +56097,26 @@ struct CheckpointContents {
 };
 
 /// Of the tensors only those that this process writes keep their data.
-template <class = void>  // compiled where it is called, not by every include
-void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
+TANDEM_ONCE void take_share(CheckpointContents& contents, CheckpointPeers const& peers);
+
+/// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
+/// replaced. Of several processes each calls it: it writes its share, and process 0, when all have,
+/// the rest.
+/// @returns its path; in process 0 it is complete
+/// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
+///                    checkpoints are as they were
+TANDEM_ONCE std::string write_checkpoint_folder(std::string const& folder,
+                                                CheckpointContents const& contents,
+                                                NonFinite non_finite = NonFinite::refused,
+                                                CheckpointPeers const& peers = {});
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
   CheckpointShares const shares{contents.tensors, peers.processes};
   for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
     if (shares.owner(i) != peers.process) {
@@ -55213,10 +56126,9 @@ void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
 }
 
 /// One file of these tensors.
-template <class = void>  // compiled where it is called, not by every include
-FileSum write_tensor_file(std::string const& folder, std::string const& name,
-                          std::vector<TensorView> const& tensors,
-                          SafetensorsMetadata const& metadata) {
+TANDEM_ONCE FileSum write_tensor_file(std::string const& folder, std::string const& name,
+                                      std::vector<TensorView> const& tensors,
+                                      SafetensorsMetadata const& metadata) {
   std::vector<TensorSpec> specs;
   for (TensorView const& tensor : tensors) {
     specs.push_back({tensor.name, tensor.dtype, tensor.shape});
@@ -55231,9 +56143,9 @@ FileSum write_tensor_file(std::string const& folder, std::string const& name,
 }
 
 /// The files of one process, in the order of their names.
-template <class = void>
-std::vector<FileSum> write_share(std::string const& folder, CheckpointContents const& contents,
-                                 CheckpointShares const& shares, int process) {
+TANDEM_ONCE std::vector<FileSum> write_share(std::string const& folder,
+                                             CheckpointContents const& contents,
+                                             CheckpointShares const& shares, int process) {
   std::vector<std::pair<std::string, std::vector<TensorView>>> files;
   for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
     if (shares.owner(i) == process) {
@@ -55253,9 +56165,8 @@ std::vector<FileSum> write_share(std::string const& folder, CheckpointContents c
 }
 
 /// The index of the network's tensors.
-template <class = void>
-FileSum write_index_file(std::string const& folder, CheckpointContents const& contents,
-                         CheckpointShares const& shares) {
+TANDEM_ONCE FileSum write_index_file(std::string const& folder, CheckpointContents const& contents,
+                                     CheckpointShares const& shares) {
   std::vector<IndexEntry> entries;
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
@@ -55270,8 +56181,7 @@ FileSum write_index_file(std::string const& folder, CheckpointContents const& co
 
 /// Exchanges the names of two folders in one call.
 /// @returns 0, or the errno: EINVAL, ENOSYS or ENOTSUP where the system or the disk cannot do it
-template <class = void>
-int exchange_names([[maybe_unused]] char const* from, [[maybe_unused]] char const* to) {
+TANDEM_ONCE int exchange_names([[maybe_unused]] char const* from, [[maybe_unused]] char const* to) {
 #if defined(RENAME_EXCHANGE)  // Linux
   return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0 ? 0 : errno;
 #elif defined(RENAME_SWAP)  // macOS
@@ -55283,8 +56193,7 @@ int exchange_names([[maybe_unused]] char const* from, [[maybe_unused]] char cons
 
 /// Gives a folder another name; what has that name goes.
 /// @returns 0, or the errno of the call that failed
-template <class = void>
-int take_name(std::string const& from, std::string const& to) {
+TANDEM_ONCE int take_name(std::string const& from, std::string const& to) {
   if (!is_folder(to)) {
     return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
   }
@@ -55304,8 +56213,7 @@ int take_name(std::string const& from, std::string const& to) {
 /// does.
 /// Cost: the files' headers are read.
 /// @throws FileError  it cannot
-template <class = void>
-void check_loadable(std::string const& folder, std::vector<TensorView> const& tensors) {
+TANDEM_ONCE void check_loadable(std::string const& folder, std::vector<TensorView> const& tensors) {
   LoadedBytes bytes;
   Safetensors const all = outline_of(folder, read_start(folder, bytes)).tensors;
   for (TensorView const& own : tensors) {
@@ -55323,9 +56231,9 @@ void check_loadable(std::string const& folder, std::vector<TensorView> const& te
 }
 
 /// Behind all shares: index and tandem.json are written, and the folder gets its name.
-template <class = void>
-void finish_folder(std::string const& folder, CheckpointContents const& contents,
-                   CheckpointShares const& shares, std::vector<FileSum> files, int processes) {
+TANDEM_ONCE void finish_folder(std::string const& folder, CheckpointContents const& contents,
+                               CheckpointShares const& shares, std::vector<FileSum> files,
+                               int processes) {
   std::string const path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
   for (std::string const& name : names_in(own)) {  // of an earlier run
@@ -55355,9 +56263,8 @@ void finish_folder(std::string const& folder, CheckpointContents const& contents
 }
 
 /// What has failed, and what is left.
-template <class = void>
-[[noreturn]] void fail_to_write(std::string const& folder, std::int64_t step,
-                                std::string const& problem) {
+TANDEM_ONCE [[noreturn]] void fail_to_write(std::string const& folder, std::int64_t step,
+                                            std::string const& problem) {
   auto const complete = complete_checkpoints(folder);
   throw FileError{in_folder(folder, checkpoint_name(step)),
                   "this checkpoint was not written: " + problem +
@@ -55366,16 +56273,10 @@ template <class = void>
                                               checkpoint_name(complete.back()))};
 }
 
-/// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
-/// replaced. Of several processes each calls it: it writes its share, and process 0, when all have,
-/// the rest.
-/// @returns its path; in process 0 it is complete
-/// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
-///                    checkpoints are as they were
-template <class = void>
-std::string write_checkpoint_folder(std::string const& folder, CheckpointContents const& contents,
-                                    NonFinite non_finite = NonFinite::refused,
-                                    CheckpointPeers const& peers = {}) {
+TANDEM_ONCE std::string write_checkpoint_folder(std::string const& folder,
+                                                CheckpointContents const& contents,
+                                                NonFinite non_finite,
+                                                CheckpointPeers const& peers) {
   std::string path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
   CheckpointShares const shares{contents.tensors, peers.processes};
@@ -55416,6 +56317,8 @@ std::string write_checkpoint_folder(std::string const& folder, CheckpointContent
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/plateau.hpp
 
@@ -55547,10 +56450,7 @@ namespace detail {
 inline constexpr char const* learning_rate_field = "tandem.learning_rate";
 
 inline constexpr char const* plateaus_field = "tandem.plateaus";
-template <class = void>
-TensorView view_of_plateaus(std::span<PlateauState> plateaus) {
-  return {plateaus_field, Dtype::F64, {std::ssize(plateaus), 3}, std::as_bytes(plateaus)};
-}
+TANDEM_ONCE TensorView view_of_plateaus(std::span<PlateauState> plateaus);
 inline constexpr std::string_view updates_field = "tandem.updates.";  // and the weight's name
 
 inline constexpr char const* loss_scale_field = "tandem.loss_scale";
@@ -55571,14 +56471,7 @@ inline constexpr PositionField position_fields[] = {
     {"tandem.position", &TrainingPosition::position},
     {"tandem.seed", &TrainingPosition::seed}};
 
-template <class = void>  // compiled where it is called, not by every include
-std::vector<std::int64_t> extents(Shape const& shape) {
-  std::vector<std::int64_t> list;
-  for (int axis = 0; axis < shape.rank; ++axis) {
-    list.push_back(shape[axis]);
-  }
-  return list;
-}
+TANDEM_ONCE std::vector<std::int64_t> extents(Shape const& shape);
 
 template <class T>
 TensorView view_of(std::string name, Shape const& shape, std::span<T> values) {
@@ -55628,19 +56521,7 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 namespace detail {
 
 /// Views of @p position: the updates of each weight that differ from the run's steps.
-template <class = void>  // compiled where it is called, not by every include
-void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {
-  position.written.assign(position.weights != nullptr ? position.weights->size() : 0, 0);
-  for (std::size_t i = 0; i < position.written.size(); ++i) {
-    WeightUpdates const& own = (*position.weights)[i];
-    std::int64_t& updates = position.written[i];
-    updates = own.frozen ? own.count : position.updates() - own.count;
-    if (updates != position.updates()) {
-      tensors.push_back(view_of(std::string{updates_field} + own.name, vector_shape(1),
-                                std::span<std::int64_t>{&updates, 1}));
-    }
-  }
-}
+TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors);
 
 /// All tensors of a checkpoint. Those of the position are views of @p position, which outlives
 /// them.
@@ -55734,6 +56615,39 @@ void save_parameters(std::string const& path, std::vector<NamedParameter<T>> con
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TensorView view_of_plateaus(std::span<PlateauState> plateaus) {
+  return {plateaus_field, Dtype::F64, {std::ssize(plateaus), 3}, std::as_bytes(plateaus)};
+}
+
+TANDEM_ONCE std::vector<std::int64_t> extents(Shape const& shape) {
+  std::vector<std::int64_t> list;
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    list.push_back(shape[axis]);
+  }
+  return list;
+}
+
+TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {
+  position.written.assign(position.weights != nullptr ? position.weights->size() : 0, 0);
+  for (std::size_t i = 0; i < position.written.size(); ++i) {
+    WeightUpdates const& own = (*position.weights)[i];
+    std::int64_t& updates = position.written[i];
+    updates = own.frozen ? own.count : position.updates() - own.count;
+    if (updates != position.updates()) {
+      tensors.push_back(view_of(std::string{updates_field} + own.name, vector_shape(1),
+                                std::span<std::int64_t>{&updates, 1}));
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/checkpoint/gpt2/names.hpp
 
@@ -55832,8 +56746,26 @@ struct Gpt2Tensor {
 };
 
 /// Of each parameter of the network. @pre gpt2_blocks(graph) > 0
-template <class = void>  // compiled where it is called, not by every include
-std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph) {
+TANDEM_ONCE std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph);
+
+template <int Blocks>
+struct IsGpt2 {
+  static constexpr bool value = true;
+  static_assert(Blocks > 0,
+                "load_gpt2(trainer, path) and export_gpt2(trainer, path): the network must be a "
+                "models::Gpt<...> or have the same layers in the same order; load_weights(path) "
+                "and export_model(path) take any network, under names of its own");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph) {
   int const blocks = gpt2_blocks(graph);
   std::vector<Gpt2Tensor> tensors;
   int i = 0;
@@ -55853,18 +56785,9 @@ std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph) {
   return tensors;
 }
 
-template <int Blocks>
-struct IsGpt2 {
-  static constexpr bool value = true;
-  static_assert(Blocks > 0,
-                "load_gpt2(trainer, path) and export_gpt2(trainer, path): the network must be a "
-                "models::Gpt<...> or have the same layers in the same order; load_weights(path) "
-                "and export_model(path) take any network, under names of its own");
-};
+}  // namespace tandem::detail
 
-}  // namespace detail
-
-}  // namespace tandem
+#endif
 
 // ---- tandem/train/checkpoint/two_models.hpp
 
@@ -56094,21 +57017,7 @@ enum class GroupState {
 
 /// Whether work of a kind can begin in @p state.
 /// @throws ContractError  it cannot
-inline void check_can(GroupState state, WorkKind kind) {
-  expects(state != GroupState::torn,
-          "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
-          "load a checkpoint");
-  expects(
-      state == GroupState::works || kind != WorkKind::gathers,
-      "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
-      "optimizer's states alone, with TensorParallel its slices of all, so that they cannot be "
-      "gathered any more: with ShardedState export_model() still writes the weights; make a new "
-      "Trainer and load the last checkpoint");
-  expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
-          "a rank of this trainer has failed, so its ranks cannot work together any more; no "
-          "parameter was being changed, so save(), export_model() and parameters() go on: save, "
-          "make a new Trainer and load that");
-}
+TANDEM_ONCE void check_can(GroupState state, WorkKind kind);
 
 /// The state after work of a kind has failed.
 /// @param untouched  no rank of the replica that is saved has begun to change a parameter
@@ -56137,6 +57046,30 @@ bool all_say(Ranks const& ranks, MeshGroup const& replica, F const& says) {
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_can(GroupState state, WorkKind kind) {
+  expects(state != GroupState::torn,
+          "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
+          "load a checkpoint");
+  expects(
+      state == GroupState::works || kind != WorkKind::gathers,
+      "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
+      "optimizer's states alone, with TensorParallel its slices of all, so that they cannot be "
+      "gathered any more: with ShardedState export_model() still writes the weights; make a new "
+      "Trainer and load the last checkpoint");
+  expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
+          "a rank of this trainer has failed, so its ranks cannot work together any more; no "
+          "parameter was being changed, so save(), export_model() and parameters() go on: save, "
+          "make a new Trainer and load that");
+}
+
+}  // namespace tandem
+
+#endif
+
 // ---- tandem/train/parameters.hpp
 
 /// @file
@@ -56151,16 +57084,7 @@ namespace detail {
 ///
 /// Source: Box, Muller, "A note on the generation of random normal deviates", Ann. Math. Statist.
 ///         29(2), 1958
-template <class = void>
-void standard_normal(Random4 const& random, double (&z)[4]) {
-  for (int pair = 0; pair < 4; pair += 2) {
-    double const above_zero = (static_cast<double>(random.word[pair]) + 0.5) * 0x1p-32;
-    double const turn = static_cast<double>(random.word[pair + 1]) * 0x1p-32;
-    double const radius = std::sqrt(-2.0 * std::log(above_zero));
-    z[pair] = radius * std::cos(2.0 * std::numbers::pi * turn);
-    z[pair + 1] = radius * std::sin(2.0 * std::numbers::pi * turn);
-  }
-}
+TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]);
 
 }  // namespace detail
 
@@ -56220,6 +57144,24 @@ auto gather(int all, int devices, F const& of, int copy = 0) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]) {
+  for (int pair = 0; pair < 4; pair += 2) {
+    double const above_zero = (static_cast<double>(random.word[pair]) + 0.5) * 0x1p-32;
+    double const turn = static_cast<double>(random.word[pair + 1]) * 0x1p-32;
+    double const radius = std::sqrt(-2.0 * std::log(above_zero));
+    z[pair] = radius * std::cos(2.0 * std::numbers::pi * turn);
+    z[pair + 1] = radius * std::sin(2.0 * std::numbers::pi * turn);
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -56379,19 +57321,7 @@ namespace detail {
 class Gpt2File {
  public:
   /// @throws FileError  the file is corrupt, no GPT-2, or one of another size
-  template <class = void>  // compiled where it is called, not by every include
-  Gpt2File(std::string const& path, GraphView graph)
-      : path_{path}, file_{read_tensors(path)}, prefix_{find_prefix()} {
-    std::vector<Gpt2Tensor> const names = gpt2_tensors(graph);
-    check_blocks(gpt2_blocks(graph));
-    for (std::size_t p = 0; p < names.size(); ++p) {
-      tensors_.push_back(&matching(names[p], graph.parameter[p].parameter.shape));
-      transposed_.push_back(names[p].product && layout_ == Gpt2Layout::hugging_face);
-    }
-    for (TensorView const& tensor : file_.tensors()) {
-      check_known(tensor, names);
-    }
-  }
+  TANDEM_ONCE Gpt2File(std::string const& path, GraphView graph);
 
   [[nodiscard]] TensorView const& tensor(int parameter) const {
     return *tensors_[static_cast<std::size_t>(parameter)];
@@ -56405,36 +57335,10 @@ class Gpt2File {
   [[noreturn]] void fail(std::string const& problem) const { throw FileError{path_, problem}; }
 
   // What stands before "wte.weight": "transformer.", "", or what a wrapper has added.
-  template <class = void>
-  [[nodiscard]] std::string find_prefix() const {
-    constexpr std::string_view words = "wte.weight";
-    for (TensorView const& tensor : file_.tensors()) {
-      std::string_view const name = tensor.name;
-      bool const ends = name.ends_with(words);
-      std::string_view const before = ends ? name.substr(0, name.size() - words.size()) : "";
-      if (ends && (before.empty() || before.back() == '.')) {
-        return std::string{before};
-      }
-    }
-    fail(
-        "there is no tensor 'transformer.wte.weight', nor 'wte.weight', so it is no GPT-2; "
-        "load_weights() reads what export_model() has written");
-  }
+  TANDEM_ONCE [[nodiscard]] std::string find_prefix() const;
 
   // How many "h.<i>." there are.
-  template <class = void>
-  void check_blocks(int wanted) const {
-    int blocks = 0;
-    while (std::ranges::any_of(file_.tensors(), [&](TensorView const& tensor) {
-      return tensor.name.starts_with(prefix_ + "h." + std::to_string(blocks) + ".");
-    })) {
-      ++blocks;
-    }
-    if (blocks != wanted) {
-      fail("the file's GPT-2 has " + std::to_string(blocks) + " blocks, but this network " +
-           std::to_string(wanted));
-    }
-  }
+  TANDEM_ONCE void check_blocks(int wanted) const;
 
   static std::string text(std::span<std::int64_t const> shape) {
     std::string list;
@@ -56445,54 +57349,11 @@ class Gpt2File {
   }
 
   // The first matrix, which is not square, tells how all of the file lie.
-  template <class = void>
-  TensorView const& matching(Gpt2Tensor const& own, Shape const& shape) {
-    std::string const name = prefix_ + own.name;
-    TensorView const* const found = file_.find(name);
-    if (found == nullptr) {
-      fail("tensor '" + name + "' is missing" +
-           (name.ends_with(".bias") ? "; a network with NoBias wants none" : ""));
-    }
-    if (!is_float(found->dtype)) {
-      fail("tensor '" + name + "' is of " + found->type() +
-           ", but weights are of F32, F16, BF16 or F64");
-    }
-    std::vector<std::int64_t> const wanted(shape.extent, shape.extent + shape.rank);
-    std::vector<std::int64_t> const turned{wanted.rbegin(), wanted.rend()};
-    if (own.product && !layout_known_) {
-      layout_known_ = true;
-      layout_ = found->shape == wanted ? Gpt2Layout::nano_gpt : Gpt2Layout::hugging_face;
-    }
-    bool const turns = own.product && layout_ == Gpt2Layout::hugging_face;
-    if (found->shape != (turns ? turned : wanted)) {
-      fail("tensor '" + name + "' is " + text(found->shape) + ", but this network wants " +
-           text(turns ? turned : wanted));
-    }
-    return *found;
-  }
+  TANDEM_ONCE TensorView const& matching(Gpt2Tensor const& own, Shape const& shape);
 
   // A parameter, the mask of old files, or the words once more.
-  template <class = void>
-  void check_known(TensorView const& tensor, std::vector<Gpt2Tensor> const& names) const {
-    std::string_view const name = tensor.name;
-    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) {
-      return;
-    }
-    if (name == "lm_head.weight" || name.ends_with(".lm_head.weight")) {
-      TensorView const& words = *tensors_[0];
-      if (tensor.dtype != words.dtype || tensor.shape != words.shape ||
-          !std::ranges::equal(tensor.data, words.data)) {
-        fail("tensor '" + printable(name) + "' is not '" + words.name +
-             "', but this network has one matrix for both");
-      }
-      return;
-    }
-    if (std::ranges::none_of(names,
-                             [&](Gpt2Tensor const& own) { return name == prefix_ + own.name; })) {
-      fail("tensor '" + printable(name) + "' has no place in this network" +
-           (name.ends_with(".bias") ? "; one without NoBias has biases" : ""));
-    }
-  }
+  TANDEM_ONCE void check_known(TensorView const& tensor,
+                               std::vector<Gpt2Tensor> const& names) const;
 
   std::string path_;
   Safetensors file_;
@@ -56554,6 +57415,102 @@ void load_gpt2(TrainerType& trainer, std::string const& path) {
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE Gpt2File::Gpt2File(std::string const& path, GraphView graph)
+    : path_{path}, file_{read_tensors(path)}, prefix_{find_prefix()} {
+  std::vector<Gpt2Tensor> const names = gpt2_tensors(graph);
+  check_blocks(gpt2_blocks(graph));
+  for (std::size_t p = 0; p < names.size(); ++p) {
+    tensors_.push_back(&matching(names[p], graph.parameter[p].parameter.shape));
+    transposed_.push_back(names[p].product && layout_ == Gpt2Layout::hugging_face);
+  }
+  for (TensorView const& tensor : file_.tensors()) {
+    check_known(tensor, names);
+  }
+}
+
+TANDEM_ONCE std::string Gpt2File::find_prefix() const {
+  constexpr std::string_view words = "wte.weight";
+  for (TensorView const& tensor : file_.tensors()) {
+    std::string_view const name = tensor.name;
+    bool const ends = name.ends_with(words);
+    std::string_view const before = ends ? name.substr(0, name.size() - words.size()) : "";
+    if (ends && (before.empty() || before.back() == '.')) {
+      return std::string{before};
+    }
+  }
+  fail(
+      "there is no tensor 'transformer.wte.weight', nor 'wte.weight', so it is no GPT-2; "
+      "load_weights() reads what export_model() has written");
+}
+
+TANDEM_ONCE void Gpt2File::check_blocks(int wanted) const {
+  int blocks = 0;
+  while (std::ranges::any_of(file_.tensors(), [&](TensorView const& tensor) {
+    return tensor.name.starts_with(prefix_ + "h." + std::to_string(blocks) + ".");
+  })) {
+    ++blocks;
+  }
+  if (blocks != wanted) {
+    fail("the file's GPT-2 has " + std::to_string(blocks) + " blocks, but this network " +
+         std::to_string(wanted));
+  }
+}
+
+TANDEM_ONCE TensorView const& Gpt2File::matching(Gpt2Tensor const& own, Shape const& shape) {
+  std::string const name = prefix_ + own.name;
+  TensorView const* const found = file_.find(name);
+  if (found == nullptr) {
+    fail("tensor '" + name + "' is missing" +
+         (name.ends_with(".bias") ? "; a network with NoBias wants none" : ""));
+  }
+  if (!is_float(found->dtype)) {
+    fail("tensor '" + name + "' is of " + found->type() +
+         ", but weights are of F32, F16, BF16 or F64");
+  }
+  std::vector<std::int64_t> const wanted(shape.extent, shape.extent + shape.rank);
+  std::vector<std::int64_t> const turned{wanted.rbegin(), wanted.rend()};
+  if (own.product && !layout_known_) {
+    layout_known_ = true;
+    layout_ = found->shape == wanted ? Gpt2Layout::nano_gpt : Gpt2Layout::hugging_face;
+  }
+  bool const turns = own.product && layout_ == Gpt2Layout::hugging_face;
+  if (found->shape != (turns ? turned : wanted)) {
+    fail("tensor '" + name + "' is " + text(found->shape) + ", but this network wants " +
+         text(turns ? turned : wanted));
+  }
+  return *found;
+}
+
+TANDEM_ONCE void Gpt2File::check_known(TensorView const& tensor,
+                                       std::vector<Gpt2Tensor> const& names) const {
+  std::string_view const name = tensor.name;
+  if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) {
+    return;
+  }
+  if (name == "lm_head.weight" || name.ends_with(".lm_head.weight")) {
+    TensorView const& words = *tensors_[0];
+    if (tensor.dtype != words.dtype || tensor.shape != words.shape ||
+        !std::ranges::equal(tensor.data, words.data)) {
+      fail("tensor '" + printable(name) + "' is not '" + words.name +
+           "', but this network has one matrix for both");
+    }
+    return;
+  }
+  if (std::ranges::none_of(names,
+                           [&](Gpt2Tensor const& own) { return name == prefix_ + own.name; })) {
+    fail("tensor '" + printable(name) + "' has no place in this network" +
+         (name.ends_with(".bias") ? "; one without NoBias has biases" : ""));
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 // ---- tandem/train/elastic/run.hpp
 
 /// @file
@@ -56570,8 +57527,15 @@ namespace tandem::detail {
 /// Whether no process that the same launcher has started here, and that still runs, was asked about
 /// this sentence before: then the caller is to say it. Rather twice than never: where the system
 /// has no name to give, as in a container of each process's own, all are.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
+TANDEM_ONCE TANDEM_COLD bool is_first_to_say([[maybe_unused]] std::string_view sentence);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
 #if defined(__linux__)  // no other system has names of sockets that are no files
   ::sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -56594,6 +57558,8 @@ TANDEM_COLD bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/core/type_text.hpp
 
@@ -56948,8 +57914,19 @@ struct ElasticChoice {
 /// @param devices  of each process
 /// @throws ContractError  there are fewer devices than the last strategy wants, or too few in a
 ///                        process to deal its ranks evenly
-template <class = void>  // compiled where it is called, not by every include
-ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices);
+
+/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
   expects(!ranks.empty() && processes >= 1 && devices >= 1,
           "choose_strategy: there must be a strategy, a process and a device");
   for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
@@ -56968,10 +57945,8 @@ ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int dev
                       "more (.world.devices), or list a strategy of fewer devices"};
 }
 
-/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
-template <class = void>
-std::string choice_text(std::span<int const> ranks, int processes, int devices,
-                        ElasticChoice const& choice, std::string_view strategy) {
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy) {
   std::string text = std::to_string(ranks.front()) + " devices listed, " +
                      std::to_string(processes * devices) + " there: " + std::string{strategy};
   int const spare = processes - choice.processes;
@@ -56982,6 +57957,8 @@ std::string choice_text(std::span<int const> ranks, int processes, int devices,
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/elastic/exit_code.hpp
 
@@ -57102,9 +58079,24 @@ namespace tandem {
 
 namespace detail {
 
+/// What has failed first, without what was said around it on the way: of another's failure the same
+/// in all processes.
+TANDEM_ONCE std::string innermost_text(std::exception const& error);
+
+}  // namespace detail
+
+/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
+/// is another's, and so is that of whoever waited in vain.
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Whether @p error, or what it is nested around, says that another rank failed or did not come.
-template <class = void>
-bool is_of_another(std::exception const& error) {
+TANDEM_ONCE bool is_of_another(std::exception const& error) {
   if (dynamic_cast<AbortedError const*>(&error) != nullptr ||
       dynamic_cast<TimeoutError const*>(&error) != nullptr) {
     return true;
@@ -57118,10 +58110,7 @@ bool is_of_another(std::exception const& error) {
   return false;
 }
 
-/// What has failed first, without what was said around it on the way: of another's failure the same
-/// in all processes.
-template <class = void>
-std::string innermost_text(std::exception const& error) {
+TANDEM_ONCE std::string innermost_text(std::exception const& error) {
   try {
     std::rethrow_if_nested(error);
   } catch (std::exception const& cause) {
@@ -57131,12 +58120,11 @@ std::string innermost_text(std::exception const& error) {
   return error.what();
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
-/// is another's, and so is that of whoever waited in vain.
-template <class = void>  // compiled where it is called, not by every include
-ExitCode exit_code_of(std::exception const& error) {
+namespace tandem {
+
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error) {
   if (auto const* const stopped = dynamic_cast<StoppedBySignal const*>(&error)) {
     return static_cast<ExitCode>(stopped->exit_status());
   }
@@ -57144,6 +58132,8 @@ ExitCode exit_code_of(std::exception const& error) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/options/devices_there.hpp
 
@@ -57174,6 +58164,24 @@ struct DevicesThere {
 /// Each process writes down names and values as text. All send a hash of theirs, and only where two
 /// differ the texts, so that every process can say what differs, and where. The samples of a data
 /// set are not compared, only their number.
+
+// ---- tandem/core/hash.hpp
+
+/// @file
+/// A hash that is the same in every process, on every machine.
+
+namespace tandem::detail {
+
+/// FNV-1a.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (char const c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  return hash;
+}
+
+}  // namespace tandem::detail
 
 // ---- tandem/optim/schedule.hpp
 
@@ -57346,30 +58354,40 @@ struct Schedule {
           : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
 
       /// The factor for step @p step, counted from 0.
-      template <class = void>  // compiled where it is called, not by every include
-      [[nodiscard]] double factor(std::int64_t step) const {
-        if (step < warm_up.steps) {
-          return warm_up.at(step);
-        }
-        return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
-      }
+      TANDEM_ONCE [[nodiscard]] double factor(std::int64_t step) const;
 
       /// Steps after which the factor stays as it is; infinite where the schedule has no end.
-      template <class = void>
-      [[nodiscard]] double end() const {
-        return std::visit(
-            [&](auto const& s) {
-              double steps = std::numeric_limits<double>::infinity();
-              if constexpr (requires { s.steps; }) {
-                steps = static_cast<double>(warm_up.steps) + static_cast<double>(s.steps);
-              }
-              return steps;
-            },
-            after);
-      }
+      TANDEM_ONCE [[nodiscard]] double end() const;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double Schedule::factor(std::int64_t step) const {
+  if (step < warm_up.steps) {
+    return warm_up.at(step);
+  }
+  return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
+}
+
+TANDEM_ONCE double Schedule::end() const {
+  return std::visit(
+      [&](auto const& s) {
+        double steps = std::numeric_limits<double>::infinity();
+        if constexpr (requires { s.steps; }) {
+          steps = static_cast<double>(warm_up.steps) + static_cast<double>(s.steps);
+        }
+        return steps;
+      },
+      after);
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/checkpoint/processes/group.hpp
 
@@ -57527,8 +58545,24 @@ class WorkersAsProcesses final : public ProcessGroup {
 
 /// The text of the one process that gives one, in all of them.
 /// Cost: a third more than its bytes, all-reduced.
-template <class = void>  // compiled where it is called, not by every include
-std::string text_of_one(ProcessGroup& group, std::string text) {
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text);
+
+/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process);
+
+/// Where processes have failed all throw what the first of them did, in the others a FileError of
+/// its words; where none has, nothing happens. All processes call it.
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text) {
   auto size = static_cast<double>(text.size());
   group.add_up(std::span{&size, 1});
   text.resize(static_cast<std::size_t>(size));  // of zeros, where there was none
@@ -57554,9 +58588,8 @@ std::string text_of_one(ProcessGroup& group, std::string text) {
   return text;
 }
 
-/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
-template <class = void>
-std::string told(std::exception_ptr const& failure, std::string const& path, int process) {
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process) {
   std::string const who = "process " + std::to_string(process) + " could not load it: ";
   try {
     std::rethrow_exception(failure);
@@ -57569,11 +58602,8 @@ std::string told(std::exception_ptr const& failure, std::string const& path, int
   }
 }
 
-/// Where processes have failed all throw what the first of them did, in the others a FileError of
-/// its words; where none has, nothing happens. All processes call it.
-template <class = void>
-void fail_together(ProcessGroup& group, std::string const& path,
-                   std::exception_ptr const& failure) {
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure) {
   std::vector<double> failed(static_cast<std::size_t>(group.processes()));
   failed[static_cast<std::size_t>(group.process())] = failure ? 1.0 : 0.0;
   group.add_up(failed);
@@ -57597,6 +58627,8 @@ void fail_together(ProcessGroup& group, std::string const& path,
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/options/options.hpp
 
@@ -57753,18 +58785,10 @@ Sums mean_of(Sums sum) {
 }  // namespace detail
 
 /// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-template <class = void>  // compiled where it is called, not by every include
-void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  detail::add_batch(sum, step);
-  ++sum.steps;
-  sum.skipped += step.skipped ? 1 : 0;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
+                     std::chrono::steady_clock::time_point start);
 
-template <class = void>
-EpochResult mean(EpochResult const& sum) {
-  return detail::mean_of(sum);
-}
+TANDEM_ONCE EpochResult mean(EpochResult const& sum);
 
 /// One pass over evaluation data.
 struct Evaluation {
@@ -57783,15 +58807,9 @@ struct Evaluation {
 };
 
 /// Adds a batch; mean() makes means of the sums.
-template <class = void>
-void add(Evaluation& sum, StepResult const& batch) {
-  detail::add_batch(sum, batch);
-}
+TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch);
 /// @pre there are samples
-template <class = void>
-Evaluation mean(Evaluation const& sum) {
-  return detail::mean_of(sum);
-}
+TANDEM_ONCE Evaluation mean(Evaluation const& sum);
 
 /// Which epoch of a loop, counted from 0, of how many.
 struct Epoch {
@@ -57838,6 +58856,28 @@ constexpr Epochs epochs(std::int64_t count, std::int64_t first = 0) {
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
+                     std::chrono::steady_clock::time_point start) {
+  detail::add_batch(sum, step);
+  ++sum.steps;
+  sum.skipped += step.skipped ? 1 : 0;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TANDEM_ONCE EpochResult mean(EpochResult const& sum) { return detail::mean_of(sum); }
+
+TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch) { detail::add_batch(sum, batch); }
+
+TANDEM_ONCE Evaluation mean(Evaluation const& sum) { return detail::mean_of(sum); }
+
+}  // namespace tandem
+
+#endif
+
 namespace tandem {
 
 namespace detail {
@@ -57874,210 +58914,36 @@ class Statements {
   }
 
   /// All of it, each part behind a 0.
-  template <class = void>
-  [[nodiscard]] std::string text() const {
-    std::string all;
-    for (auto const& [name, value] : list_) {
-      all.append(1, '\0').append(name).append(1, '\0').append(value);
-    }
-    return all;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string text() const;
 
  private:
   std::vector<std::pair<std::string, std::string>> list_;
 };
 
-template <class = void>  // compiled where it is called, not by every include
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037U;  // FNV-1a
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  }
-  return hash;
-}
-
 /// "process 3", "processes 1 and 3", "processes 1, 3 and 12 more"
-template <class = void>
-std::string names_of_processes(std::vector<int> const& all) {
-  constexpr std::size_t most = 4;
-  std::size_t const shown = all.size() > most ? most - 2 : all.size();
-  std::string text = all.size() == 1 ? "process " : "processes ";
-  for (std::size_t i = 0; i < shown; ++i) {
-    text += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + std::to_string(all[i]);
-  }
-  return shown == all.size() ? text : text + " and " + std::to_string(all.size() - shown) + " more";
-}
+TANDEM_ONCE std::string names_of_processes(std::vector<int> const& all);
 
 /// The first name whose value differs in two texts of Statements, and both values; of three empty
 /// strings where none does.
-template <class = void>
-std::vector<std::string> first_difference(std::string_view one, std::string_view other) {
-  auto const next = [](std::string_view& text) {
-    if (text.empty()) {
-      return std::string{};
-    }
-    std::size_t const end = text.find('\0', 1);
-    std::string part{text.substr(1, end == text.npos ? end : end - 1)};
-    text.remove_prefix(end == text.npos ? text.size() : end);
-    return part;
-  };
-  while (!one.empty() || !other.empty()) {
-    std::string const name = next(one);
-    std::string const of_one = next(one);
-    std::string const other_name = next(other);
-    std::string const of_other = next(other);
-    if (name != other_name || of_one != of_other) {
-      return {name.empty() ? other_name : name, of_one, of_other};
-    }
-  }
-  return {"", "", ""};
-}
+TANDEM_ONCE std::vector<std::string> first_difference(std::string_view one, std::string_view other);
 
 /// What differs in two processes, as a sentence without its end; "" where all have the same. All
 /// call it.
 ///
 /// Cost: an all-reduce of two numbers a process; where they differ, of the texts of two.
-template <class = void>
-TANDEM_COLD std::string disagreement(ProcessGroup& group, Statements const& own) {
-  auto const processes = static_cast<std::size_t>(group.processes());
-  auto const here = static_cast<std::size_t>(group.process());
-  std::string const text = own.text();
-  std::uint64_t const hash = hash_of(text);
-  std::vector<double> hashes(2 * processes);  // in halves, which a double holds
-  hashes[2 * here] = static_cast<double>(hash >> 32U);
-  hashes[2 * here + 1] = static_cast<double>(hash & 0xFFFFFFFFU);
-  group.add_up(hashes);
-  auto const alike = [&](std::size_t p, std::size_t q) {
-    return hashes[2 * p] == hashes[2 * q] && hashes[2 * p + 1] == hashes[2 * q + 1];
-  };
-  std::size_t other = 1;
-  while (other < processes && alike(0, other)) {
-    ++other;
-  }
-  if (other >= processes) {
-    return {};
-  }
-  std::string const first = text_of_one(group, here == 0 ? text : std::string{});
-  std::string const second = text_of_one(group, here == other ? text : std::string{});
-  try {
-    double nothing = 0.0;
-    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the texts
-  } catch (Error const&) {                 // one that knew it has left already
-  }
-  std::vector<int> of_first;
-  std::vector<int> of_other;
-  for (std::size_t p = 0; p < processes; ++p) {
-    if (alike(0, p) || alike(other, p)) {
-      (alike(0, p) ? of_first : of_other).push_back(static_cast<int>(p));
-    }
-  }
-  std::vector<std::string> const found = first_difference(first, second);
-  return found[0] + " is " + found[1] + " in " + names_of_processes(of_first) + ", but " +
-         found[2] + " in " + names_of_processes(of_other);
-}
+TANDEM_ONCE TANDEM_COLD std::string disagreement(ProcessGroup& group, Statements const& own);
 
-inline void state(Statements& all, std::string const& name, Optimizer const& optimizer) {
-  all.add(name, optimizer_name(optimizer));
-  std::visit(
-      [&](auto const& o) {
-        using O = std::decay_t<decltype(o)>;
-        all.add(name + ".learning_rate", o.learning_rate);
-        all.add(name + ".weight_decay", o.weight_decay);
-        if constexpr (std::is_same_v<O, Sgd>) {
-          all.add(name + ".momentum", o.momentum).add(name + ".nesterov", o.nesterov);
-        } else if constexpr (!std::is_same_v<O, OwnOptimizer>) {
-          all.add(name + ".beta1", o.beta1).add(name + ".beta2", o.beta2);
-          all.add(name + ".epsilon", o.epsilon);
-        }
-      },
-      optimizer);
-}
+TANDEM_ONCE void state(Statements& all, std::string const& name, Optimizer const& optimizer);
 
 /// A function of the program is not called: its rates are compared when they are taken.
-inline void state(Statements& all, std::string const& name, Schedule const& schedule) {
-  static constexpr char const* names[] = {"Constant", "StepDecay",  "Cosine",  "Polynomial",
-                                          "OneCycle", "a function", "Halvings"};
-  all.add(name, names[schedule.after.index()]);
-  std::visit(
-      [&](auto const& s) {
-        if constexpr (requires { s.steps; }) {
-          all.add(name + ".steps", s.steps);
-        }
-        if constexpr (requires { s.begin; }) {
-          all.add(name + ".begin", s.begin);
-        }
-        if constexpr (requires { s.every; }) {
-          all.add(name + ".every", s.every);
-        }
-        if constexpr (requires { s.most; }) {
-          all.add(name + ".most", s.most);
-        }
-        if constexpr (requires { s.factor; }) {
-          all.add(name + ".factor", s.factor);
-        }
-        if constexpr (requires { s.power; }) {
-          all.add(name + ".power", s.power);
-        }
-        if constexpr (requires { s.rise; }) {
-          all.add(name + ".rise", s.rise).add(name + ".start", s.start);
-        }
-        if constexpr (requires { s.final; }) {
-          all.add(name + ".final", s.final);
-        }
-      },
-      schedule.after);
-  all.add(name + ".warm_up", schedule.warm_up.steps);
-  all.add(name + ".warm_up.start", schedule.warm_up.start);
-}
+TANDEM_ONCE void state(Statements& all, std::string const& name, Schedule const& schedule);
 
-inline void state(Statements& all, std::string const& name, ParameterGroup const& group) {
-  all.add(name + ".pattern", "'" + group.pattern + "'");
-  all.add(name + ".learning_rate_scale", group.learning_rate_scale);
-  all.add(name + ".weight_decay",
-          group.weight_decay ? Statements::text_of(*group.weight_decay) : "the optimizer's");
-  all.add(name + ".frozen", group.frozen).add(name + ".below_axes", group.below_axes);
-  all.add(name + ".clip_norm", group.clip_norm).add(name + ".clip_value", group.clip_value);
-  all.add(name + ".gradient_scale", group.gradient_scale);
-}
+TANDEM_ONCE void state(Statements& all, std::string const& name, ParameterGroup const& group);
 
 /// All options that several processes must have alike. Left out are those that change no number:
 /// threads, time-outs, how a GPU's work is queued, where and how many checkpoints stay, and after
 /// how many seconds, which process 0 decides.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void state(Statements& all, TrainerOptions const& options) {
-  auto const own = [](char const* name) { return std::string{"TrainerOptions::"} + name; };
-  all.add(own("batch"), options.batch);
-  state(all, own("optimizer"), options.optimizer);
-  state(all, own("schedule"), options.schedule);
-  all.add(own("clip_norm"), options.clip_norm).add(own("clip_value"), options.clip_value);
-  LossScaling const scaling = options.loss_scaling.value_or(LossScaling::off());
-  all.add(own("loss_scaling.initial"), scaling.initial);
-  all.add(own("loss_scaling.growth"), scaling.growth);
-  all.add(own("loss_scaling.backoff"), scaling.backoff);
-  all.add(own("loss_scaling.every"), scaling.every);
-  all.add("the number of TrainerOptions::groups", options.groups.size());
-  for (std::size_t g = 0; g < options.groups.size(); ++g) {
-    state(all, own("groups[") + std::to_string(g) + "]", options.groups[g]);
-  }
-  all.add(own("average.decay"), options.average.decay);
-  all.add(own("average.pattern"), "'" + options.average.pattern + "'");
-  all.add(own("seed"), options.seed).add(own("shuffle"), options.shuffle);
-  all.add(own("drop_last"), options.drop_last).add(own("microbatches"), options.microbatches);
-  std::string rows;
-  for (auto const& row : options.rows) {
-    for (Action const action : row) {
-      rows += to_string(action) + " ";
-    }
-    rows += "\n";
-  }
-  all.add(own("rows"), std::to_string(options.rows.size()) + " rows with the hash " +
-                           std::to_string(hash_of(rows)));
-  Checkpoints const& checkpoints = options.checkpoints;
-  all.add(own("checkpoints"), checkpoints.on() ? "given" : "not given");
-  all.add(own("checkpoints.every_steps"), checkpoints.every_steps);
-  all.add(own("checkpoints.every_seconds"), checkpoints.every_seconds > 0.0 ? "given" : "0");
-  all.add(own("checkpoints.on_signals"), checkpoints.on_signals);
-}
+TANDEM_ONCE TANDEM_COLD void state(Statements& all, TrainerOptions const& options);
 
 }  // namespace detail
 
@@ -58132,6 +58998,191 @@ void agree_on_call(Workers& workers, World const& world, char const* call,
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string Statements::text() const {
+  std::string all;
+  for (auto const& [name, value] : list_) {
+    all.append(1, '\0').append(name).append(1, '\0').append(value);
+  }
+  return all;
+}
+
+TANDEM_ONCE std::string names_of_processes(std::vector<int> const& all) {
+  constexpr std::size_t most = 4;
+  std::size_t const shown = all.size() > most ? most - 2 : all.size();
+  std::string text = all.size() == 1 ? "process " : "processes ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + std::to_string(all[i]);
+  }
+  return shown == all.size() ? text : text + " and " + std::to_string(all.size() - shown) + " more";
+}
+
+TANDEM_ONCE std::vector<std::string> first_difference(std::string_view one,
+                                                      std::string_view other) {
+  auto const next = [](std::string_view& text) {
+    if (text.empty()) {
+      return std::string{};
+    }
+    std::size_t const end = text.find('\0', 1);
+    std::string part{text.substr(1, end == text.npos ? end : end - 1)};
+    text.remove_prefix(end == text.npos ? text.size() : end);
+    return part;
+  };
+  while (!one.empty() || !other.empty()) {
+    std::string const name = next(one);
+    std::string const of_one = next(one);
+    std::string const other_name = next(other);
+    std::string const of_other = next(other);
+    if (name != other_name || of_one != of_other) {
+      return {name.empty() ? other_name : name, of_one, of_other};
+    }
+  }
+  return {"", "", ""};
+}
+
+TANDEM_ONCE std::string disagreement(ProcessGroup& group, Statements const& own) {
+  auto const processes = static_cast<std::size_t>(group.processes());
+  auto const here = static_cast<std::size_t>(group.process());
+  std::string const text = own.text();
+  std::uint64_t const hash = hash_of(text);
+  std::vector<double> hashes(2 * processes);  // in halves, which a double holds
+  hashes[2 * here] = static_cast<double>(hash >> 32U);
+  hashes[2 * here + 1] = static_cast<double>(hash & 0xFFFFFFFFU);
+  group.add_up(hashes);
+  auto const alike = [&](std::size_t p, std::size_t q) {
+    return hashes[2 * p] == hashes[2 * q] && hashes[2 * p + 1] == hashes[2 * q + 1];
+  };
+  std::size_t other = 1;
+  while (other < processes && alike(0, other)) {
+    ++other;
+  }
+  if (other >= processes) {
+    return {};
+  }
+  std::string const first = text_of_one(group, here == 0 ? text : std::string{});
+  std::string const second = text_of_one(group, here == other ? text : std::string{});
+  try {
+    double nothing = 0.0;
+    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the texts
+  } catch (Error const&) {                 // one that knew it has left already
+  }
+  std::vector<int> of_first;
+  std::vector<int> of_other;
+  for (std::size_t p = 0; p < processes; ++p) {
+    if (alike(0, p) || alike(other, p)) {
+      (alike(0, p) ? of_first : of_other).push_back(static_cast<int>(p));
+    }
+  }
+  std::vector<std::string> const found = first_difference(first, second);
+  return found[0] + " is " + found[1] + " in " + names_of_processes(of_first) + ", but " +
+         found[2] + " in " + names_of_processes(of_other);
+}
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, Optimizer const& optimizer) {
+  all.add(name, optimizer_name(optimizer));
+  std::visit(
+      [&](auto const& o) {
+        using O = std::decay_t<decltype(o)>;
+        all.add(name + ".learning_rate", o.learning_rate);
+        all.add(name + ".weight_decay", o.weight_decay);
+        if constexpr (std::is_same_v<O, Sgd>) {
+          all.add(name + ".momentum", o.momentum).add(name + ".nesterov", o.nesterov);
+        } else if constexpr (!std::is_same_v<O, OwnOptimizer>) {
+          all.add(name + ".beta1", o.beta1).add(name + ".beta2", o.beta2);
+          all.add(name + ".epsilon", o.epsilon);
+        }
+      },
+      optimizer);
+}
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, Schedule const& schedule) {
+  static constexpr char const* names[] = {"Constant", "StepDecay",  "Cosine",  "Polynomial",
+                                          "OneCycle", "a function", "Halvings"};
+  all.add(name, names[schedule.after.index()]);
+  std::visit(
+      [&](auto const& s) {
+        if constexpr (requires { s.steps; }) {
+          all.add(name + ".steps", s.steps);
+        }
+        if constexpr (requires { s.begin; }) {
+          all.add(name + ".begin", s.begin);
+        }
+        if constexpr (requires { s.every; }) {
+          all.add(name + ".every", s.every);
+        }
+        if constexpr (requires { s.most; }) {
+          all.add(name + ".most", s.most);
+        }
+        if constexpr (requires { s.factor; }) {
+          all.add(name + ".factor", s.factor);
+        }
+        if constexpr (requires { s.power; }) {
+          all.add(name + ".power", s.power);
+        }
+        if constexpr (requires { s.rise; }) {
+          all.add(name + ".rise", s.rise).add(name + ".start", s.start);
+        }
+        if constexpr (requires { s.final; }) {
+          all.add(name + ".final", s.final);
+        }
+      },
+      schedule.after);
+  all.add(name + ".warm_up", schedule.warm_up.steps);
+  all.add(name + ".warm_up.start", schedule.warm_up.start);
+}
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, ParameterGroup const& group) {
+  all.add(name + ".pattern", "'" + group.pattern + "'");
+  all.add(name + ".learning_rate_scale", group.learning_rate_scale);
+  all.add(name + ".weight_decay",
+          group.weight_decay ? Statements::text_of(*group.weight_decay) : "the optimizer's");
+  all.add(name + ".frozen", group.frozen).add(name + ".below_axes", group.below_axes);
+  all.add(name + ".clip_norm", group.clip_norm).add(name + ".clip_value", group.clip_value);
+  all.add(name + ".gradient_scale", group.gradient_scale);
+}
+
+TANDEM_ONCE void state(Statements& all, TrainerOptions const& options) {
+  auto const own = [](char const* name) { return std::string{"TrainerOptions::"} + name; };
+  all.add(own("batch"), options.batch);
+  state(all, own("optimizer"), options.optimizer);
+  state(all, own("schedule"), options.schedule);
+  all.add(own("clip_norm"), options.clip_norm).add(own("clip_value"), options.clip_value);
+  LossScaling const scaling = options.loss_scaling.value_or(LossScaling::off());
+  all.add(own("loss_scaling.initial"), scaling.initial);
+  all.add(own("loss_scaling.growth"), scaling.growth);
+  all.add(own("loss_scaling.backoff"), scaling.backoff);
+  all.add(own("loss_scaling.every"), scaling.every);
+  all.add("the number of TrainerOptions::groups", options.groups.size());
+  for (std::size_t g = 0; g < options.groups.size(); ++g) {
+    state(all, own("groups[") + std::to_string(g) + "]", options.groups[g]);
+  }
+  all.add(own("average.decay"), options.average.decay);
+  all.add(own("average.pattern"), "'" + options.average.pattern + "'");
+  all.add(own("seed"), options.seed).add(own("shuffle"), options.shuffle);
+  all.add(own("drop_last"), options.drop_last).add(own("microbatches"), options.microbatches);
+  std::string rows;
+  for (auto const& row : options.rows) {
+    for (Action const action : row) {
+      rows += to_string(action) + " ";
+    }
+    rows += "\n";
+  }
+  all.add(own("rows"), std::to_string(options.rows.size()) + " rows with the hash " +
+                           std::to_string(hash_of(rows)));
+  Checkpoints const& checkpoints = options.checkpoints;
+  all.add(own("checkpoints"), checkpoints.on() ? "given" : "not given");
+  all.add(own("checkpoints.every_steps"), checkpoints.every_steps);
+  all.add(own("checkpoints.every_seconds"), checkpoints.every_seconds > 0.0 ? "given" : "0");
+  all.add(own("checkpoints.on_signals"), checkpoints.on_signals);
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/bad_sample.hpp
 
@@ -58326,144 +59377,30 @@ struct CheckpointCopy {
 namespace detail {
 
 // The tensor of @p file that has the name, type and shape of @p wanted.
-template <class = void>
-TensorView const& matching(Safetensors const& file, std::string const& path,
-                           TensorView const& wanted) {
-  TensorView const* const found = file.find(wanted.name);
-  if (found == nullptr) {
-    throw FileError{path, "tensor '" + wanted.name +
-                              "' is missing; the file is of another network or optimizer"};
-  }
-  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
-    auto const text = [](TensorView const& t) {
-      std::string s = t.type();
-      for (std::int64_t const extent : t.shape) {
-        s += " " + std::to_string(extent);
-      }
-      return s;
-    };
-    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
-                              "), but this trainer wants (" + text(wanted) + ")"};
-  }
-  return *found;
-}
+TANDEM_ONCE TensorView const& matching(Safetensors const& file, std::string const& path,
+                                       TensorView const& wanted);
 
 // Where @p wanted is in memory.
 inline std::byte* memory_of(TensorView const& wanted) {
   return const_cast<std::byte*>(wanted.data.data());
 }
 
-/// @param counts  what 2^53 bounds
-template <class = void>
-void read_count(Safetensors const& file, std::string const& path, char const* name,
-                std::int64_t& value, bool counts) {
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
-  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
-  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
-  if (counts && (value < 0 || value > most)) {
-    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
-                              ", which is not between 0 and 2^53, so no training has come "
-                              "there; the file is corrupt"};
-  }
-}
-
-template <class = void>
-TrainingPosition read_position(Safetensors const& file, std::string const& path) {
-  TrainingPosition position;
-  for (PositionField const& field : position_fields) {
-    bool const counts = field.field != &TrainingPosition::seed;
-    read_count(file, path, field.name, position.*field.field, counts);
-  }
-  if (file.find(loss_scale_field) != nullptr) {
-    float& scale = position.scaling.scale;
-    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
-    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
-    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
-      throw FileError{path, std::string{loss_scale_field} +
-                                " is no finite number above 0; the file is corrupt"};
-    }
-    for (ScalingField const& field : scaling_fields) {
-      read_count(file, path, field.name, position.scaling.*field.field, true);
-    }
-  }
-  std::vector<WeightUpdates> weights;
-  for (TensorView const& tensor : file.tensors()) {
-    if (tensor.name.starts_with(updates_field)) {
-      WeightUpdates& own = weights.emplace_back();
-      own.name = tensor.name.substr(updates_field.size());
-      read_count(file, path, tensor.name.c_str(), own.count, true);
-    }
-  }
-  position.weights = std::make_shared<std::vector<WeightUpdates> const>(std::move(weights));
-  if (file.find(learning_rate_field) != nullptr) {
-    double& rate = position.learning_rate;
-    TensorView const own =
-        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
-    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
-    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
-      throw FileError{path, std::string{learning_rate_field} +
-                                " is no finite number of 0 or more; the file is corrupt"};
-    }
-  }
-  if (file.find(plateaus_field) != nullptr) {
-    auto& plateaus = position.plateaus;
-    std::memcpy(plateaus.data(), matching(file, path, view_of_plateaus(plateaus)).data.data(),
-                sizeof plateaus);
-    for (PlateauState const& own : plateaus) {
-      if (!(is_finite(own.best) && own.waited >= 0.0 && own.waited <= 0x1p53 && own.step >= -1.0 &&
-            own.step <= 0x1p53)) {
-        throw FileError{path, std::string{plateaus_field} +
-                                  " has a number that no Plateau counts; the file is corrupt"};
-      }
-    }
-  }
-  return position;
-}
+TANDEM_ONCE TrainingPosition read_position(Safetensors const& file, std::string const& path);
 
 /// The weights of a network, of which none has been updated.
-template <class = void>
-TANDEM_COLD std::shared_ptr<std::vector<WeightUpdates>> weights_of(
-    GraphView network, std::vector<ParameterGroup> const& groups) {
-  auto list = std::make_shared<std::vector<WeightUpdates>>();
-  for (int p = 0; p < network.parameters; ++p) {
-    GraphParameter const& own = network.parameter[p];
-    if (!own.frozen && own.shared < 0 && own.parameter.role == Role::weight) {
-      int const g = group_of(network, p, groups);
-      list->push_back({.name = parameter_name(network, p),
-                       .index = p,
-                       .frozen = g >= 0 && groups[static_cast<std::size_t>(g)].frozen});
-    }
-  }
-  return list;
-}
+TANDEM_ONCE TANDEM_COLD std::shared_ptr<std::vector<WeightUpdates>> weights_of(
+    GraphView network, std::vector<ParameterGroup> const& groups);
 
 /// Gives @p weights the updates of a position that was read: the run's, unless it counts them by
 /// themselves. Allocates nothing.
 /// @param missed  of each parameter of the network, see set_missed()
-template <class = void>
-TANDEM_COLD void take_updates(GraphView network, TrainingPosition& position,
-                              std::shared_ptr<std::vector<WeightUpdates>> const& weights,
-                              std::span<std::int64_t> missed) noexcept {
-  std::int64_t const all = position.updates();
-  for (WeightUpdates& own : *weights) {
-    auto const there = std::ranges::find(*position.weights, own.name, &WeightUpdates::name);
-    std::int64_t const updates = there != position.weights->end() ? there->count : all;
-    own.count = own.frozen ? updates : all - updates;
-    for (int p = 0; !own.frozen && p < network.parameters; ++p) {
-      if (network.parameter[p].owner() == own.index) {
-        missed[static_cast<std::size_t>(p)] = own.count;
-      }
-    }
-  }
-  position.weights = weights;
-}
+TANDEM_ONCE TANDEM_COLD void take_updates(
+    GraphView network, TrainingPosition& position,
+    std::shared_ptr<std::vector<WeightUpdates>> const& weights,
+    std::span<std::int64_t> missed) noexcept;
 
 /// Whether a file has averages of weights.
-template <class = void>
-bool has_averages(Safetensors const& file) {
-  return std::ranges::any_of(file.tensors(),
-                             [](TensorView const& t) { return t.name.starts_with("average."); });
-}
+TANDEM_ONCE bool has_averages(Safetensors const& file);
 
 /// Every tensor of the file is a wanted one or a position.
 template <class = void>
@@ -58604,6 +59541,137 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TensorView const& matching(Safetensors const& file, std::string const& path,
+                                       TensorView const& wanted) {
+  TensorView const* const found = file.find(wanted.name);
+  if (found == nullptr) {
+    throw FileError{path, "tensor '" + wanted.name +
+                              "' is missing; the file is of another network or optimizer"};
+  }
+  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
+    auto const text = [](TensorView const& t) {
+      std::string s = t.type();
+      for (std::int64_t const extent : t.shape) {
+        s += " " + std::to_string(extent);
+      }
+      return s;
+    };
+    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
+                              "), but this trainer wants (" + text(wanted) + ")"};
+  }
+  return *found;
+}
+
+/// @param counts  what 2^53 bounds
+TANDEM_ONCE void read_count(Safetensors const& file, std::string const& path, char const* name,
+                            std::int64_t& value, bool counts) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
+  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
+  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
+  if (counts && (value < 0 || value > most)) {
+    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
+                              ", which is not between 0 and 2^53, so no training has come "
+                              "there; the file is corrupt"};
+  }
+}
+
+TANDEM_ONCE TrainingPosition read_position(Safetensors const& file, std::string const& path) {
+  TrainingPosition position;
+  for (PositionField const& field : position_fields) {
+    bool const counts = field.field != &TrainingPosition::seed;
+    read_count(file, path, field.name, position.*field.field, counts);
+  }
+  if (file.find(loss_scale_field) != nullptr) {
+    float& scale = position.scaling.scale;
+    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
+    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
+    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
+      throw FileError{path, std::string{loss_scale_field} +
+                                " is no finite number above 0; the file is corrupt"};
+    }
+    for (ScalingField const& field : scaling_fields) {
+      read_count(file, path, field.name, position.scaling.*field.field, true);
+    }
+  }
+  std::vector<WeightUpdates> weights;
+  for (TensorView const& tensor : file.tensors()) {
+    if (tensor.name.starts_with(updates_field)) {
+      WeightUpdates& own = weights.emplace_back();
+      own.name = tensor.name.substr(updates_field.size());
+      read_count(file, path, tensor.name.c_str(), own.count, true);
+    }
+  }
+  position.weights = std::make_shared<std::vector<WeightUpdates> const>(std::move(weights));
+  if (file.find(learning_rate_field) != nullptr) {
+    double& rate = position.learning_rate;
+    TensorView const own =
+        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
+    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
+    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
+      throw FileError{path, std::string{learning_rate_field} +
+                                " is no finite number of 0 or more; the file is corrupt"};
+    }
+  }
+  if (file.find(plateaus_field) != nullptr) {
+    auto& plateaus = position.plateaus;
+    std::memcpy(plateaus.data(), matching(file, path, view_of_plateaus(plateaus)).data.data(),
+                sizeof plateaus);
+    for (PlateauState const& own : plateaus) {
+      if (!(is_finite(own.best) && own.waited >= 0.0 && own.waited <= 0x1p53 && own.step >= -1.0 &&
+            own.step <= 0x1p53)) {
+        throw FileError{path, std::string{plateaus_field} +
+                                  " has a number that no Plateau counts; the file is corrupt"};
+      }
+    }
+  }
+  return position;
+}
+
+TANDEM_ONCE std::shared_ptr<std::vector<WeightUpdates>> weights_of(
+    GraphView network, std::vector<ParameterGroup> const& groups) {
+  auto list = std::make_shared<std::vector<WeightUpdates>>();
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (!own.frozen && own.shared < 0 && own.parameter.role == Role::weight) {
+      int const g = group_of(network, p, groups);
+      list->push_back({.name = parameter_name(network, p),
+                       .index = p,
+                       .frozen = g >= 0 && groups[static_cast<std::size_t>(g)].frozen});
+    }
+  }
+  return list;
+}
+
+TANDEM_ONCE void take_updates(GraphView network, TrainingPosition& position,
+                              std::shared_ptr<std::vector<WeightUpdates>> const& weights,
+                              std::span<std::int64_t> missed) noexcept {
+  std::int64_t const all = position.updates();
+  for (WeightUpdates& own : *weights) {
+    auto const there = std::ranges::find(*position.weights, own.name, &WeightUpdates::name);
+    std::int64_t const updates = there != position.weights->end() ? there->count : all;
+    own.count = own.frozen ? updates : all - updates;
+    for (int p = 0; !own.frozen && p < network.parameters; ++p) {
+      if (network.parameter[p].owner() == own.index) {
+        missed[static_cast<std::size_t>(p)] = own.count;
+      }
+    }
+  }
+  position.weights = weights;
+}
+
+TANDEM_ONCE bool has_averages(Safetensors const& file) {
+  return std::ranges::any_of(file.tensors(),
+                             [](TensorView const& t) { return t.name.starts_with("average."); });
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem {
 
 /// What a load will do. All that can fail has been done when there is one.
@@ -58715,23 +59783,7 @@ void check_fits(TensorView const& found, NamedParameter<T> const& p, std::string
 }
 
 /// A file may have a weight of its own where the network shares one, if both are equal.
-template <class = void>
-void check_shared(FileWeights& file, std::string const& path, GraphView network) {
-  for (int p = 0; p < network.parameters; ++p) {
-    if (network.parameter[p].shared < 0) {
-      continue;
-    }
-    TensorView const* const first = file.take(parameter_name(network, p));
-    TensorView const* const second = file.take(untied_name(network, p));
-    if (first != nullptr && second != nullptr &&
-        (second->dtype != first->dtype || second->shape != first->shape ||
-         !std::ranges::equal(second->data, first->data))) {
-      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
-                                "' differ, but this network has one weight for both; leave out "
-                                "its Shares<>, or make them equal in the file"};
-    }
-  }
-}
+TANDEM_ONCE void check_shared(FileWeights& file, std::string const& path, GraphView network);
 
 /// The tensor of each of @p parameters, in their order.
 /// @throws FileError  some are missing, or one does not fit
@@ -58794,6 +59846,31 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_shared(FileWeights& file, std::string const& path, GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    if (network.parameter[p].shared < 0) {
+      continue;
+    }
+    TensorView const* const first = file.take(parameter_name(network, p));
+    TensorView const* const second = file.take(untied_name(network, p));
+    if (first != nullptr && second != nullptr &&
+        (second->dtype != first->dtype || second->shape != first->shape ||
+         !std::ranges::equal(second->data, first->data))) {
+      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
+                                "' differ, but this network has one weight for both; leave out "
+                                "its Shares<>, or make them equal in the file"};
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 // ---- tandem/train/checkpoint/processes/load.hpp
 
 /// @file
@@ -58825,9 +59902,40 @@ struct CheckpointNeeds {
 /// to process 0.
 /// @param bytes  of each tensor
 /// @param sees   which processes see the checkpoint
-template <class = void>  // compiled where it is called, not by every include
-std::vector<int> deal_readers(std::span<std::int64_t const> bytes, CheckpointNeeds const& needs,
-                              std::vector<bool> const& sees) {
+TANDEM_ONCE std::vector<int> deal_readers(std::span<std::int64_t const> bytes,
+                                          CheckpointNeeds const& needs,
+                                          std::vector<bool> const& sees);
+
+/// Tensors that one process has read and the same others need.
+struct CheckpointParcel {
+  int reader = 0;
+  std::vector<int> others{};
+  std::vector<std::size_t> tensors{};
+};
+
+/// In the order in which all processes pass them on.
+TANDEM_ONCE std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
+                                                     std::vector<int> const& reader);
+
+/// From whom a process gets a parcel, and to whom it passes it on.
+struct ParcelPlace {
+  bool takes_part = false;
+  int from = -1;  ///< -1: it has read it
+  std::vector<int> to{};
+};
+
+/// Down a binary tree of processes, whose root is the reader.
+TANDEM_ONCE ParcelPlace place_in(CheckpointParcel const& parcel, int process);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<int> deal_readers(std::span<std::int64_t const> bytes,
+                                          CheckpointNeeds const& needs,
+                                          std::vector<bool> const& sees) {
   std::vector<std::size_t> order(bytes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order,
@@ -58852,17 +59960,8 @@ std::vector<int> deal_readers(std::span<std::int64_t const> bytes, CheckpointNee
   return reader;
 }
 
-/// Tensors that one process has read and the same others need.
-struct CheckpointParcel {
-  int reader = 0;
-  std::vector<int> others{};
-  std::vector<std::size_t> tensors{};
-};
-
-/// In the order in which all processes pass them on.
-template <class = void>
-std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
-                                         std::vector<int> const& reader) {
+TANDEM_ONCE std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
+                                                     std::vector<int> const& reader) {
   std::vector<std::size_t> order(reader.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return needs.set[i] == CheckpointNeeds::none; });
@@ -58886,16 +59985,7 @@ std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
   return parcels;
 }
 
-/// From whom a process gets a parcel, and to whom it passes it on.
-struct ParcelPlace {
-  bool takes_part = false;
-  int from = -1;  ///< -1: it has read it
-  std::vector<int> to{};
-};
-
-/// Down a binary tree of processes, whose root is the reader.
-template <class = void>
-ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
+TANDEM_ONCE ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
   auto const at = std::ranges::find(parcel.others, process);
   if (process != parcel.reader && at == parcel.others.end()) {
     return {};
@@ -58919,6 +60009,8 @@ ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
 
 }  // namespace tandem::detail
 
+#endif
+
 // ---- tandem/train/checkpoint/processes/transfer.hpp
 
 /// @file
@@ -58934,94 +60026,20 @@ class CheckpointTransfer {
   /// @param sees  which processes see the checkpoint
   /// @throws FileError  a tensor cannot be read, or is damaged; or this process does not see the
   ///                    checkpoint, and nobody can send it
-  template <class = void>
-  void prepare(ProcessGroup const& group, std::string const& path, CheckpointStart const& start,
-               CheckpointOutline const& outline, Safetensors& file, CheckpointNeeds const& needs,
-               std::vector<CheckpointCopy> const& copies, std::vector<bool> const& sees,
-               LoadedBytes& bytes) {
-    std::vector<TensorView> const& tensors = file.tensors();
-    for (TensorView const& tensor : tensors) {
-      sizes_.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
-    }
-    std::vector<int> const reader = deal_readers<>(sizes_, needs, sees);
-    bool const alone = !group.passes_on();
-    if (alone && !sees[static_cast<std::size_t>(group.process())]) {
-      throw FileError{path, "process " + std::to_string(group.process()) +
-                                " does not see the checkpoint that process 0 sees, and this "
-                                "transport cannot send it; put it where all see it"};
-    }
-    std::vector<std::size_t> own;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (alone ? needs.has(i, group.process()) : reader[i] == group.process()) {
-        own.push_back(i);
-      }
-    }
-    read_places(start, outline, file, std::move(own), bytes);
-    if (alone) {
-      return;
-    }
-    parcels_ = parcels_of(needs, reader);
-    targets_.resize(tensors.size());
-    for (CheckpointCopy const& copy : copies) {  // a mean needs both tensors at once
-      for (TensorView const* const tensor : {copy.from, copy.second}) {
-        if (copy.second != nullptr && tensor->data.empty()) {
-          std::size_t const i = file.index_of(*tensor);
-          targets_[i] = {file.make_room(i).data()};
-        }
-      }
-    }
-    for (CheckpointCopy const& copy : copies) {
-      if (copy.from->data.empty()) {
-        targets_[file.index_of(*copy.from)].push_back(copy.to);
-      }
-    }
-    numbers_.resize(piece / sizeof(double));
-  }
+  TANDEM_ONCE void prepare(ProcessGroup const& group, std::string const& path,
+                           CheckpointStart const& start, CheckpointOutline const& outline,
+                           Safetensors& file, CheckpointNeeds const& needs,
+                           std::vector<CheckpointCopy> const& copies, std::vector<bool> const& sees,
+                           LoadedBytes& bytes);
 
   /// Passes on what was read, and takes what comes. All processes call it.
-  template <class = void>
-  void pass_on(ProcessGroup& group, Safetensors const& file, LoadedBytes& bytes) {
-    for (CheckpointParcel const& parcel : parcels_) {
-      ParcelPlace const place = place_in(parcel, group.process());
-      if (place.takes_part) {
-        pass_on(group, parcel, place, file, bytes);
-      }
-    }
-  }
+  TANDEM_ONCE void pass_on(ProcessGroup& group, Safetensors const& file, LoadedBytes& bytes);
 
  private:
   static constexpr std::size_t piece = std::size_t{1} << 20;
 
-  template <class = void>
-  void pass_on(ProcessGroup& group, CheckpointParcel const& parcel, ParcelPlace const& place,
-               Safetensors const& file, LoadedBytes& bytes) {
-    std::size_t left = 0;
-    for (std::size_t const tensor : parcel.tensors) {
-      left += static_cast<std::size_t>(sizes_[tensor]);
-    }
-    auto* const buffer = reinterpret_cast<std::byte*>(numbers_.data());
-    Cursor sent;
-    Cursor taken;
-    for (; left > 0; left -= std::min(left, piece)) {
-      std::size_t const count = std::min(left, piece);
-      std::span<std::byte> const some{buffer, count};
-      if (place.from < 0) {
-        each_part(sent, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
-          std::memcpy(part.data(), file.tensors()[tensor].data.data() + at, part.size());
-        });
-      }
-      group.pass_on(std::span{numbers_}.first((count + sizeof(double) - 1) / sizeof(double)),
-                    place.from, place.to);
-      if (place.from >= 0) {
-        bytes.received += static_cast<std::int64_t>(count);
-        each_part(taken, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
-          for (std::byte* const to : targets_[tensor]) {
-            std::memcpy(to + at, part.data(), part.size());
-          }
-        });
-      }
-    }
-  }
+  TANDEM_ONCE void pass_on(ProcessGroup& group, CheckpointParcel const& parcel,
+                           ParcelPlace const& place, Safetensors const& file, LoadedBytes& bytes);
 
   /// How far a parcel has come.
   struct Cursor {
@@ -59054,97 +60072,121 @@ class CheckpointTransfer {
 
 }  // namespace tandem::detail
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void CheckpointTransfer::prepare(ProcessGroup const& group, std::string const& path,
+                                             CheckpointStart const& start,
+                                             CheckpointOutline const& outline, Safetensors& file,
+                                             CheckpointNeeds const& needs,
+                                             std::vector<CheckpointCopy> const& copies,
+                                             std::vector<bool> const& sees, LoadedBytes& bytes) {
+  std::vector<TensorView> const& tensors = file.tensors();
+  for (TensorView const& tensor : tensors) {
+    sizes_.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
+  }
+  std::vector<int> const reader = deal_readers(sizes_, needs, sees);
+  bool const alone = !group.passes_on();
+  if (alone && !sees[static_cast<std::size_t>(group.process())]) {
+    throw FileError{path, "process " + std::to_string(group.process()) +
+                              " does not see the checkpoint that process 0 sees, and this "
+                              "transport cannot send it; put it where all see it"};
+  }
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (alone ? needs.has(i, group.process()) : reader[i] == group.process()) {
+      own.push_back(i);
+    }
+  }
+  read_places(start, outline, file, std::move(own), bytes);
+  if (alone) {
+    return;
+  }
+  parcels_ = parcels_of(needs, reader);
+  targets_.resize(tensors.size());
+  for (CheckpointCopy const& copy : copies) {  // a mean needs both tensors at once
+    for (TensorView const* const tensor : {copy.from, copy.second}) {
+      if (copy.second != nullptr && tensor->data.empty()) {
+        std::size_t const i = file.index_of(*tensor);
+        targets_[i] = {file.make_room(i).data()};
+      }
+    }
+  }
+  for (CheckpointCopy const& copy : copies) {
+    if (copy.from->data.empty()) {
+      targets_[file.index_of(*copy.from)].push_back(copy.to);
+    }
+  }
+  numbers_.resize(piece / sizeof(double));
+}
+
+TANDEM_ONCE void CheckpointTransfer::pass_on(ProcessGroup& group, Safetensors const& file,
+                                             LoadedBytes& bytes) {
+  for (CheckpointParcel const& parcel : parcels_) {
+    ParcelPlace const place = place_in(parcel, group.process());
+    if (place.takes_part) {
+      pass_on(group, parcel, place, file, bytes);
+    }
+  }
+}
+
+TANDEM_ONCE void CheckpointTransfer::pass_on(ProcessGroup& group, CheckpointParcel const& parcel,
+                                             ParcelPlace const& place, Safetensors const& file,
+                                             LoadedBytes& bytes) {
+  std::size_t left = 0;
+  for (std::size_t const tensor : parcel.tensors) {
+    left += static_cast<std::size_t>(sizes_[tensor]);
+  }
+  auto* const buffer = reinterpret_cast<std::byte*>(numbers_.data());
+  Cursor sent;
+  Cursor taken;
+  for (; left > 0; left -= std::min(left, piece)) {
+    std::size_t const count = std::min(left, piece);
+    std::span<std::byte> const some{buffer, count};
+    if (place.from < 0) {
+      each_part(sent, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
+        std::memcpy(part.data(), file.tensors()[tensor].data.data() + at, part.size());
+      });
+    }
+    group.pass_on(std::span{numbers_}.first((count + sizeof(double) - 1) / sizeof(double)),
+                  place.from, place.to);
+    if (place.from >= 0) {
+      bytes.received += static_cast<std::int64_t>(count);
+      each_part(taken, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
+        for (std::byte* const to : targets_[tensor]) {
+          std::memcpy(to + at, part.data(), part.size());
+        }
+      });
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem {
 
 namespace detail {
 
 /// What process 0 has read of the checkpoint, in all. All call it.
 /// @throws FileError  process 0 could not, in all of them
-template <class = void>  // compiled where it is called, not by every include
-CheckpointStart start_in_all(ProcessGroup& group, std::string const& path, LoadedBytes& bytes) {
-  std::string text;
-  std::exception_ptr failure;
-  if (group.process() == 0) {
-    try {
-      text = to_text(read_start(path, bytes));
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  }
-  fail_together(group, path, failure);
-  return start_of(text_of_one(group, std::move(text)));
-}
+TANDEM_ONCE CheckpointStart start_in_all(ProcessGroup& group, std::string const& path,
+                                         LoadedBytes& bytes);
 
 /// Which processes see at @p path the checkpoint that process 0 sees. All call it.
-template <class = void>
-std::vector<bool> who_sees(ProcessGroup& group, std::string const& path,
-                           CheckpointStart const& start) {
-  auto const same = [&] {
-    try {
-      return group.process() == 0 || known_by(path) == start.identity;
-    } catch (FileError const&) {
-      return false;
-    }
-  };
-  std::vector<double> seen(static_cast<std::size_t>(group.processes()));
-  seen[static_cast<std::size_t>(group.process())] = same() ? 1.0 : 0.0;
-  group.add_up(seen);
-  std::vector<bool> sees;
-  for (double const one : seen) {
-    sees.push_back(one > 0.0);
-  }
-  return sees;
-}
+TANDEM_ONCE std::vector<bool> who_sees(ProcessGroup& group, std::string const& path,
+                                       CheckpointStart const& start);
 
 /// @param all     tensors that all processes need
 /// @param device  of each device of a replica: tensors that it needs; none where each process has
 ///                all of them
 /// @param mesh    of all ranks
-template <class = void>
-CheckpointNeeds needs_of(Safetensors const& file, int processes,
-                         std::vector<CheckpointCopy> const& all,
-                         std::span<std::vector<CheckpointCopy> const> device, Mesh const& mesh) {
-  std::vector<std::vector<int>> devices(file.tensors().size());  // that need a tensor, sorted
-  auto const each = [&](std::vector<CheckpointCopy> const& copies, auto const& f) {
-    for (CheckpointCopy const& copy : copies) {
-      for (TensorView const* const tensor : {copy.from, copy.second}) {
-        if (tensor != nullptr) {
-          f(file.index_of(*tensor));
-        }
-      }
-    }
-  };
-  for (std::size_t d = 0; d < device.size(); ++d) {
-    each(device[d], [&](std::size_t tensor) {
-      if (devices[tensor].empty() || devices[tensor].back() != static_cast<int>(d)) {
-        devices[tensor].push_back(static_cast<int>(d));
-      }
-    });
-  }
-  CheckpointNeeds needs;
-  std::vector<int>& everybody = needs.sets.emplace_back();
-  for (int p = 0; p < processes; ++p) {
-    everybody.push_back(p);
-  }
-  std::vector<std::vector<int>> known(1);  // devices of each set
-  int const ranks = mesh.size() / processes;
-  for (std::vector<int> const& own : devices) {
-    auto const at = std::ranges::find(known, own) - known.begin();
-    if (at == std::ssize(known)) {
-      known.push_back(own);
-      std::vector<int>& set = needs.sets.emplace_back();
-      for (int rank = 0; rank < mesh.size(); ++rank) {
-        bool const has = std::ranges::binary_search(own, mesh.coordinate(rank, Axis::model));
-        if (has && (set.empty() || set.back() != rank / ranks)) {
-          set.push_back(rank / ranks);
-        }
-      }
-    }
-    needs.set.push_back(own.empty() ? CheckpointNeeds::none : static_cast<int>(at));
-  }
-  each(all, [&](std::size_t tensor) { needs.set[tensor] = 0; });
-  return needs;
-}
+TANDEM_ONCE CheckpointNeeds needs_of(Safetensors const& file, int processes,
+                                     std::vector<CheckpointCopy> const& all,
+                                     std::span<std::vector<CheckpointCopy> const> device,
+                                     Mesh const& mesh);
 
 /// load_checkpoint() of several processes.
 template <class Program, class Workers>
@@ -59228,6 +60270,94 @@ LoadedCheckpoint<typename Workers::P> load_checkpoint(
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE CheckpointStart start_in_all(ProcessGroup& group, std::string const& path,
+                                         LoadedBytes& bytes) {
+  std::string text;
+  std::exception_ptr failure;
+  if (group.process() == 0) {
+    try {
+      text = to_text(read_start(path, bytes));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  fail_together(group, path, failure);
+  return start_of(text_of_one(group, std::move(text)));
+}
+
+TANDEM_ONCE std::vector<bool> who_sees(ProcessGroup& group, std::string const& path,
+                                       CheckpointStart const& start) {
+  auto const same = [&] {
+    try {
+      return group.process() == 0 || known_by(path) == start.identity;
+    } catch (FileError const&) {
+      return false;
+    }
+  };
+  std::vector<double> seen(static_cast<std::size_t>(group.processes()));
+  seen[static_cast<std::size_t>(group.process())] = same() ? 1.0 : 0.0;
+  group.add_up(seen);
+  std::vector<bool> sees;
+  for (double const one : seen) {
+    sees.push_back(one > 0.0);
+  }
+  return sees;
+}
+
+TANDEM_ONCE CheckpointNeeds needs_of(Safetensors const& file, int processes,
+                                     std::vector<CheckpointCopy> const& all,
+                                     std::span<std::vector<CheckpointCopy> const> device,
+                                     Mesh const& mesh) {
+  std::vector<std::vector<int>> devices(file.tensors().size());  // that need a tensor, sorted
+  auto const each = [&](std::vector<CheckpointCopy> const& copies, auto const& f) {
+    for (CheckpointCopy const& copy : copies) {
+      for (TensorView const* const tensor : {copy.from, copy.second}) {
+        if (tensor != nullptr) {
+          f(file.index_of(*tensor));
+        }
+      }
+    }
+  };
+  for (std::size_t d = 0; d < device.size(); ++d) {
+    each(device[d], [&](std::size_t tensor) {
+      if (devices[tensor].empty() || devices[tensor].back() != static_cast<int>(d)) {
+        devices[tensor].push_back(static_cast<int>(d));
+      }
+    });
+  }
+  CheckpointNeeds needs;
+  std::vector<int>& everybody = needs.sets.emplace_back();
+  for (int p = 0; p < processes; ++p) {
+    everybody.push_back(p);
+  }
+  std::vector<std::vector<int>> known(1);  // devices of each set
+  int const ranks = mesh.size() / processes;
+  for (std::vector<int> const& own : devices) {
+    auto const at = std::ranges::find(known, own) - known.begin();
+    if (at == std::ssize(known)) {
+      known.push_back(own);
+      std::vector<int>& set = needs.sets.emplace_back();
+      for (int rank = 0; rank < mesh.size(); ++rank) {
+        bool const has = std::ranges::binary_search(own, mesh.coordinate(rank, Axis::model));
+        if (has && (set.empty() || set.back() != rank / ranks)) {
+          set.push_back(rank / ranks);
+        }
+      }
+    }
+    needs.set.push_back(own.empty() ? CheckpointNeeds::none : static_cast<int>(at));
+  }
+  each(all, [&](std::size_t tensor) { needs.set[tensor] = 0; });
+  return needs;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 // ---- tandem/train/checkpoint/saver.hpp
 
 /// @file
@@ -59257,32 +60387,8 @@ class CheckpointWriter {
   /// Copies the tensors and begins to write them into @p folder, of which the newest @p keep stay;
   /// waits for the checkpoint before. Whatever fails is failure(), here or later.
   /// Cost: one pass over the tensors here, one allocation the first time.
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents, int keep,
-                         CheckpointPeers peers) {
-    join();
-    failure_ = nullptr;
-    try {
-      take_copy(folder, contents, peers);
-      peers.hurries = &ends_;
-      done_.store(false, std::memory_order_relaxed);
-      *thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
-        static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
-        try {
-          write_checkpoint_folder(folder, own, NonFinite::refused, peers);
-          if (peers.process == 0) {
-            remove_oldest(folder, keep, own.about.step);
-          }
-        } catch (...) {
-          failure_ = std::current_exception();
-        }
-        done_.store(true, std::memory_order_release);
-      }};
-    } catch (...) {
-      failure_ = std::current_exception();
-      done_.store(true, std::memory_order_relaxed);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents,
+                                     int keep, CheckpointPeers peers);
 
   /// Why the last checkpoint was not written; null while it is being written, and where all is
   /// well.
@@ -59304,33 +60410,8 @@ class CheckpointWriter {
   }
 
  private:
-  template <class = void>
-  void take_copy(std::string const& folder, CheckpointContents& contents,
-                 CheckpointPeers const& peers) {
-    take_share(contents, peers);
-    std::size_t bytes = 0;
-    for (TensorView const& tensor : contents.tensors) {
-      bytes += tensor.data.size();
-    }
-    if (bytes > size_) {
-      copy_.reset();
-      copy_.reset(new (std::nothrow) std::byte[bytes]);
-      size_ = copy_ ? bytes : 0;
-    }
-    if (bytes > size_) {
-      throw FileError{in_folder(folder, checkpoint_name(contents.about.step)),
-                      "this checkpoint was not written: there is no memory for a copy of its " +
-                          std::to_string(bytes) + " bytes"};
-    }
-    std::byte* to = copy_.get();
-    for (TensorView& tensor : contents.tensors) {
-      if (!tensor.data.empty()) {
-        std::memcpy(to, tensor.data.data(), tensor.data.size());
-      }
-      tensor.data = {to, tensor.data.size()};
-      to += tensor.data.size();
-    }
-  }
+  TANDEM_ONCE void take_copy(std::string const& folder, CheckpointContents& contents,
+                             CheckpointPeers const& peers);
 
   std::unique_ptr<std::byte[]> copy_;
   std::size_t size_ = 0;
@@ -59342,6 +60423,68 @@ class CheckpointWriter {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void CheckpointWriter::begin(std::string const& folder, CheckpointContents contents,
+                                         int keep, CheckpointPeers peers) {
+  join();
+  failure_ = nullptr;
+  try {
+    take_copy(folder, contents, peers);
+    peers.hurries = &ends_;
+    done_.store(false, std::memory_order_relaxed);
+    *thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
+      static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
+      try {
+        write_checkpoint_folder(folder, own, NonFinite::refused, peers);
+        if (peers.process == 0) {
+          remove_oldest(folder, keep, own.about.step);
+        }
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      done_.store(true, std::memory_order_release);
+    }};
+  } catch (...) {
+    failure_ = std::current_exception();
+    done_.store(true, std::memory_order_relaxed);
+  }
+}
+
+TANDEM_ONCE void CheckpointWriter::take_copy(std::string const& folder,
+                                             CheckpointContents& contents,
+                                             CheckpointPeers const& peers) {
+  take_share(contents, peers);
+  std::size_t bytes = 0;
+  for (TensorView const& tensor : contents.tensors) {
+    bytes += tensor.data.size();
+  }
+  if (bytes > size_) {
+    copy_.reset();
+    copy_.reset(new (std::nothrow) std::byte[bytes]);
+    size_ = copy_ ? bytes : 0;
+  }
+  if (bytes > size_) {
+    throw FileError{in_folder(folder, checkpoint_name(contents.about.step)),
+                    "this checkpoint was not written: there is no memory for a copy of its " +
+                        std::to_string(bytes) + " bytes"};
+  }
+  std::byte* to = copy_.get();
+  for (TensorView& tensor : contents.tensors) {
+    if (!tensor.data.empty()) {
+      std::memcpy(to, tensor.data.data(), tensor.data.size());
+    }
+    tensor.data = {to, tensor.data.size()};
+    to += tensor.data.size();
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/checkpoint/schedule.hpp
 
@@ -59910,46 +61053,6 @@ struct Hypothesis {
   bool ended = false;                  ///< by the end token; else there was no room for more
 };
 
-namespace detail {
-
-/// log Σ exp(logits). @throws ContractError  it is not finite
-template <class = void>  // compiled where it is called, not by every include
-double log_sum(std::span<float const> logits) {
-  float const largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (float const logit : logits) {
-    sum += double{std::exp(logit - largest)};
-  }
-  double const all = double{largest} + std::log(sum);
-  expects(is_finite(all),
-          "translate(data, beam): the network's logits are not finite; it has diverged, or its "
-          "weights were not loaded");
-  return all;
-}
-
-/// The indices of the @p count largest logits, from the largest on, the lower index among equals.
-/// Cost: a pass, and count for each that enters.
-template <class = void>
-void find_largest(std::span<float const> logits, int count, std::vector<std::int32_t>& largest) {
-  largest.clear();
-  auto const most = static_cast<std::size_t>(count);
-  auto const before = [&](std::int32_t a, std::int32_t b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  };
-  for (std::size_t v = 0; v < logits.size(); ++v) {
-    auto const token = static_cast<std::int32_t>(v);
-    if (largest.size() == most) {
-      if (!before(token, largest.back())) {
-        continue;
-      }
-      largest.pop_back();
-    }
-    largest.insert(std::upper_bound(largest.begin(), largest.end(), token, before), token);
-  }
-}
-
-}  // namespace detail
-
 /// The beam of one sentence.
 ///
 /// In each round every hypothesis that has not ended may go on with any token, one that has stays
@@ -59976,66 +61079,12 @@ class BeamSearch {
   /// @param taken  of each open hypothesis what it has taken of each row of the source, or empty
   /// @param end    the token that ends a text
   /// @param last   there is no room for more
-  template <class = void>
-  void advance(std::span<float const> logits, std::span<std::span<float const> const> taken,
-               std::int32_t end, bool last) {
-    std::vector<Choice> choices;
-    std::vector<std::int32_t> largest;
-    std::size_t const words = logits.size() / static_cast<std::size_t>(std::max(open(), 1));
-    std::size_t row = 0;
-    for (std::size_t h = 0; h < all_.size(); ++h) {
-      if (!is_open(all_[h])) {
-        choices.push_back({all_[h].text.log_probability, h, row, -1});
-        continue;
-      }
-      auto const own = logits.subspan(row * words, words);
-      double const sum = detail::log_sum(own);
-      detail::find_largest(own, beam_.width, largest);
-      for (std::int32_t const token : largest) {
-        double const more = double{own[static_cast<std::size_t>(token)]} - sum;
-        choices.push_back({all_[h].text.log_probability + more, h, row, token});
-      }
-      ++row;
-    }
-    // They stand in the order that decides between equals.
-    std::stable_sort(choices.begin(), choices.end(), [](Choice const& a, Choice const& b) {
-      return a.log_probability > b.log_probability;
-    });
-    choices.resize(std::min(choices.size(), static_cast<std::size_t>(beam_.width)));
-    std::vector<Member> next;
-    for (Choice const& choice : choices) {
-      next.push_back(all_[choice.from]);
-      Member& own = next.back();
-      if (choice.token < 0) {
-        continue;
-      }
-      own.text.log_probability = choice.log_probability;
-      own.parent = static_cast<int>(choice.row);
-      own.passed_over = taken.empty() ? 0.0 : penalty(taken[choice.row]);
-      own.text.ended = choice.token == end;
-      own.closed = own.text.ended || last;
-      if (!own.text.ended) {
-        own.text.tokens.push_back(choice.token);
-      }
-    }
-    all_ = std::move(next);
-  }
+  TANDEM_ONCE void advance(std::span<float const> logits,
+                           std::span<std::span<float const> const> taken, std::int32_t end,
+                           bool last);
 
   /// What was found, the best first.
-  template <class = void>
-  [[nodiscard]] std::vector<Hypothesis> found() const {
-    std::vector<Hypothesis> list;
-    for (Member const& member : all_) {
-      list.push_back(member.text);
-      Hypothesis& own = list.back();
-      double const tokens = static_cast<double>(own.tokens.size()) + (own.ended ? 1.0 : 0.0);
-      own.score = own.log_probability / std::pow((5.0 + tokens) / 6.0, beam_.length) +
-                  beam_.coverage * member.passed_over;
-    }
-    std::stable_sort(list.begin(), list.end(),
-                     [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
-    return list;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<Hypothesis> found() const;
 
  private:
   struct Member {
@@ -60074,6 +61123,112 @@ class BeamSearch {
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// log Σ exp(logits). @throws ContractError  it is not finite
+TANDEM_ONCE double log_sum(std::span<float const> logits) {
+  float const largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (float const logit : logits) {
+    sum += double{std::exp(logit - largest)};
+  }
+  double const all = double{largest} + std::log(sum);
+  expects(is_finite(all),
+          "translate(data, beam): the network's logits are not finite; it has diverged, or its "
+          "weights were not loaded");
+  return all;
+}
+
+/// The indices of the @p count largest logits, from the largest on, the lower index among equals.
+/// Cost: a pass, and count for each that enters.
+TANDEM_ONCE void find_largest(std::span<float const> logits, int count,
+                              std::vector<std::int32_t>& largest) {
+  largest.clear();
+  auto const most = static_cast<std::size_t>(count);
+  auto const before = [&](std::int32_t a, std::int32_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  };
+  for (std::size_t v = 0; v < logits.size(); ++v) {
+    auto const token = static_cast<std::int32_t>(v);
+    if (largest.size() == most) {
+      if (!before(token, largest.back())) {
+        continue;
+      }
+      largest.pop_back();
+    }
+    largest.insert(std::upper_bound(largest.begin(), largest.end(), token, before), token);
+  }
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE void BeamSearch::advance(std::span<float const> logits,
+                                     std::span<std::span<float const> const> taken,
+                                     std::int32_t end, bool last) {
+  std::vector<Choice> choices;
+  std::vector<std::int32_t> largest;
+  std::size_t const words = logits.size() / static_cast<std::size_t>(std::max(open(), 1));
+  std::size_t row = 0;
+  for (std::size_t h = 0; h < all_.size(); ++h) {
+    if (!is_open(all_[h])) {
+      choices.push_back({all_[h].text.log_probability, h, row, -1});
+      continue;
+    }
+    auto const own = logits.subspan(row * words, words);
+    double const sum = detail::log_sum(own);
+    detail::find_largest(own, beam_.width, largest);
+    for (std::int32_t const token : largest) {
+      double const more = double{own[static_cast<std::size_t>(token)]} - sum;
+      choices.push_back({all_[h].text.log_probability + more, h, row, token});
+    }
+    ++row;
+  }
+  // They stand in the order that decides between equals.
+  std::stable_sort(choices.begin(), choices.end(), [](Choice const& a, Choice const& b) {
+    return a.log_probability > b.log_probability;
+  });
+  choices.resize(std::min(choices.size(), static_cast<std::size_t>(beam_.width)));
+  std::vector<Member> next;
+  for (Choice const& choice : choices) {
+    next.push_back(all_[choice.from]);
+    Member& own = next.back();
+    if (choice.token < 0) {
+      continue;
+    }
+    own.text.log_probability = choice.log_probability;
+    own.parent = static_cast<int>(choice.row);
+    own.passed_over = taken.empty() ? 0.0 : penalty(taken[choice.row]);
+    own.text.ended = choice.token == end;
+    own.closed = own.text.ended || last;
+    if (!own.text.ended) {
+      own.text.tokens.push_back(choice.token);
+    }
+  }
+  all_ = std::move(next);
+}
+
+TANDEM_ONCE std::vector<Hypothesis> BeamSearch::found() const {
+  std::vector<Hypothesis> list;
+  for (Member const& member : all_) {
+    list.push_back(member.text);
+    Hypothesis& own = list.back();
+    double const tokens = static_cast<double>(own.tokens.size()) + (own.ended ? 1.0 : 0.0);
+    own.score = own.log_probability / std::pow((5.0 + tokens) / 6.0, beam_.length) +
+                beam_.coverage * member.passed_over;
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
+  return list;
+}
+
+}  // namespace tandem
+
+#endif
+
 namespace tandem {
 
 /// Sentences to be translated, or prompts to be written on, as tokens.
@@ -60111,32 +61266,7 @@ struct DecodeSizes {
 };
 
 /// @throws ContractError  @p beam, or a sentence of @p task, does not fit
-template <class = void>  // compiled where it is called, not by every include
-void check_decoding(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam) {
-  expects(beam.width >= 1 && beam.tokens >= 0 && is_finite(beam.length) && beam.length >= 0.0 &&
-              is_finite(beam.coverage) && beam.coverage >= 0.0,
-          "translate(data, beam): .width must be 1 or more, and .length, .coverage and .tokens 0 "
-          "or more");
-  expects(beam.coverage == 0.0 || sizes.attentions == 1,
-          "translate(data, beam): .coverage is of what an attention has taken of the source, but "
-          "the network has none to its first input, or several; leave .coverage at 0");
-  expects(task.end < sizes.vocabulary && (!sizes.two || (task.begin >= 0 && task.end >= 0)),
-          "translate(data, beam): begin and end must be tokens that the network writes");
-  for (std::size_t i = 0; i < task.sources.size(); ++i) {
-    auto const rows = static_cast<std::int64_t>(task.sources[i].size());
-    if (rows < 1 || rows > sizes.source) {
-      throw ContractError{"translate(data, beam): sentence " + std::to_string(i) + " has " +
-                          std::to_string(rows) + " tokens, but the network takes 1 to " +
-                          std::to_string(sizes.source)};
-    }
-    std::int64_t const room = sizes.target - (sizes.two ? 1 : rows) + 1;
-    if (beam.tokens > room) {
-      throw ContractError{"translate(data, beam): .tokens is " + std::to_string(beam.tokens) +
-                          ", but behind sentence " + std::to_string(i) +
-                          " the network has room for " + std::to_string(room)};
-    }
-  }
-}
+TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam);
 
 /// Which samples of a batch the same devices take, in the same copy of the model: in each such
 /// group hypotheses may go on from each other.
@@ -60148,37 +61278,10 @@ class DecodeGroups {
     return static_cast<std::size_t>(sizes_.batching.replicas * sizes_.copies);
   }
   /// Samples of each group in a batch of @p total.
-  template <class = void>
-  [[nodiscard]] std::vector<int> of(int total) const {
-    std::vector<int> list(count());
-    for (int m = 0; m < sizes_.batching.all_microbatches(); ++m) {
-      int const group =
-          sizes_.batching.replica_of(m) * sizes_.copies + sizes_.batching.copy_of(m, sizes_.copies);
-      list[static_cast<std::size_t>(group)] += microbatch_size(total, m, sizes_.batching);
-    }
-    return list;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<int> of(int total) const;
   /// The smallest batch that has room for so many in each group.
-  template <class = void>
-  [[nodiscard]] int fit(std::vector<int> const& wanted) const {
-    int total = 0;
-    for (int const each : wanted) {
-      total += each;
-    }
-    while (total < sizes_.most && !fits(wanted, total)) {
-      ++total;
-    }
-    return total;
-  }
-  template <class = void>
-  [[nodiscard]] bool fits(std::vector<int> const& wanted, int total) const {
-    std::vector<int> const list = of(total);
-    bool all = true;
-    for (std::size_t g = 0; g < list.size(); ++g) {
-      all = all && wanted[g] <= list[g];
-    }
-    return all;
-  }
+  TANDEM_ONCE [[nodiscard]] int fit(std::vector<int> const& wanted) const;
+  TANDEM_ONCE [[nodiscard]] bool fits(std::vector<int> const& wanted, int total) const;
 
  private:
   DecodeSizes const& sizes_;
@@ -60397,6 +61500,71 @@ std::vector<std::vector<Hypothesis>> decode(DecodeSizes const& sizes, DecodeTask
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task,
+                                Beam const& beam) {
+  expects(beam.width >= 1 && beam.tokens >= 0 && is_finite(beam.length) && beam.length >= 0.0 &&
+              is_finite(beam.coverage) && beam.coverage >= 0.0,
+          "translate(data, beam): .width must be 1 or more, and .length, .coverage and .tokens 0 "
+          "or more");
+  expects(beam.coverage == 0.0 || sizes.attentions == 1,
+          "translate(data, beam): .coverage is of what an attention has taken of the source, but "
+          "the network has none to its first input, or several; leave .coverage at 0");
+  expects(task.end < sizes.vocabulary && (!sizes.two || (task.begin >= 0 && task.end >= 0)),
+          "translate(data, beam): begin and end must be tokens that the network writes");
+  for (std::size_t i = 0; i < task.sources.size(); ++i) {
+    auto const rows = static_cast<std::int64_t>(task.sources[i].size());
+    if (rows < 1 || rows > sizes.source) {
+      throw ContractError{"translate(data, beam): sentence " + std::to_string(i) + " has " +
+                          std::to_string(rows) + " tokens, but the network takes 1 to " +
+                          std::to_string(sizes.source)};
+    }
+    std::int64_t const room = sizes.target - (sizes.two ? 1 : rows) + 1;
+    if (beam.tokens > room) {
+      throw ContractError{"translate(data, beam): .tokens is " + std::to_string(beam.tokens) +
+                          ", but behind sentence " + std::to_string(i) +
+                          " the network has room for " + std::to_string(room)};
+    }
+  }
+}
+
+TANDEM_ONCE std::vector<int> DecodeGroups::of(int total) const {
+  std::vector<int> list(count());
+  for (int m = 0; m < sizes_.batching.all_microbatches(); ++m) {
+    int const group =
+        sizes_.batching.replica_of(m) * sizes_.copies + sizes_.batching.copy_of(m, sizes_.copies);
+    list[static_cast<std::size_t>(group)] += microbatch_size(total, m, sizes_.batching);
+  }
+  return list;
+}
+
+TANDEM_ONCE int DecodeGroups::fit(std::vector<int> const& wanted) const {
+  int total = 0;
+  for (int const each : wanted) {
+    total += each;
+  }
+  while (total < sizes_.most && !fits(wanted, total)) {
+    ++total;
+  }
+  return total;
+}
+
+TANDEM_ONCE bool DecodeGroups::fits(std::vector<int> const& wanted, int total) const {
+  std::vector<int> const list = of(total);
+  bool all = true;
+  for (std::size_t g = 0; g < list.size(); ++g) {
+    all = all && wanted[g] <= list[g];
+  }
+  return all;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/options/default_metric.hpp
 
@@ -60769,14 +61937,7 @@ class OneCall {
   }
 
  private:
-  template <class = void>
-  [[noreturn]] static void refuse(char const* verb, std::string const& running) {
-    throw ContractError{
-        std::string{verb} + ": " + running +
-        " of this trainer has not returned yet; a trainer does one thing at a time, "
-        "so do not call it from another thread, nor from a dataset or a function "
-        "that it calls: call one after the other, or make a Trainer for each"};
-  }
+  TANDEM_ONCE [[noreturn]] static void refuse(char const* verb, std::string const& running);
 
   detail::OwnProcess process_;
   std::atomic<char const*> verb_{nullptr};
@@ -60784,6 +61945,21 @@ class OneCall {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void OneCall::refuse(char const* verb, std::string const& running) {
+  throw ContractError{std::string{verb} + ": " + running +
+                      " of this trainer has not returned yet; a trainer does one thing at a time, "
+                      "so do not call it from another thread, nor from a dataset or a function "
+                      "that it calls: call one after the other, or make a Trainer for each"};
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/options/batch_check.hpp
 
@@ -60793,61 +61969,17 @@ class OneCall {
 namespace tandem {
 
 /// @throws ContractError  there are more microbatches than samples
-template <class = void>  // compiled where it is called, not by every include
-void check_microbatches(int batch, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batch < all) {
-    throw ContractError{"a training batch of " + std::to_string(batch) +
-                        " samples cannot be split into " + std::to_string(all) +
-                        " microbatches; use a larger batch, fewer microbatches or devices, or "
-                        ".drop_last = true for the last batch of an epoch"};
-  }
-}
+TANDEM_ONCE void check_microbatches(int batch, Batching const& batching);
 
 /// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
 ///                        batch norm with one value a channel
-template <class = void>
-void check_training_batch(GraphView network, int batch, Batching const& batching) {
-  check_microbatches(batch, batching);
-  int const all = batching.all_microbatches();
-  for (int n = 0; n < network.nodes; ++n) {
-    Node const& node = network.node[n];
-    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
-      continue;
-    }
-    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
-    for (int m = 0; m < apart; ++m) {
-      int samples = 0;
-      for (int i = m; i < all; i += apart) {
-        samples += microbatch_size(batch, i, batching);
-      }
-      if (samples == 1) {
-        throw ContractError{"batch norm '" + to_string(node.path) +
-                            "' has one value a channel in microbatch " + std::to_string(m) +
-                            " of a batch of " + std::to_string(batch) +
-                            " samples: it has no variance; use a larger batch or fewer "
-                            "microbatches, or .drop_last = true"};
-      }
-    }
-  }
-}
+TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching);
 
 /// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
 /// may be -1 for none.
 /// @throws ContractError  one is out of range; the message names its sample and its row
-template <class = void>
-void check_indices(std::span<std::int32_t const> indices, int least, int limit, int time,
-                   char const* what, SampleNames const& names = {}) {
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] < least || indices[i] >= limit) {
-      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
-      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of " +
-                          names(static_cast<std::int64_t>(i / row)) + ", position " +
-                          std::to_string(i % row) + ", is out of range: the network has " +
-                          std::to_string(limit) + " of them"};
-    }
-  }
-}
+TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
+                               int time, char const* what, SampleNames const& names = {});
 
 /// Where targets are labels, each must be the index of an output; other integers may be any.
 /// @throws ContractError  one is not; the message names its sample
@@ -60895,29 +62027,8 @@ void check_soft_labels(std::span<typename LossType::Target const> labels, std::i
 /// @param done  samples of the epoch that have been trained on
 /// @throws ContractError  as check_training_batch(), or there is no batch at all, or there are
 ///                        fewer samples than @p done
-template <class = void>
-void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
-                 bool drop_last, Batching const& batching) {
-  if (done > samples) {
-    throw ContractError{"train(data, epoch): " + std::to_string(done) +
-                        " samples of this epoch have been trained on, but the dataset has only " +
-                        std::to_string(samples) +
-                        "; give the dataset that the run began with, or begin the epoch anew by "
-                        "trainer.set_position(trainer.position().epoch)"};
-  }
-  std::int64_t const left = samples - done;
-  if (left >= batch) {
-    check_training_batch(network, batch, batching);
-  } else if (done == 0 && (left == 0 || drop_last)) {
-    throw ContractError{"an epoch of " + std::to_string(samples) +
-                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
-                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
-  }
-  auto const last = static_cast<int>(left % batch);
-  if (last != 0 && !drop_last) {
-    check_training_batch(network, last, batching);
-  }
-}
+TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                             bool drop_last, Batching const& batching);
 
 /// Asked for where a function begins, so that its sentence stands before what follows of it.
 template <class D, class LossType>
@@ -60973,22 +62084,8 @@ struct Sequences {
 
 /// How many rows the samples of an input have in a batch, of which @p time is said.
 /// @throws ContractError  there are not @p samples of them, or a length is out of range
-template <class = void>
-int check_sequences(Shape const& input, std::size_t numbers, int time,
-                    std::span<std::int32_t const> lengths, std::int64_t samples) {
-  expects(time >= 0 && (time == 0 || (input.timed && time <= input[0])),
-          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
-  int const rows = time > 0 || !input.timed ? time : input[0];
-  expects(static_cast<std::int64_t>(numbers) == samples * input.elements(rows),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples,
-          "step(x, targets, sequences): .lengths must have one number a sample");
-  for (std::int32_t const length : lengths) {
-    expects(length >= 1 && length <= rows,
-            "step(x, targets, sequences): each of .lengths must be in [1, time]");
-  }
-  return rows;
-}
+TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
+                                std::span<std::int32_t const> lengths, std::int64_t samples);
 
 /// Checks a batch of the caller's own; returns the number of its samples.
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
@@ -61026,8 +62123,110 @@ int rank_of_result(int microbatch, Batching const& batching) {
 
 /// What train() and step() throw when a loss is not finite.
 /// @param bad_sample  which one is not finite itself, or ""
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+                                                      std::string const& bad_sample);
+
+/// What they throw when all losses are finite, but the gradient of @p parameter is not.
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_gradient(std::int64_t step,
+                                                          std::string const& parameter);
+
+/// What they throw when the loss scale has become as good as nothing.
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_microbatches(int batch, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batch < all) {
+    throw ContractError{"a training batch of " + std::to_string(batch) +
+                        " samples cannot be split into " + std::to_string(all) +
+                        " microbatches; use a larger batch, fewer microbatches or devices, or "
+                        ".drop_last = true for the last batch of an epoch"};
+  }
+}
+
+TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching) {
+  check_microbatches(batch, batching);
+  int const all = batching.all_microbatches();
+  for (int n = 0; n < network.nodes; ++n) {
+    Node const& node = network.node[n];
+    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
+      continue;
+    }
+    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
+    for (int m = 0; m < apart; ++m) {
+      int samples = 0;
+      for (int i = m; i < all; i += apart) {
+        samples += microbatch_size(batch, i, batching);
+      }
+      if (samples == 1) {
+        throw ContractError{"batch norm '" + to_string(node.path) +
+                            "' has one value a channel in microbatch " + std::to_string(m) +
+                            " of a batch of " + std::to_string(batch) +
+                            " samples: it has no variance; use a larger batch or fewer "
+                            "microbatches, or .drop_last = true"};
+      }
+    }
+  }
+}
+
+TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
+                               int time, char const* what, SampleNames const& names) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < least || indices[i] >= limit) {
+      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
+      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of " +
+                          names(static_cast<std::int64_t>(i / row)) + ", position " +
+                          std::to_string(i % row) + ", is out of range: the network has " +
+                          std::to_string(limit) + " of them"};
+    }
+  }
+}
+
+TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                             bool drop_last, Batching const& batching) {
+  if (done > samples) {
+    throw ContractError{"train(data, epoch): " + std::to_string(done) +
+                        " samples of this epoch have been trained on, but the dataset has only " +
+                        std::to_string(samples) +
+                        "; give the dataset that the run began with, or begin the epoch anew by "
+                        "trainer.set_position(trainer.position().epoch)"};
+  }
+  std::int64_t const left = samples - done;
+  if (left >= batch) {
+    check_training_batch(network, batch, batching);
+  } else if (done == 0 && (left == 0 || drop_last)) {
+    throw ContractError{"an epoch of " + std::to_string(samples) +
+                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
+                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
+  }
+  auto const last = static_cast<int>(left % batch);
+  if (last != 0 && !drop_last) {
+    check_training_batch(network, last, batching);
+  }
+}
+
+TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
+                                std::span<std::int32_t const> lengths, std::int64_t samples) {
+  expects(time >= 0 && (time == 0 || (input.timed && time <= input[0])),
+          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
+  int const rows = time > 0 || !input.timed ? time : input[0];
+  expects(static_cast<std::int64_t>(numbers) == samples * input.elements(rows),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples,
+          "step(x, targets, sequences): .lengths must have one number a sample");
+  for (std::int32_t const length : lengths) {
+    expects(length >= 1 && length <= rows,
+            "step(x, targets, sequences): each of .lengths must be in [1, time]");
+  }
+  return rows;
+}
+
+TANDEM_ONCE NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
                                           std::string const& bad_sample) {
   return NonFiniteLoss{"step " + std::to_string(step) + ": the loss of microbatch " +
                        std::to_string(microbatch) + " on rank " + std::to_string(rank) +
@@ -61037,18 +62236,14 @@ TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int
                                            : "mend that sample, or leave it out")};
 }
 
-/// What they throw when all losses are finite, but the gradient of @p parameter is not.
-template <class = void>
-TANDEM_COLD NonFiniteLoss non_finite_gradient(std::int64_t step, std::string const& parameter) {
+TANDEM_ONCE NonFiniteLoss non_finite_gradient(std::int64_t step, std::string const& parameter) {
   return NonFiniteLoss{"step " + std::to_string(step) + ": the gradient of '" + parameter +
                        "' is not finite, although the loss is; parameters are those of before the "
                        "step: lower the learning rate, or scale the inputs down; and where "
                        "gradients are summed in fp16, take Wire<Bfloat16>"};
 }
 
-/// What they throw when the loss scale has become as good as nothing.
-template <class = void>
-TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
+TANDEM_ONCE NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
   return NonFiniteLoss{"step " + std::to_string(step) +
                        ": its gradient is not finite, even with the loss scaled by " +
                        detail::shown(scale) +
@@ -61057,6 +62252,8 @@ TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/options/check_rates.hpp
 
@@ -61068,8 +62265,24 @@ namespace tandem {
 
 /// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
 ///                        of its range
-template <class = void>
-TANDEM_COLD void check_rates(TrainerOptions const& options) {
+TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
+
+/// @throws ContractError  a number of loss scaling is out of its range
+TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
+
+/// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
+                                    double set = -1.0);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_rates(TrainerOptions const& options) {
   detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
   std::visit(
       [](auto const& o) {
@@ -61125,9 +62338,7 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
       options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
 }
 
-/// @throws ContractError  a number of loss scaling is out of its range
-template <class = void>
-TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
+TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
   expects(scaling.initial == 0.0 ||
               (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
           "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
@@ -61138,11 +62349,7 @@ TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
   expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
 }
 
-/// The learning rate of step @p step, counted from 0.
-/// @param set  in place of the optimizer's, where 0 or more
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-template <class = void>
-double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
   double const factor = options.schedule.factor(step);
   double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
   bool good = detail::is_rate(rate);
@@ -61161,6 +62368,8 @@ double learning_rate_at(TrainerOptions const& options, std::int64_t step, double
 
 }  // namespace tandem
 
+#endif
+
 // ---- tandem/train/options/loader_options.hpp
 
 /// @file
@@ -61174,17 +62383,8 @@ inline StallLimit stall_limit(TrainerOptions const& options) {
 }
 
 /// What is left of an epoch from sample @p first of its order on.
-inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                    std::int64_t first) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .epoch = epoch,
-          .shuffle = options.shuffle,
-          .drop_last = options.drop_last,
-          .first = first,
-          .threads = options.loader_threads,
-          .limit = stall_limit(options)};
-}
+TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                         std::int64_t first);
 
 /// The dataset's own order, without augmentation.
 inline LoaderOptions evaluation_order(TrainerOptions const& options) {
@@ -61229,6 +62429,26 @@ LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
 
 }  // namespace tandem
 
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                         std::int64_t first) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .epoch = epoch,
+          .shuffle = options.shuffle,
+          .drop_last = options.drop_last,
+          .first = first,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
+}
+
+}  // namespace tandem
+
+#endif
+
 // ---- tandem/train/progress.hpp
 
 /// @file
@@ -61258,18 +62478,8 @@ class BusyCores {
 
   /// What to tell the user after @p preemptions in @p seconds, or "".
   /// @param spins  whether waiting threads of OpenMP spin
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] TANDEM_COLD static std::string advice(std::int64_t preemptions, double seconds,
-                                                      bool spins) {
-    double const rate = static_cast<double>(preemptions) / seconds;
-    if (!spins || seconds < 1 || rate < preemptions_per_second) {
-      return "";
-    }
-    return "other programs took a core from this one " +
-           std::to_string(static_cast<std::int64_t>(rate)) +
-           " times a second, and OpenMP's threads spin while they wait for it: start this one with "
-           "OMP_WAIT_POLICY=passive\n";
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD static std::string advice(std::int64_t preemptions,
+                                                                  double seconds, bool spins);
 
  private:
   // How often the system has taken a core from a thread of this process that wanted to go on.
@@ -61288,6 +62498,25 @@ class BusyCores {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::string BusyCores::advice(std::int64_t preemptions, double seconds, bool spins) {
+  double const rate = static_cast<double>(preemptions) / seconds;
+  if (!spins || seconds < 1 || rate < preemptions_per_second) {
+    return "";
+  }
+  return "other programs took a core from this one " +
+         std::to_string(static_cast<std::int64_t>(rate)) +
+         " times a second, and OpenMP's threads spin while they wait for it: start this one with "
+         "OMP_WAIT_POLICY=passive\n";
+}
+
+}  // namespace tandem::host
+
+#endif
 
 namespace tandem {
 
@@ -61410,17 +62639,7 @@ namespace tandem {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void tell_of_schedules_end(double end, double steps) {
-  auto const text = [](double number) {
-    return std::to_string(static_cast<std::int64_t>(std::min(number, 0x1p62)));
-  };
-  write_to_stderr(("tandem: the schedule of the learning rate ends after " + text(end) +
-                   " steps, and this run asks for " + text(steps) +
-                   ": from there on the rate stays as it is; give the schedule all steps of the "
-                   "run, epochs times steps an epoch\n")
-                      .c_str());
-}
+TANDEM_ONCE TANDEM_COLD void tell_of_schedules_end(double end, double steps);
 
 }  // namespace detail
 
@@ -61513,6 +62732,25 @@ class StepQueue {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void tell_of_schedules_end(double end, double steps) {
+  auto const text = [](double number) {
+    return std::to_string(static_cast<std::int64_t>(std::min(number, 0x1p62)));
+  };
+  write_to_stderr(("tandem: the schedule of the learning rate ends after " + text(end) +
+                   " steps, and this run asks for " + text(steps) +
+                   ": from there on the rate stays as it is; give the schedule all steps of the "
+                   "run, epochs times steps an epoch\n")
+                      .c_str());
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/step_report.hpp
 
@@ -61774,9 +63012,51 @@ struct GenerateOptions {
 /// on the logits, the seed and @p index, the number of the token, alone. Of equal logits the lower
 /// index is likelier.
 /// Cost: a sort of the vocabulary where top_k is set, else a pass over it.
-template <class = void>  // compiled where it is called, not by every include
-std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
-                        std::int64_t index) {
+TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                                    std::int64_t index);
+
+/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
+/// the text is longer than the network's window, its later half is read again.
+/// @param window  T, the most tokens that the network reads at once
+/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
+///                those of the calls before; position 0 begins anew
+/// @returns the tokens written, without the prompt
+/// @throws ContractError  the prompt is empty, or an option out of range
+template <class Scores>
+std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
+                                          GenerateOptions const& options, int window, int limit,
+                                          Scores const& scores) {
+  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
+  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
+              is_finite(options.temperature),
+          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
+  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
+  std::vector<float> logits(static_cast<std::size_t>(limit));
+  std::size_t begin = 0;  // of what the network has in view
+  std::size_t read = 0;   // what it has read
+  if (text.size() > static_cast<std::size_t>(window)) {
+    begin = read = text.size() - static_cast<std::size_t>(window);
+  }
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    if (text.size() - begin > static_cast<std::size_t>(window)) {
+      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
+    }
+    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
+           std::span<float>{logits});
+    read = text.size();
+    text.push_back(draw_token(logits, options, i));
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                                    std::int64_t index) {
   auto const best = std::max_element(logits.begin(), logits.end());
   if (options.temperature == 0.0 || options.top_k == 1) {
     return static_cast<std::int32_t>(best - logits.begin());
@@ -61819,41 +63099,9 @@ std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& op
   return static_cast<std::int32_t>(last);
 }
 
-/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
-/// the text is longer than the network's window, its later half is read again.
-/// @param window  T, the most tokens that the network reads at once
-/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
-///                those of the calls before; position 0 begins anew
-/// @returns the tokens written, without the prompt
-/// @throws ContractError  the prompt is empty, or an option out of range
-template <class Scores>
-std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
-                                          GenerateOptions const& options, int window, int limit,
-                                          Scores const& scores) {
-  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
-  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
-              is_finite(options.temperature),
-          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
-  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
-  std::vector<float> logits(static_cast<std::size_t>(limit));
-  std::size_t begin = 0;  // of what the network has in view
-  std::size_t read = 0;   // what it has read
-  if (text.size() > static_cast<std::size_t>(window)) {
-    begin = read = text.size() - static_cast<std::size_t>(window);
-  }
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    if (text.size() - begin > static_cast<std::size_t>(window)) {
-      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
-    }
-    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
-           std::span<float>{logits});
-    read = text.size();
-    text.push_back(draw_token(logits, options, i));
-  }
-  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
-}
-
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/options/check_options.hpp
 
@@ -62034,8 +63282,18 @@ using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
 }  // namespace detail
 
 /// @throws ContractError  an option that asynchronous training cannot have
-template <class = void>  // compiled where it is called, not by every include
-void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
+TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options);
+
+/// @throws ContractError  steps are not apart from each other
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
   if (!asynchrony.on()) {
     return;
   }
@@ -62051,15 +63309,15 @@ void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& option
           "Sgd{.momentum = 0.9F}, or another schedule");
 }
 
-/// @throws ContractError  steps are not apart from each other
-template <class = void>
-void check_traceable(Asynchrony const& asynchrony) {
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony) {
   expects(!asynchrony.on(),
           "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
           "each device is at another one; take a synchronous schedule");
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/options/check_row_gradients.hpp
 
@@ -62070,8 +63328,15 @@ namespace tandem {
 
 /// Rows that a step does not touch are left alone: which a dense update must do, too.
 /// @throws ContractError  it would change them
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options) {
+TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
   auto const averaged = averaged_parameters(network, options.groups, options.average);
   for (int p = 0; p < network.parameters; ++p) {
     GraphParameter const& own = network.parameter[p];
@@ -62115,18 +63380,12 @@ TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& op
 
 }  // namespace tandem
 
+#endif
+
 namespace tandem {
 
 /// @throws ContractError  an option is out of range, or there is no folder to save in
-inline void check_checkpoints(Checkpoints const& when) {
-  expects(when.every_steps >= 0,
-          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
-  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
-          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
-  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
-  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
-          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
-}
+TANDEM_ONCE void check_checkpoints(Checkpoints const& when);
 
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
 /// group matches nothing
@@ -62203,13 +63462,32 @@ TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
   return options;
 }
 
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
+TANDEM_ONCE TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
+  expects(when.every_steps >= 0,
+          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
+  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
+          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
+  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
+  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
+          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
+}
+
+TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
   options.optimizer = std::move(optimizer);
   return options;
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/options/check_types.hpp
 
@@ -62982,13 +64260,22 @@ class Patience {
 };
 
 /// "10 s" or "1500 ms"
-template <class = void>  // compiled where it is called
-std::string to_string(std::chrono::milliseconds time) {
+TANDEM_ONCE std::string to_string(std::chrono::milliseconds time);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string to_string(std::chrono::milliseconds time) {
   auto const ms = time.count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -63081,17 +64368,8 @@ class RankWatch {
                          {.message = message, .rank = first_rank_ + local, .idle = idle});
   }
 
-  template <class = void>
-  [[nodiscard]] TANDEM_COLD std::string sentence(int local, std::chrono::milliseconds idle) {
-    std::string const action =
-        words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
-    return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +
-           (action.empty() ? ": it has made no progress for "
-                           : ": it has stood at " + action + " for ") +
-           detail::to_string(idle) + ", and the time-out is " + detail::to_string(limit_.timeout) +
-           "; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for no "
-           "limit";
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string sentence(int local,
+                                                             std::chrono::milliseconds idle);
 
   StallLimit limit_;
   RankWords words_;
@@ -63103,6 +64381,25 @@ class RankWatch {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string RankWatch::sentence(int local, std::chrono::milliseconds idle) {
+  std::string const action =
+      words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
+  return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +
+         (action.empty() ? ": it has made no progress for "
+                         : ": it has stood at " + action + " for ") +
+         detail::to_string(idle) + ", and the time-out is " + detail::to_string(limit_.timeout) +
+         "; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for no "
+         "limit";
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -63209,31 +64506,9 @@ class RankThreads {
   /// @param words       where the ranks say what they are at
   /// @throws ContractError  ranks < 1
   /// @throws Error          the system has no more threads
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
-                                   StallLimit const& limit = {.timeout = {}},
-                                   RankWords const& words = {})
-      : on_error_{on_error},
-        first_rank_{first_rank},
-        watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
-        at_work_(static_cast<std::size_t>(ranks < 1 ? 1 : ranks)) {
-    expects(ranks >= 1, "RankThreads: there must be at least one rank");
-    workers_.reserve(static_cast<std::size_t>(ranks));
-    try {
-      for (int rank = 0; rank < ranks; ++rank) {
-        workers_.emplace_back([this, rank] { serve(rank); });
-      }
-    } catch (std::system_error const& error) {
-      auto const made = std::to_string(workers_.size());
-      stop();
-      throw detail::no_more_threads("a trainer of " + std::to_string(ranks) +
-                                        " ranks needs a thread for each, and got " + made,
-                                    error);
-    } catch (...) {  // no more memory
-      stop();
-      throw;
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
+                                               StallLimit const& limit = {.timeout = {}},
+                                               RankWords const& words = {});
 
   RankThreads(RankThreads const&) = delete;
   RankThreads& operator=(RankThreads const&) = delete;
@@ -63273,117 +64548,29 @@ class RankThreads {
 
   /// Waits for what start() has begun.
   /// @throws RankError  a rank has thrown
-  template <class = void>
-  void wait() {
-    std::unique_lock lock{mutex_};
-    detail::wait_looking(
-        lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
-    if (error_ != nullptr) {
-      std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
-      rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
-    }
-  }
+  TANDEM_ONCE void wait();
 
   /// Sees whether the ranks make progress. Called now and then by the thread that calls start(),
   /// while it waits for what they do.
-  template <class = void>
-  TANDEM_COLD void look() noexcept {
-    watch_.look(
-        [this](int rank) {
-          std::lock_guard const lock{mutex_};
-          return at_work_[static_cast<std::size_t>(rank)] != 0;
-        },
-        [this] {
-          std::lock_guard const lock{mutex_};
-          return error_ == nullptr
-                     ? std::string{}
-                     : "; meanwhile rank " + std::to_string(first_rank_ + error_rank_) +
-                           " has failed: " + what_of(error_);
-        });
-  }
+  TANDEM_ONCE TANDEM_COLD void look() noexcept;
   [[nodiscard]] StallLimit const& limit() const { return watch_.limit(); }
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
 
  private:
-  template <class = void>
-  void serve(int rank) {
-    std::unique_lock lock{mutex_};
-    for (std::uint64_t seen = 0;; ++seen) {
-      start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
-      if (stop_) {
-        return;
-      }
-      lock.unlock();
-      run_rank(rank);
-      lock.lock();
-      at_work_[static_cast<std::size_t>(rank)] = false;
-      if (--running_ == 0) {
-        end_.notify_one();
-      }
-    }
-  }
+  TANDEM_ONCE void serve(int rank);
 
-  template <class = void>
-  void run_rank(int rank) noexcept {
-    try {
-      call_(f_, rank);
-    } catch (AbortedError const& error) {
-      failed(rank, error.what(), true);
-    } catch (std::exception const& error) {
-      failed(rank, error.what(), false);
-    } catch (...) {
-      failed(rank, "an exception that is no std::exception", false);
-    }
-  }
+  TANDEM_ONCE void run_rank(int rank) noexcept;
 
   /// Called while the rank's exception is being handled. Allocates nothing, since there may be no
   /// memory.
-  template <class = void>
-  TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept {
-    std::uint64_t const word = watch_.words().of(rank);
-    bool tell = false;
-    {
-      std::lock_guard const lock{mutex_};
-      if (error_ == nullptr || (error_aborted_ && !aborted)) {
-        error_ = std::current_exception();
-        error_rank_ = rank;
-        error_word_ = word;
-        error_aborted_ = aborted;
-      }
-      tell = !std::exchange(error_told_, true);
-    }
-    if (tell && on_error_.call != nullptr) {
-      on_error_.call(on_error_.context, first_rank_ + rank, what);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept;
 
   /// @param at  ", at 1F2", or ""
-  template <class = void>
-  [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
-                                               std::exception_ptr const& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (std::bad_alloc const&) {
-      std::throw_with_nested(RankError{
-          rank, "out of memory; use a smaller batch, more microbatches or more devices", at});
-    } catch (std::exception const& original) {
-      std::throw_with_nested(RankError{rank, original.what(), at});
-    } catch (...) {
-      std::throw_with_nested(RankError{rank, "an exception that is no std::exception", at});
-    }
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
+                                                           std::exception_ptr const& error);
 
-  template <class = void>
-  TANDEM_COLD static std::string what_of(std::exception_ptr const& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (std::exception const& original) {
-      return original.what();
-    } catch (...) {
-      return "an exception that is no std::exception";
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD static std::string what_of(std::exception_ptr const& error);
 
   void stop() noexcept {
     {
@@ -63417,6 +64604,133 @@ class RankThreads {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankThreads::RankThreads(int ranks, OnError on_error, int first_rank,
+                                     StallLimit const& limit, RankWords const& words)
+    : on_error_{on_error},
+      first_rank_{first_rank},
+      watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
+      at_work_(static_cast<std::size_t>(ranks < 1 ? 1 : ranks)) {
+  expects(ranks >= 1, "RankThreads: there must be at least one rank");
+  workers_.reserve(static_cast<std::size_t>(ranks));
+  try {
+    for (int rank = 0; rank < ranks; ++rank) {
+      workers_.emplace_back([this, rank] { serve(rank); });
+    }
+  } catch (std::system_error const& error) {
+    auto const made = std::to_string(workers_.size());
+    stop();
+    throw detail::no_more_threads(
+        "a trainer of " + std::to_string(ranks) + " ranks needs a thread for each, and got " + made,
+        error);
+  } catch (...) {  // no more memory
+    stop();
+    throw;
+  }
+}
+
+TANDEM_ONCE void RankThreads::wait() {
+  std::unique_lock lock{mutex_};
+  detail::wait_looking(
+      lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
+  if (error_ != nullptr) {
+    std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
+    rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
+  }
+}
+
+TANDEM_ONCE void RankThreads::look() noexcept {
+  watch_.look(
+      [this](int rank) {
+        std::lock_guard const lock{mutex_};
+        return at_work_[static_cast<std::size_t>(rank)] != 0;
+      },
+      [this] {
+        std::lock_guard const lock{mutex_};
+        return error_ == nullptr ? std::string{}
+                                 : "; meanwhile rank " + std::to_string(first_rank_ + error_rank_) +
+                                       " has failed: " + what_of(error_);
+      });
+}
+
+TANDEM_ONCE void RankThreads::serve(int rank) {
+  std::unique_lock lock{mutex_};
+  for (std::uint64_t seen = 0;; ++seen) {
+    start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
+    if (stop_) {
+      return;
+    }
+    lock.unlock();
+    run_rank(rank);
+    lock.lock();
+    at_work_[static_cast<std::size_t>(rank)] = false;
+    if (--running_ == 0) {
+      end_.notify_one();
+    }
+  }
+}
+
+TANDEM_ONCE void RankThreads::run_rank(int rank) noexcept {
+  try {
+    call_(f_, rank);
+  } catch (AbortedError const& error) {
+    failed(rank, error.what(), true);
+  } catch (std::exception const& error) {
+    failed(rank, error.what(), false);
+  } catch (...) {
+    failed(rank, "an exception that is no std::exception", false);
+  }
+}
+
+TANDEM_ONCE void RankThreads::failed(int rank, char const* what, bool aborted) noexcept {
+  std::uint64_t const word = watch_.words().of(rank);
+  bool tell = false;
+  {
+    std::lock_guard const lock{mutex_};
+    if (error_ == nullptr || (error_aborted_ && !aborted)) {
+      error_ = std::current_exception();
+      error_rank_ = rank;
+      error_word_ = word;
+      error_aborted_ = aborted;
+    }
+    tell = !std::exchange(error_told_, true);
+  }
+  if (tell && on_error_.call != nullptr) {
+    on_error_.call(on_error_.context, first_rank_ + rank, what);
+  }
+}
+
+TANDEM_ONCE void RankThreads::rethrow(int rank, std::string const& at,
+                                      std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::bad_alloc const&) {
+    std::throw_with_nested(RankError{
+        rank, "out of memory; use a smaller batch, more microbatches or more devices", at});
+  } catch (std::exception const& original) {
+    std::throw_with_nested(RankError{rank, original.what(), at});
+  } catch (...) {
+    std::throw_with_nested(RankError{rank, "an exception that is no std::exception", at});
+  }
+}
+
+TANDEM_ONCE std::string RankThreads::what_of(std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::exception const& original) {
+    return original.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/ranks/rank_stream.hpp
 
@@ -63539,35 +64853,45 @@ struct Trace {
   std::vector<TraceEvent> events{};
 
   /// The Trace Event Format's JSON object form, with complete events.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string json() const {
-    std::string text = "{\"traceEvents\": [";
-    char const* separator = "\n";
-    for (TraceEvent const& event : events) {
-      bool const computes = event.lane == Lane::compute;
-      text.append(separator).append("{\"name\": ");
-      detail::append_json_string(text, event.name);
-      text.append(", \"cat\": ").append(computes ? "\"compute\"" : "\"communication\"");
-      text.append(", \"ph\": \"X\", \"pid\": ").append(std::to_string(event.rank));
-      text.append(", \"tid\": ").append(computes ? "0" : "1");
-      text.append(", \"ts\": ").append(std::to_string(event.begin_us));
-      text.append(", \"dur\": ").append(std::to_string(event.end_us - event.begin_us)).append("}");
-      separator = ",\n";
-    }
-    return text + "\n]}\n";
-  }
+  TANDEM_ONCE [[nodiscard]] std::string json() const;
 
   /// @throws FileError  @p path cannot be written
-  template <class = void>
-  void write(std::string const& path) const {
-    std::string const text = json();
-    AtomicFile file{path};
-    file.write(std::as_bytes(std::span{text}));
-    file.commit();
-  }
+  TANDEM_ONCE void write(std::string const& path) const;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string Trace::json() const {
+  std::string text = "{\"traceEvents\": [";
+  char const* separator = "\n";
+  for (TraceEvent const& event : events) {
+    bool const computes = event.lane == Lane::compute;
+    text.append(separator).append("{\"name\": ");
+    detail::append_json_string(text, event.name);
+    text.append(", \"cat\": ").append(computes ? "\"compute\"" : "\"communication\"");
+    text.append(", \"ph\": \"X\", \"pid\": ").append(std::to_string(event.rank));
+    text.append(", \"tid\": ").append(computes ? "0" : "1");
+    text.append(", \"ts\": ").append(std::to_string(event.begin_us));
+    text.append(", \"dur\": ").append(std::to_string(event.end_us - event.begin_us)).append("}");
+    separator = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+TANDEM_ONCE void Trace::write(std::string const& path) const {
+  std::string const text = json();
+  AtomicFile file{path};
+  file.write(std::as_bytes(std::span{text}));
+  file.commit();
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -64270,8 +65594,20 @@ inline std::string counted(int count, char const* what) {
 }
 
 /// What stands for @p name in a sentence.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
+TANDEM_ONCE TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v);
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+TANDEM_ONCE TANDEM_COLD std::string to_string(Verdict const& v);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string value_of(std::string_view name, Verdict const& v) {
   if (name == "action" || name == "other" || name == "waiting") {
     return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
   }
@@ -64292,11 +65628,11 @@ TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
                                             : v.count);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string to_string(Verdict const& v) {
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Verdict const& v) {
   std::string_view rest = detail::sentence_of(v.flaw);
   std::string sentence;
   if (rest.substr(0, 8) == "{action}") {
@@ -64313,6 +65649,8 @@ TANDEM_COLD std::string to_string(Verdict const& v) {
 
 }  // namespace tandem
 
+#endif
+
 namespace tandem {
 
 /// Rows with messages, and how many microbatches they are for; empty where there are none.
@@ -64323,8 +65661,46 @@ struct ImportedTable {
 
 namespace detail {
 
-template <class = void>  // compiled once, and where it is called
-TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
+/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
+                                                    Batching const& batching);
+
+/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
+/// step that it passes too, so that only the passes and messages are looked at.
+TANDEM_ONCE TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                                  Batching const& batching, bool splits_backward);
+
+}  // namespace detail
+
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
+  if (rows.empty()) {
+    return {};
+  }
+  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
+    Batching const batching{.microbatches = Program::batching.microbatches};
+    if constexpr (Program::devices == 1) {
+      return detail::import_passes(rows, batching);
+    } else {
+      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
+    }
+  } else if constexpr (Program::devices == 1) {
+    return detail::import_passes(rows, Program::batching);
+  } else {
+    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
   if (batching.reproducible && batching.leaves == batching.microbatches &&
       (microbatches & (microbatches - 1)) != 0) {
     throw ContractError{
@@ -64339,9 +65715,7 @@ TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
   }
 }
 
-/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
-template <class = void>
-TANDEM_COLD ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+TANDEM_ONCE ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
   std::size_t const passes = rows.front().size();
   bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
   for (std::size_t i = 0; fits && i < passes; ++i) {
@@ -64358,8 +65732,7 @@ TANDEM_COLD ImportedTable import_passes(ActionRows const& rows, Batching const& 
 }
 
 /// The gradients that stages send have one memory each, for all microbatches.
-template <class = void>
-TANDEM_COLD void check_sends(std::vector<Action> const& row) {
+TANDEM_ONCE TANDEM_COLD void check_sends(std::vector<Action> const& row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
       Action const pass = row[before];
@@ -64374,10 +65747,7 @@ TANDEM_COLD void check_sends(std::vector<Action> const& row) {
   }
 }
 
-/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
-/// step that it passes too, so that only the passes and messages are looked at.
-template <class = void>  // compiled once, and where it is called
-TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+TANDEM_ONCE ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
                                       Batching const& batching, bool splits_backward) {
   ImportedTable table;
   if (devices_of(rows) != map.devices) {
@@ -64427,31 +65797,9 @@ TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const
   return table;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
-  if (rows.empty()) {
-    return {};
-  }
-  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
-    Batching const batching{.microbatches = Program::batching.microbatches};
-    if constexpr (Program::devices == 1) {
-      return detail::import_passes(rows, batching);
-    } else {
-      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
-    }
-  } else if constexpr (Program::devices == 1) {
-    return detail::import_passes(rows, Program::batching);
-  } else {
-    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
-  }
-}
-
-}  // namespace tandem
+#endif
 
 // ---- tandem/train/ranks/make_rank_options.hpp
 
@@ -64468,8 +65816,29 @@ namespace tandem {
 namespace detail {
 
 /// @param devices  of a replica
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD int replicas_there(World const& world, int devices) {
+TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
+
+}  // namespace detail
+
+/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
+/// World::devices of each process, and one where that is not said.
+/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
+template <class Program>
+int replicas_of(World const& world) {
+  if constexpr (Program::any_replicas) {
+    return detail::replicas_there(world, Program::devices * Program::slices);
+  } else {
+    return Program::batching.replicas;
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int replicas_there(World const& world, int devices) {
   check_world(world);
   expects(world.devices >= 0, "World: devices must be 0 (one of each process) or more");
   std::int64_t const each = world.devices > 0 ? world.devices : 1;
@@ -64487,21 +65856,9 @@ TANDEM_COLD int replicas_there(World const& world, int devices) {
   return static_cast<int>(all / devices);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
-/// World::devices of each process, and one where that is not said.
-/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
-template <class Program>
-int replicas_of(World const& world) {
-  if constexpr (Program::any_replicas) {
-    return detail::replicas_there(world, Program::devices * Program::slices);
-  } else {
-    return Program::batching.replicas;
-  }
-}
-
-}  // namespace tandem
+#endif
 
 namespace tandem {
 
@@ -64584,41 +65941,11 @@ namespace tandem {
 namespace detail {
 
 /// What each of @p replicas does of @p all microbatches, one after another.
-template <class = void>  // compiled once, and where it is called
-TANDEM_COLD ImportedTable shared_passes(int all, int replicas) {
-  if (all % replicas != 0) {
-    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
-                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
-                        " replicas; start as many as divide them, or give another number "
-                        "(TrainerOptions::microbatches)"};
-  }
-  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
-  for (int m = 0; m < table.microbatches; ++m) {
-    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
-    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
-  }
-  return table;
-}
+TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas);
 
 /// Of a strategy that takes any number of replicas, once that is known.
 /// @param copies  of the model in a replica
-template <class = void>
-TANDEM_COLD void check_world_leaves(Batching const& batching, int copies) {
-  bool const fit = !batching.reproducible ||
-                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
-                    leaves_fit({.microbatches = batching.microbatches / copies,
-                                .leaves = batching.leaves / copies}));
-  if (!fit) {
-    int const all =
-        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
-    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
-                        " leaves, of which each of " + std::to_string(batching.replicas) +
-                        " replicas must have a power of two that divides its microbatches, " +
-                        std::to_string(batching.microbatches) +
-                        (copies > 1 ? " in two copies of the model" : "") +
-                        "; start another number of them, or write other leaves or microbatches"};
-  }
-}
+TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies);
 
 }  // namespace detail
 
@@ -64653,6 +65980,46 @@ TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ImportedTable shared_passes(int all, int replicas) {
+  if (all % replicas != 0) {
+    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
+                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
+                        " replicas; start as many as divide them, or give another number "
+                        "(TrainerOptions::microbatches)"};
+  }
+  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
+  for (int m = 0; m < table.microbatches; ++m) {
+    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
+    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
+  }
+  return table;
+}
+
+TANDEM_ONCE void check_world_leaves(Batching const& batching, int copies) {
+  bool const fit = !batching.reproducible ||
+                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
+                    leaves_fit({.microbatches = batching.microbatches / copies,
+                                .leaves = batching.leaves / copies}));
+  if (!fit) {
+    int const all =
+        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+                        " leaves, of which each of " + std::to_string(batching.replicas) +
+                        " replicas must have a power of two that divides its microbatches, " +
+                        std::to_string(batching.microbatches) +
+                        (copies > 1 ? " in two copies of the model" : "") +
+                        "; start another number of them, or write other leaves or microbatches"};
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/step_batches.hpp
 
@@ -65555,21 +66922,6 @@ inline void add_bytes(std::string& to, std::uint64_t word, int size) {
   }
 }
 
-/// Length, sum of the length, @p data, sum of the data. Sums are turned and moved, so that a record
-/// that holds records has others.
-template <class = void>
-[[nodiscard]] std::string tf_record(std::string_view data) {
-  auto const masked = [](std::string_view bytes) {
-    return std::rotr(crc32c(std::as_bytes(std::span{bytes})), 15) + 0xA282EAD8U;
-  };
-  std::string record;
-  add_bytes(record, data.size(), 8);
-  add_bytes(record, masked(record), 4);
-  record += data;
-  add_bytes(record, masked(data), 4);
-  return record;
-}
-
 /// A protocol buffer as it is written; fields are to come by ascending number, those that are 0 not
 /// at all.
 /// Source: protobuf.dev/programming-guides/encoding
@@ -65609,26 +66961,52 @@ class ProtocolBuffer {
 };
 
 /// The record that a file begins with. @param time  seconds since 1970
-template <class = void>
-[[nodiscard]] std::string first_event(double time) {
+TANDEM_ONCE [[nodiscard]] std::string first_event(double time);
+
+/// Adds a scalar, in float, to those of a step.
+TANDEM_ONCE void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value);
+
+/// The record of a step's scalars.
+TANDEM_ONCE [[nodiscard]] std::string scalar_event(double time, std::int64_t step,
+                                                   ProtocolBuffer const& scalars);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Length, sum of the length, @p data, sum of the data. Sums are turned and moved, so that a record
+/// that holds records has others.
+TANDEM_ONCE [[nodiscard]] std::string tf_record(std::string_view data) {
+  auto const masked = [](std::string_view bytes) {
+    return std::rotr(crc32c(std::as_bytes(std::span{bytes})), 15) + 0xA282EAD8U;
+  };
+  std::string record;
+  add_bytes(record, data.size(), 8);
+  add_bytes(record, masked(record), 4);
+  record += data;
+  add_bytes(record, masked(data), 4);
+  return record;
+}
+
+TANDEM_ONCE std::string first_event(double time) {
   return tf_record(ProtocolBuffer{}.number(1, time).text(3, "brain.Event:2").bytes());
 }
 
-/// Adds a scalar, in float, to those of a step.
-template <class = void>
-void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value) {
+TANDEM_ONCE void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value) {
   scalars.text(1, ProtocolBuffer{}.text(1, name).number(2, static_cast<float>(value)).bytes());
 }
 
-/// The record of a step's scalars.
-template <class = void>
-[[nodiscard]] std::string scalar_event(double time, std::int64_t step,
-                                       ProtocolBuffer const& scalars) {
+TANDEM_ONCE std::string scalar_event(double time, std::int64_t step,
+                                     ProtocolBuffer const& scalars) {
   return tf_record(
       ProtocolBuffer{}.number(1, time).integer(2, step).text(5, scalars.bytes()).bytes());
 }
 
 }  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -66318,24 +67696,6 @@ class Predictor<Net, Backend> {
 /// The only header beside launch that reads environment variables, all of them in one call. Without
 /// a launcher the program is one process.
 
-// ---- tandem/core/hash.hpp
-
-/// @file
-/// A hash that is the same in every process, on every machine.
-
-namespace tandem::detail {
-
-/// FNV-1a.
-constexpr std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return hash;
-}
-
-}  // namespace tandem::detail
-
 namespace tandem {
 
 namespace detail {
@@ -66413,8 +67773,27 @@ class EnvironmentReader {
   Lookup lookup_;
 };
 
+TANDEM_ONCE World world_from(Lookup lookup);
+
+}  // namespace detail
+
+/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
+/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
+/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
+/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
+/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
+/// that is made if there is none.
+/// @throws Error  the variables are malformed or contradict each other
+TANDEM_ONCE World world_from_environment();
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Slurm's, which also leaves them to a program that srun has not started: then they mean nothing.
-inline bool read_slurm(EnvironmentReader const& from, World& world) {
+TANDEM_ONCE bool read_slurm(EnvironmentReader const& from, World& world) {
   bool const step = from.has("SLURM_STEP_ID") || from.has("SLURM_STEPID");
   if (!from.has("SLURM_PROCID") || (from.has("SLURM_JOB_ID") && !step)) {
     return false;
@@ -66425,7 +67804,7 @@ inline bool read_slurm(EnvironmentReader const& from, World& world) {
 }
 
 /// What tells this start of the program from another and is the same for all its processes, or "".
-inline std::string start_token(EnvironmentReader const& from) {
+TANDEM_ONCE std::string start_token(EnvironmentReader const& from) {
   for (char const* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
     if (from.has(name)) {
       return from.text(name);
@@ -66442,7 +67821,7 @@ inline std::string start_token(EnvironmentReader const& from) {
 
 /// Adds what only this user's processes know. Launchers have no secret of their own: the number of
 /// a job is known to all who can list jobs. Over files none is needed.
-inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
+TANDEM_ONCE void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
   if (std::string const token = from.text("TANDEM_TOKEN"); !token.empty()) {
     if (token.size() < 16) {
       throw Error{
@@ -66464,7 +67843,7 @@ inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
 }
 
 /// Whether the launcher says that all processes are on this machine.
-inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
+TANDEM_ONCE bool on_one_machine(EnvironmentReader const& from, World const& world) {
   for (char const* const name :
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
     if (from.has(name)) {
@@ -66475,7 +67854,7 @@ inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
 }
 
 /// Files if the launcher says that there is one machine, since they need neither port nor secret.
-inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
+TANDEM_ONCE std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
   if (from.has("TANDEM_RENDEZVOUS")) {
     return from.text("TANDEM_RENDEZVOUS");
   }
@@ -66494,8 +67873,7 @@ inline std::string rendezvous_address(EnvironmentReader const& from, World const
   return {};
 }
 
-template <class = void>  // compiled where it is called, not by every include
-World world_from(Lookup lookup) {
+TANDEM_ONCE World world_from(Lookup lookup) {
   EnvironmentReader const from{lookup};
   World world;
   Launcher const* found = nullptr;
@@ -66528,21 +67906,17 @@ World world_from(Lookup lookup) {
   return world;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
-/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
-/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
-/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
-/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
-/// that is made if there is none.
-/// @throws Error  the variables are malformed or contradict each other
-template <class = void>  // compiled where it is called, not by every include
-World world_from_environment() {
+namespace tandem {
+
+TANDEM_ONCE World world_from_environment() {
   return detail::world_from([](char const* name) -> char const* { return std::getenv(name); });
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/train/step_log.hpp
 
@@ -73409,7 +74783,17 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 #endif
 
 #undef TANDEM_ASSERT
+#undef TANDEM_BODIES
+#undef TANDEM_BODIES_NAME
 #undef TANDEM_COLD
 #undef TANDEM_INLINE
+#undef TANDEM_JOIN_NAMES
 #undef TANDEM_KERNEL
+#undef TANDEM_NAME_OF_ASSERTIONS
+#undef TANDEM_NAME_OF_BODIES
+#undef TANDEM_NAME_OF_IMAGES
+#undef TANDEM_NAME_OF_ONEDNN
+#undef TANDEM_NAME_OF_VECTORS
+#undef TANDEM_NAME_OF_ZLIB
 #undef TANDEM_NOINLINE
+#undef TANDEM_ONCE

@@ -47,6 +47,7 @@ CASES = [
     ([*RELEASE, *NO_ONEDNN, "-DCOMPONENTS=COMPONENTS;onednn"], "tandem's onednn is wanted, but", None),
     ([*RELEASE, *NO_ONEDNN, "-DTANDEM_ONEDNN=ON"], "tandem's onednn is wanted, but", None),
     ([*RELEASE, *NO_ONEDNN, "-DTANDEM_ONEDNN=AUTO"], None, "-march=native"),
+    ([*RELEASE, *BOTH, "-DCOMPONENTS=COMPONENTS;compiled;zlib"], None, "TANDEM_ZLIB=1;-march=native"),
     ([*RELEASE, *NO_ONEDNN, *ZLIB, "-DCOMPONENTS=OPTIONAL_COMPONENTS;onednn;zlib"], None, "TANDEM_ZLIB=1;-march=native"),
     ([*RELEASE, *ZLIB, *IMAGES, "-DCOMPONENTS=COMPONENTS;images"], None, "TANDEM_IMAGES=1;-march=native"),
     ([*RELEASE, *NO_IMAGES, "-DCOMPONENTS=COMPONENTS;images"], "tandem's images are wanted, but libjpeg or libpng", None),

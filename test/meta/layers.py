@@ -36,9 +36,10 @@ MAY_INCLUDE = {folder: set(others.split()) for folder, others in {
 
 ROOT_HEADERS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp",
                 "describe.hpp", "onnx.hpp"]
-DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp"}  # may include all and do so inside #if
+BODIES = "impl/src.hpp"  # of all doors, for the one unit that has them
+DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp", BODIES}  # may include all and do so inside #if
 AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp"}  # included by every door
-MACRO_HOMES = {"core/config.hpp", "core/contract.hpp"}
+MACRO_HOMES = {"core/config.hpp", "core/bodies.hpp", "core/contract.hpp", BODIES}
 LONG = 300  # lines: is it one idea?
 
 # Headers that bind another library or backend are included by those who want them; all others are
@@ -123,7 +124,7 @@ def check_header(path, text, exists):
         yield 1, "the first line must be the SPDX line"
     if [line for line in lines if line.startswith("#pragma once")] != ["#pragma once"][path in AGAIN:]:
         yield 1, "one line must be #pragma once, but in " + " and ".join(sorted(AGAIN))
-    if "/" in path and folder_of(path) not in MAY_INCLUDE:
+    if "/" in path and path not in DOORS and folder_of(path) not in MAY_INCLUDE:
         yield 1, f"the folder {folder_of(path)}/ has no place in MAY_INCLUDE of {pathlib.Path(__file__).name}"
 
     yield from check_kernels(text)
@@ -138,15 +139,15 @@ def check_header(path, text, exists):
             for fault in check_include(path, include[1], depth, exists):
                 yield number, fault
         if re.match(r"\s*#\s*define\b", line) and path not in MACRO_HOMES:
-            yield number, "macros are defined in core/config.hpp and core/contract.hpp only"
+            yield number, "macros are defined in core/config.hpp, core/bodies.hpp and core/contract.hpp only"
         for pattern, name, allowed in FORBIDDEN:
             if re.search(pattern, line) and not (allowed and re.match(allowed, path)):
                 yield number, f"{name} has no place in include/"
 
 
-def unreached(root, headers):
-    """The headers that neither a door nor an optional one includes, through however many others."""
-    todo = ROOT_HEADERS + [h for h in headers if re.search(OPTIONAL, h)]
+def reached(root, doors):
+    """The headers that one of the doors includes, through however many others."""
+    todo = list(doors)
     seen = set()
     while todo:
         name = todo.pop()
@@ -154,7 +155,7 @@ def unreached(root, headers):
             seen.add(name)
             text = without_comments((root / name).read_text(encoding="utf-8"))
             todo += re.findall(r"#\s*include\s*<tandem/([^>]+)>", text)
-    return [h for h in headers if h.endswith(".hpp") and h not in seen and not re.search(OPTIONAL, h)]
+    return seen
 
 
 def headers_of(include):
@@ -178,9 +179,16 @@ def check_tree(include):
         text = header.read_text(encoding="utf-8")
         for line, fault in check_header(path, text, lambda name: (root / name).is_file()):
             faults.append(f"include/tandem/{path}:{line}: {fault}")
+    names = [h.relative_to(root).as_posix() for h in headers]
     if (root / "tandem.hpp").is_file():
-        for path in unreached(root, [h.relative_to(root).as_posix() for h in headers]):
-            faults.append(f"include/tandem/tandem.hpp:1: <tandem/{path}> is not reached from here")
+        seen = reached(root, ROOT_HEADERS + [BODIES] + [name for name in names if re.search(OPTIONAL, name)])
+        for name in names:
+            if name.endswith(".hpp") and name not in seen and not re.search(OPTIONAL, name):
+                faults.append(f"include/tandem/tandem.hpp:1: <tandem/{name}> is not reached from here")
+    seen = reached(root, [BODIES])
+    for header, name in zip(headers, names):
+        if name not in seen and "\n#if TANDEM_BODIES\n" in header.read_text(encoding="utf-8"):
+            faults.append(f"include/tandem/{BODIES}:1: <tandem/{name}>, which has bodies, is not reached from here")
     return len(headers), faults
 
 

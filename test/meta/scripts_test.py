@@ -212,6 +212,14 @@ class Layers(Tree):
         self.assertEqual("include/tandem/tandem.hpp:1: <tandem/core/c.hpp> is not reached from here",
                          self.faults())
 
+    def test_the_unit_of_bodies_has_all_of_them(self):
+        body = "#if TANDEM_BODIES\n#endif\n"
+        self.header("core/a.hpp", body)
+        self.header("core/b.hpp", body)
+        self.header("impl/src.hpp", "#include <tandem/core/a.hpp>\n")
+        self.assertEqual(["include/tandem/impl/src.hpp:1: <tandem/core/b.hpp>, which has bodies, is not reached from here"],
+                         layers.check_tree(self.include)[1])
+
     def test_nothing_there(self):
         run = subprocess.run([sys.executable, HERE / "layers.py", self.include], capture_output=True)
         self.assertEqual(1, run.returncode)

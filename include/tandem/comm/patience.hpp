@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem::detail {
 
@@ -57,10 +58,19 @@ class Patience {
 };
 
 /// "10 s" or "1500 ms"
-template <class = void>  // compiled where it is called
-std::string to_string(std::chrono::milliseconds time) {
+TANDEM_ONCE std::string to_string(std::chrono::milliseconds time);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string to_string(std::chrono::milliseconds time) {
   auto const ms = time.count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
 }
 
 }  // namespace tandem::detail
+
+#endif

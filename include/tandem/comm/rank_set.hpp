@@ -37,16 +37,36 @@ inline int position_of(RankSet const& set, int rank) noexcept {
   return -1;
 }
 
+/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
+TANDEM_ONCE TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks);
+
+/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
+/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
+/// of its stages take five rounds, however many replicas and stages there are.
+///
+/// @pre check_groups() has passed
+TANDEM_ONCE TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups,
+                                                                int ranks);
+
+/// The number that @p rank has in @p group.
+/// @throws ContractError  there is no such group, or the rank is no member of it
+TANDEM_ONCE TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// "group 3 (boundary 1-2, forward)"
-template <class = void>  // compiled where it is called, not by every include
-std::string name_of_group(std::vector<RankSet> const& groups, int group) {
+TANDEM_ONCE std::string name_of_group(std::vector<RankSet> const& groups, int group) {
   std::string const& name = groups[static_cast<std::size_t>(group)].name;
   return "group " + std::to_string(group) + (name.empty() ? "" : " (" + name + ")");
 }
 
-/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
-template <class = void>
-TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_ONCE void check_groups(std::vector<RankSet> const& groups, int ranks) {
   std::vector<int> last(static_cast<std::size_t>(ranks), -1);  // group that has named each rank
   for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
     RankSet const& set = groups[static_cast<std::size_t>(g)];
@@ -68,13 +88,7 @@ TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks) {
   }
 }
 
-/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
-/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
-/// of its stages take five rounds, however many replicas and stages there are.
-///
-/// @pre check_groups() has passed
-template <class = void>
-TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
+TANDEM_ONCE std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
   std::vector<std::vector<int>> rounds;
   std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -102,10 +116,7 @@ TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& 
   return rounds;
 }
 
-/// The number that @p rank has in @p group.
-/// @throws ContractError  there is no such group, or the rank is no member of it
-template <class = void>
-TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group) {
+TANDEM_ONCE int member_of(std::vector<RankSet> const& groups, int rank, int group) {
   if (group < 0 || group >= static_cast<int>(groups.size())) {
     throw ContractError{"communicator: there is no group " + std::to_string(group) +
                         "; the transport was made with " + std::to_string(groups.size()) +
@@ -123,6 +134,6 @@ TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int grou
   return position;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif

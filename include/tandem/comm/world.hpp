@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -55,8 +56,22 @@ struct World {
 };
 
 /// @throws ContractError  the numbers of @p world contradict each other
-template <class = void>  // compiled where it is called, not by every include
-void check_world(World const& world) {
+TANDEM_ONCE void check_world(World const& world);
+
+/// How many of @p ranks live in each process.
+/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
+TANDEM_ONCE int local_ranks(World const& world, int ranks);
+
+/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
+TANDEM_ONCE int first_rank(World const& world, int ranks);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_world(World const& world) {
   auto const fail = [&world](std::string const& what) {
     throw ContractError{"World: " + what + " (process " + std::to_string(world.process) + " of " +
                         std::to_string(world.processes) + ", number " +
@@ -73,10 +88,7 @@ void check_world(World const& world) {
   }
 }
 
-/// How many of @p ranks live in each process.
-/// @throws ContractError  check_world() fails, or @p ranks is no multiple of the processes
-template <class = void>
-int local_ranks(World const& world, int ranks) {
+TANDEM_ONCE int local_ranks(World const& world, int ranks) {
   check_world(world);
   if (ranks % world.processes != 0) {
     throw ContractError{"World: a strategy of " + std::to_string(ranks) +
@@ -86,10 +98,10 @@ int local_ranks(World const& world, int ranks) {
   return ranks / world.processes;
 }
 
-/// The first rank that lives in this process. @throws ContractError  as local_ranks() does
-template <class = void>
-int first_rank(World const& world, int ranks) {
+TANDEM_ONCE int first_rank(World const& world, int ranks) {
   return world.process * local_ranks(world, ranks);
 }
 
 }  // namespace tandem
+
+#endif

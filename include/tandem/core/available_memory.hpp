@@ -40,37 +40,7 @@ void each_line(std::string const& path, F const& f) {
 }
 
 /// The number behind @p key at the beginning of a line of a file, "" for any; -1 if there is none.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::int64_t number_in(std::string const& path, char const* key) {
-  long long found = -1;
-  each_line(path, [&](char const* line) {
-    std::size_t const length = std::strlen(key);
-    if (found < 0 && std::strncmp(line, key, length) == 0 &&
-        std::sscanf(line + length, "%lld", &found) != 1) {
-      found = -1;
-    }
-  });
-  return found;
-}
-
-/// What a control group leaves to its processes; -1: it says nothing. Pages of files count as free,
-/// since they can be dropped.
-/// @param names  of its limit, its use, and the files' pages in memory.stat
-template <class = void>
-TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* limit,
-                                       char const* use, char const* inactive, char const* active) {
-  std::int64_t const most = number_in(folder + limit, "");
-  std::int64_t const used = number_in(folder + use, "");
-  if (most < 0 || used < 0) {  // "max", or no such file
-    return -1;
-  }
-  std::int64_t left = most - used;
-  for (char const* const key : {inactive, active}) {
-    std::int64_t const pages = number_in(folder + "memory.stat", key);
-    left += pages > 0 ? pages : 0;
-  }
-  return left > 0 ? left : 0;
-}
+TANDEM_ONCE TANDEM_COLD std::int64_t number_in(std::string const& path, char const* key);
 
 }  // namespace detail
 
@@ -78,32 +48,7 @@ TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* li
 /// or 2) have left, swap included; -1 where nothing says so, as on other systems than Linux.
 /// Cost: reads four small files.
 /// @param root  stands before the paths, for tests
-template <class = void>
-TANDEM_COLD std::int64_t available_memory(std::string const& root = {}) {
-  std::int64_t least = -1;
-  auto const at_most = [&](std::int64_t bytes) {
-    least = bytes >= 0 && (least < 0 || bytes < least) ? bytes : least;
-  };
-  std::int64_t const free = detail::number_in(root + "/proc/meminfo", "MemAvailable:");
-  std::int64_t const swap = detail::number_in(root + "/proc/meminfo", "SwapFree:");
-  at_most(free < 0 ? -1 : (free + (swap > 0 ? swap : 0)) * 1024);
-  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) {
-    char const* const path = std::strrchr(line, ':');
-    std::string own = path != nullptr ? path + 1 : "/";
-    own = own.substr(0, own.find('\n'));
-    own += own.ends_with('/') ? "" : "/";
-    std::string const groups = root + "/sys/fs/cgroup";
-    if (std::strncmp(line, "0::", 3) == 0) {
-      at_most(detail::left_in_group(groups + own, "memory.max", "memory.current", "inactive_file ",
-                                    "active_file "));
-    } else if (std::strstr(line, ":memory:") != nullptr) {
-      at_most(detail::left_in_group(groups + "/memory" + own, "memory.limit_in_bytes",
-                                    "memory.usage_in_bytes", "total_inactive_file ",
-                                    "total_active_file "));
-    }
-  });
-  return least;
-}
+TANDEM_ONCE TANDEM_COLD std::int64_t available_memory(std::string const& root = {});
 
 namespace detail {
 
@@ -118,20 +63,7 @@ class [[nodiscard]] MemoryClaim {
 
   /// @param who  "a host device"
   /// @throws Error  there is not so much
-  template <class = void>
-  TANDEM_COLD MemoryClaim(std::int64_t bytes, char const* who) : left_{bytes >= large ? bytes : 0} {
-    if (left_ == 0) {
-      return;
-    }
-    std::int64_t const others = claimed_bytes.fetch_add(left_);
-    std::int64_t const available = available_memory();
-    if (available >= 0 && bytes > available - others) {
-      claimed_bytes.fetch_sub(left_);
-      throw Error{"out of memory: " + std::string{who} + " asks for " + std::to_string(bytes) +
-                  " bytes, and " + std::to_string(available > others ? available - others : 0) +
-                  " are left; use a smaller batch, more microbatches or more devices"};
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD MemoryClaim(std::int64_t bytes, char const* who);
   MemoryClaim(MemoryClaim const&) = delete;
   MemoryClaim& operator=(MemoryClaim const&) = delete;
   ~MemoryClaim() { touched(left_); }
@@ -165,3 +97,91 @@ std::vector<T> zeros(std::int64_t count, char const* who) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::int64_t number_in(std::string const& path, char const* key) {
+  long long found = -1;
+  each_line(path, [&](char const* line) {
+    std::size_t const length = std::strlen(key);
+    if (found < 0 && std::strncmp(line, key, length) == 0 &&
+        std::sscanf(line + length, "%lld", &found) != 1) {
+      found = -1;
+    }
+  });
+  return found;
+}
+
+/// What a control group leaves to its processes; -1: it says nothing. Pages of files count as free,
+/// since they can be dropped.
+/// @param names  of its limit, its use, and the files' pages in memory.stat
+TANDEM_ONCE TANDEM_COLD std::int64_t left_in_group(std::string const& folder, char const* limit,
+                                                   char const* use, char const* inactive,
+                                                   char const* active) {
+  std::int64_t const most = number_in(folder + limit, "");
+  std::int64_t const used = number_in(folder + use, "");
+  if (most < 0 || used < 0) {  // "max", or no such file
+    return -1;
+  }
+  std::int64_t left = most - used;
+  for (char const* const key : {inactive, active}) {
+    std::int64_t const pages = number_in(folder + "memory.stat", key);
+    left += pages > 0 ? pages : 0;
+  }
+  return left > 0 ? left : 0;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE std::int64_t available_memory(std::string const& root) {
+  std::int64_t least = -1;
+  auto const at_most = [&](std::int64_t bytes) {
+    least = bytes >= 0 && (least < 0 || bytes < least) ? bytes : least;
+  };
+  std::int64_t const free = detail::number_in(root + "/proc/meminfo", "MemAvailable:");
+  std::int64_t const swap = detail::number_in(root + "/proc/meminfo", "SwapFree:");
+  at_most(free < 0 ? -1 : (free + (swap > 0 ? swap : 0)) * 1024);
+  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) {
+    char const* const path = std::strrchr(line, ':');
+    std::string own = path != nullptr ? path + 1 : "/";
+    own = own.substr(0, own.find('\n'));
+    own += own.ends_with('/') ? "" : "/";
+    std::string const groups = root + "/sys/fs/cgroup";
+    if (std::strncmp(line, "0::", 3) == 0) {
+      at_most(detail::left_in_group(groups + own, "memory.max", "memory.current", "inactive_file ",
+                                    "active_file "));
+    } else if (std::strstr(line, ":memory:") != nullptr) {
+      at_most(detail::left_in_group(groups + "/memory" + own, "memory.limit_in_bytes",
+                                    "memory.usage_in_bytes", "total_inactive_file ",
+                                    "total_active_file "));
+    }
+  });
+  return least;
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE MemoryClaim::MemoryClaim(std::int64_t bytes, char const* who)
+    : left_{bytes >= large ? bytes : 0} {
+  if (left_ == 0) {
+    return;
+  }
+  std::int64_t const others = claimed_bytes.fetch_add(left_);
+  std::int64_t const available = available_memory();
+  if (available >= 0 && bytes > available - others) {
+    claimed_bytes.fetch_sub(left_);
+    throw Error{"out of memory: " + std::string{who} + " asks for " + std::to_string(bytes) +
+                " bytes, and " + std::to_string(available > others ? available - others : 0) +
+                " are left; use a smaller batch, more microbatches or more devices"};
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -4,8 +4,8 @@
 /// @file
 /// What a compiler must be told, version, and the attributes that the library spells as macros.
 ///
-/// Macros are defined here and in contract.hpp only. None of them changes the body of a type or of
-/// a function, so that two translation units of one program may be compiled by different compilers.
+/// Macros are defined here, in bodies.hpp and in contract.hpp only. None of them changes the body
+/// of a type or of a function, so that units of a program may be compiled by different compilers.
 
 // The include that there is not ends the compilation, so that no other error hides the sentence.
 #if __cplusplus < 202002L
@@ -25,6 +25,8 @@
     "a macro has the name of one capital letter, as names in this header have: include <tandem/tandem.hpp>, which sets such macros aside, or define it behind the includes"
 #include <see the error above>
 #endif
+
+#include <tandem/core/bodies.hpp>
 
 #define TANDEM_VERSION_MAJOR 0
 #define TANDEM_VERSION_MINOR 2

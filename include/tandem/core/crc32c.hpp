@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <span>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem {
 
 namespace detail {
@@ -39,33 +41,13 @@ constexpr Crc32cTables crc32c_tables() {
   return tables;
 }
 
-template <class = void>  // made where it is used, not by every include
-inline constexpr Crc32cTables crc32c_table = crc32c_tables();
-
 }  // namespace detail
 
 /// Takes bytes piece by piece; how they are cut does not matter.
 class Crc32c {
  public:
   /// Appends @p bytes.
-  template <class = void>  // compiled where it is called, not by every include
-  void add(std::span<std::byte const> bytes) noexcept {
-    auto const& table = detail::crc32c_table<>.of;
-    std::uint32_t sum = sum_;
-    std::byte const* at = bytes.data();
-    std::size_t left = bytes.size();
-    auto const byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(at[i]); };
-    for (; left >= 8; left -= 8, at += 8) {
-      std::uint32_t const low = sum ^ (byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24);
-      sum = table[7][low & 0xFFU] ^ table[6][low >> 8 & 0xFFU] ^ table[5][low >> 16 & 0xFFU] ^
-            table[4][low >> 24] ^ table[3][byte(4)] ^ table[2][byte(5)] ^ table[1][byte(6)] ^
-            table[0][byte(7)];
-    }
-    for (; left > 0; --left, ++at) {
-      sum = (sum >> 8) ^ table[0][(sum ^ byte(0)) & 0xFFU];
-    }
-    sum_ = sum;
-  }
+  TANDEM_ONCE void add(std::span<std::byte const> bytes) noexcept;
 
   /// The sum of all bytes so far; more may follow.
   [[nodiscard]] std::uint32_t digest() const noexcept { return ~sum_; }
@@ -75,11 +57,39 @@ class Crc32c {
 };
 
 /// Of @p bytes alone.
-template <class = void>
-[[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
+TANDEM_ONCE [[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept;
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void Crc32c::add(std::span<std::byte const> bytes) noexcept {
+  static constexpr detail::Crc32cTables tables = detail::crc32c_tables();
+  auto const& table = tables.of;
+  std::uint32_t sum = sum_;
+  std::byte const* at = bytes.data();
+  std::size_t left = bytes.size();
+  auto const byte = [&](std::size_t i) { return std::to_integer<std::uint32_t>(at[i]); };
+  for (; left >= 8; left -= 8, at += 8) {
+    std::uint32_t const low = sum ^ (byte(0) | byte(1) << 8 | byte(2) << 16 | byte(3) << 24);
+    sum = table[7][low & 0xFFU] ^ table[6][low >> 8 & 0xFFU] ^ table[5][low >> 16 & 0xFFU] ^
+          table[4][low >> 24] ^ table[3][byte(4)] ^ table[2][byte(5)] ^ table[1][byte(6)] ^
+          table[0][byte(7)];
+  }
+  for (; left > 0; --left, ++at) {
+    sum = (sum >> 8) ^ table[0][(sum ^ byte(0)) & 0xFFU];
+  }
+  sum_ = sum;
+}
+
+TANDEM_ONCE std::uint32_t crc32c(std::span<std::byte const> bytes) noexcept {
   Crc32c sum;
   sum.add(bytes);
   return sum.digest();
 }
 
 }  // namespace tandem
+
+#endif

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
@@ -67,15 +68,24 @@ struct MetricValues {
   }
 
  private:
-  template <class = void>  // compiled where it is called, not by every include
-  [[noreturn]] void refuse(std::string_view name) const {
-    std::string have;
-    for (int i = 0; i < count; ++i) {
-      have += (i > 0 ? ", '" : "'") + std::string{names[i]} + "'";
-    }
-    throw ContractError{"metrics[name]: this trainer has no metric '" + std::string{name} +
-                        "', it has " + (have.empty() ? "none" : have)};
-  }
+  TANDEM_ONCE [[noreturn]] void refuse(std::string_view name) const;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void MetricValues::refuse(std::string_view name) const {
+  std::string have;
+  for (int i = 0; i < count; ++i) {
+    have += (i > 0 ? ", '" : "'") + std::string{names[i]} + "'";
+  }
+  throw ContractError{"metrics[name]: this trainer has no metric '" + std::string{name} +
+                      "', it has " + (have.empty() ? "none" : have)};
+}
+
+}  // namespace tandem
+
+#endif

@@ -34,12 +34,8 @@ class OwnProcess {
   }
 
  private:
-  template <class = void>  // compiled where it is called, not by every include
-  [[noreturn]] TANDEM_COLD static void refuse(std::string const& verb, std::string const& what) {
-    throw ContractError{verb + ": this " + what +
-                        " was made before fork(), and its threads are in the parent process only; "
-                        "make another one in the child, after fork()"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static void refuse(std::string const& verb,
+                                                          std::string const& what);
 
   ::pid_t id_ = ::getpid();
 };
@@ -69,3 +65,17 @@ class UnlessForked {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void OwnProcess::refuse(std::string const& verb, std::string const& what) {
+  throw ContractError{verb + ": this " + what +
+                      " was made before fork(), and its threads are in the parent process only; "
+                      "make another one in the child, after fork()"};
+}
+
+}  // namespace tandem::detail
+
+#endif

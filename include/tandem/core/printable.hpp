@@ -8,12 +8,21 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem::detail {
 
 /// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
 /// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
-template <class = void>  // compiled where it is called, not by every include
-std::string printable(std::string_view text, std::size_t most = 256) {
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most = 256);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string shown;
   for (char const c : text.substr(0, most)) {
@@ -28,3 +37,5 @@ std::string printable(std::string_view text, std::size_t most = 256) {
 }
 
 }  // namespace tandem::detail
+
+#endif

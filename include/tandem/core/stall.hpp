@@ -82,30 +82,11 @@ namespace detail {
 }
 
 /// Not by a FILE, whose lock the thread that stalls may have.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void write_to_stderr(char const* text) noexcept {
-  std::size_t left = std::strlen(text);
-  while (left > 0) {
-    ::ssize_t const wrote = ::write(2, text, left);
-    if (wrote <= 0) {
-      return;
-    }
-    text += wrote;
-    left -= static_cast<std::size_t>(wrote);
-  }
-}
+TANDEM_ONCE TANDEM_COLD void write_to_stderr(char const* text) noexcept;
 
 /// The sentence, the hook, and the end of the process; returns where the hook wants to wait.
-template <class = void>
-TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall,
-                              ExitCode code = ExitCode::stalled) noexcept {
-  write_to_stderr("tandem: ");
-  write_to_stderr(stall.message);
-  write_to_stderr("\n");
-  if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
-    std::_Exit(static_cast<int>(code));
-  }
-}
+TANDEM_ONCE TANDEM_COLD void report_stall(OnStall const& hook, Stall const& stall,
+                                          ExitCode code = ExitCode::stalled) noexcept;
 
 /// Waits for @p changed until done(), which @p lock guards, and calls look() without the lock every
 /// now and then.
@@ -126,3 +107,32 @@ void wait_looking(std::unique_lock<std::mutex>& lock, std::condition_variable& c
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void write_to_stderr(char const* text) noexcept {
+  std::size_t left = std::strlen(text);
+  while (left > 0) {
+    ::ssize_t const wrote = ::write(2, text, left);
+    if (wrote <= 0) {
+      return;
+    }
+    text += wrote;
+    left -= static_cast<std::size_t>(wrote);
+  }
+}
+
+TANDEM_ONCE void report_stall(OnStall const& hook, Stall const& stall, ExitCode code) noexcept {
+  write_to_stderr("tandem: ");
+  write_to_stderr(stall.message);
+  write_to_stderr("\n");
+  if (hook.call == nullptr || hook.call(hook.context, stall) == AfterStall::end) {
+    std::_Exit(static_cast<int>(code));
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem::detail {
 
 /// Bytes of the UTF-8 sequence at the front of @p text; 0 if it is malformed or @p text is empty.
@@ -66,16 +68,7 @@ constexpr std::size_t utf8_prefix(std::string_view text) {
 constexpr bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
 /// @p text with a '?' for each byte that is of no UTF-8 sequence, so that JSON and XML can hold it.
-template <class = void>  // compiled where it is called, not by every include
-std::string valid_utf8(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    std::size_t const length = utf8_length(text);
-    out += length > 0 ? text.substr(0, length) : "?";
-    text.remove_prefix(length > 0 ? length : 1);
-  }
-  return out;
-}
+TANDEM_ONCE std::string valid_utf8(std::string_view text);
 
 /// Bytes at the front of @p text that are of a text: UTF-8 without control characters, but for tabs
 /// and the ends of lines.
@@ -95,3 +88,21 @@ constexpr std::size_t text_length(std::string_view text) {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string valid_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    std::size_t const length = utf8_length(text);
+    out += length > 0 ? text.substr(0, length) : "?";
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return out;
+}
+
+}  // namespace tandem::detail
+
+#endif

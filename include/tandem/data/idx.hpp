@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/shape.hpp>
@@ -60,9 +61,48 @@ inline std::string idx_kind(std::uint32_t magic) {
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
 ///                    not agree with the number of bytes; @p name is for the message
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
-                                  int rank) {
+TANDEM_ONCE [[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
+                                              std::string const& name, int rank);
+
+/// Images and labels of one IDX split, in memory as bytes; a Dataset of (1, rows, columns) images
+/// with pixels in [0, 1], a byte divided by 255.
+class IdxSplit {
+ public:
+  using Target = std::int32_t;
+
+  /// @param images, labels            the contents of the two files
+  /// @param images_name, labels_name  for messages
+  /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
+  TANDEM_ONCE IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
+                       std::string const& images_name, std::string const& labels_name,
+                       int classes = 10);
+
+  /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
+  TANDEM_ONCE void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const;
+
+  [[nodiscard]] std::int64_t size() const noexcept { return header_.count; }
+  [[nodiscard]] Shape shape() const noexcept {
+    return image_shape(1, header_.rows, header_.columns);
+  }
+  [[nodiscard]] int targets() const noexcept { return 1; }
+  [[nodiscard]] int classes() const noexcept { return classes_; }
+
+ private:
+  std::vector<std::uint8_t> images_;
+  std::vector<std::uint8_t> labels_;
+  IdxHeader header_;
+  std::size_t first_label_ = 0;
+  int classes_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
+                                int rank) {
   expects(rank == 1 || rank == 3, "parse_idx: rank must be 1 (labels) or 3 (images)");
   std::size_t const header = 4 + 4 * static_cast<std::size_t>(rank);
   std::uint32_t const expected = 0x800U + static_cast<std::uint32_t>(rank);
@@ -100,65 +140,42 @@ template <class = void>  // compiled where it is called, not by every include
           static_cast<int>(extent[2]), header};
 }
 
-/// Images and labels of one IDX split, in memory as bytes; a Dataset of (1, rows, columns) images
-/// with pixels in [0, 1], a byte divided by 255.
-class IdxSplit {
- public:
-  using Target = std::int32_t;
-
-  /// @param images, labels            the contents of the two files
-  /// @param images_name, labels_name  for messages
-  /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
-  template <class = void>
-  IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
-           std::string const& images_name, std::string const& labels_name, int classes = 10)
-      : images_{std::move(images)}, labels_{std::move(labels)}, classes_{classes} {
-    header_ = parse_idx(images_, images_name, 3);
-    IdxHeader const label_header = parse_idx(labels_, labels_name, 1);
-    first_label_ = label_header.bytes;
-    if (label_header.count != header_.count) {
-      throw FileError{labels_name, "expected " + std::to_string(header_.count) +
-                                       " labels, one for each image of '" + images_name +
-                                       "', found " + std::to_string(label_header.count)};
-    }
-    for (std::size_t i = first_label_; i < labels_.size(); ++i) {
-      if (labels_[i] >= classes_) {
-        throw FileError{labels_name, "label out of range: expected labels from 0 to " +
-                                         std::to_string(classes_ - 1) + ", found " +
-                                         std::to_string(labels_[i]) + " for sample " +
-                                         std::to_string(i - first_label_)};
-      }
+TANDEM_ONCE IdxSplit::IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
+                               std::string const& images_name, std::string const& labels_name,
+                               int classes)
+    : images_{std::move(images)}, labels_{std::move(labels)}, classes_{classes} {
+  header_ = parse_idx(images_, images_name, 3);
+  IdxHeader const label_header = parse_idx(labels_, labels_name, 1);
+  first_label_ = label_header.bytes;
+  if (label_header.count != header_.count) {
+    throw FileError{labels_name, "expected " + std::to_string(header_.count) +
+                                     " labels, one for each image of '" + images_name +
+                                     "', found " + std::to_string(label_header.count)};
+  }
+  for (std::size_t i = first_label_; i < labels_.size(); ++i) {
+    if (labels_[i] >= classes_) {
+      throw FileError{labels_name, "label out of range: expected labels from 0 to " +
+                                       std::to_string(classes_ - 1) + ", found " +
+                                       std::to_string(labels_[i]) + " for sample " +
+                                       std::to_string(i - first_label_)};
     }
   }
+}
 
-  /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
-  template <class = void>
-  void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const {
-    std::size_t const pixels = static_cast<std::size_t>(shape().elements());
-    expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");
-    expects(x.size() == pixels && y.size() == 1,
-            "IdxSplit::read: x takes rows * columns numbers, y takes one label");
-    std::uint8_t const* const image =
-        images_.data() + header_.bytes + static_cast<std::size_t>(index) * pixels;
-    for (std::size_t i = 0; i < pixels; ++i) {
-      x[i] = static_cast<float>(image[i]) / 255.0F;
-    }
-    y[0] = labels_[first_label_ + static_cast<std::size_t>(index)];
+TANDEM_ONCE void IdxSplit::read(std::int64_t index, std::span<float> x,
+                                std::span<std::int32_t> y) const {
+  std::size_t const pixels = static_cast<std::size_t>(shape().elements());
+  expects(index >= 0 && index < size(), "IdxSplit::read: the index must be in [0, size())");
+  expects(x.size() == pixels && y.size() == 1,
+          "IdxSplit::read: x takes rows * columns numbers, y takes one label");
+  std::uint8_t const* const image =
+      images_.data() + header_.bytes + static_cast<std::size_t>(index) * pixels;
+  for (std::size_t i = 0; i < pixels; ++i) {
+    x[i] = static_cast<float>(image[i]) / 255.0F;
   }
-
-  [[nodiscard]] std::int64_t size() const noexcept { return header_.count; }
-  [[nodiscard]] Shape shape() const noexcept {
-    return image_shape(1, header_.rows, header_.columns);
-  }
-  [[nodiscard]] int targets() const noexcept { return 1; }
-  [[nodiscard]] int classes() const noexcept { return classes_; }
-
- private:
-  std::vector<std::uint8_t> images_;
-  std::vector<std::uint8_t> labels_;
-  IdxHeader header_;
-  std::size_t first_label_ = 0;
-  int classes_;
-};
+  y[0] = labels_[first_label_ + static_cast<std::size_t>(index)];
+}
 
 }  // namespace tandem
+
+#endif

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/stall.hpp>
 
@@ -47,8 +48,15 @@ struct LoaderOptions {
 /// @p options for a dataset of @p size samples.
 /// @throws ContractError  batch < 1, epoch outside [0, 2^32), first outside [0, size], or threads
 ///                        outside [1, 256]
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] LoaderOptions checked(LoaderOptions const& options, std::int64_t size) {
+TANDEM_ONCE [[nodiscard]] LoaderOptions checked(LoaderOptions const& options, std::int64_t size);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE LoaderOptions checked(LoaderOptions const& options, std::int64_t size) {
   expects(options.batch >= 1, "LoaderOptions: batch must be at least 1");
   expects(options.epoch >= 0 && options.epoch < (std::int64_t{1} << 32),
           "LoaderOptions: epoch must be in [0, 2^32)");
@@ -60,3 +68,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/core/philox.hpp>
@@ -35,12 +36,7 @@ concept Mixing = requires(M const& mixing, std::span<float> x, std::span<float c
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-void check_mixing(char const* sentence, float alpha, float probability) {
-  expects(is_finite(double{alpha}) && alpha >= 0.01F && alpha <= 100.0F && probability >= 0.0F &&
-              probability <= 1.0F,
-          sentence);
-}
+TANDEM_ONCE void check_mixing(char const* sentence, float alpha, float probability);
 
 /// In (0, 1).
 inline double open_uniform(std::uint32_t word) { return (word + 0.5) * 0x1p-32; }
@@ -66,16 +62,7 @@ double log_gamma_variate(double alpha, Draw const& draw) {
 }
 
 /// A number whose law is Beta(alpha, alpha), of draws which + 2^16 k, k > 0, of @p randomness.
-template <class = void>
-double beta_variate(double alpha, Randomness const& randomness, std::uint32_t which) {
-  auto const gamma = [&](std::uint32_t odd) {
-    return log_gamma_variate(alpha, [&](std::uint32_t attempt) {
-      return randomness.draw(which + ((2 * attempt + odd + 1) << 16));
-    });
-  };
-  double const one = gamma(0);
-  return 1.0 / (1.0 + std::exp(gamma(1) - one));
-}
+TANDEM_ONCE double beta_variate(double alpha, Randomness const& randomness, std::uint32_t which);
 
 }  // namespace detail
 
@@ -136,3 +123,27 @@ struct CutMix {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_mixing(char const* sentence, float alpha, float probability) {
+  expects(is_finite(double{alpha}) && alpha >= 0.01F && alpha <= 100.0F && probability >= 0.0F &&
+              probability <= 1.0F,
+          sentence);
+}
+
+TANDEM_ONCE double beta_variate(double alpha, Randomness const& randomness, std::uint32_t which) {
+  auto const gamma = [&](std::uint32_t odd) {
+    return log_gamma_variate(alpha, [&](std::uint32_t attempt) {
+      return randomness.draw(which + ((2 * attempt + odd + 1) << 16));
+    });
+  };
+  double const one = gamma(0);
+  return 1.0 / (1.0 + std::exp(gamma(1) - one));
+}
+
+}  // namespace tandem::detail
+
+#endif

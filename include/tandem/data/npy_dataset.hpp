@@ -13,6 +13,7 @@
 #include <string>
 #include <type_traits>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/shape.hpp>
@@ -32,13 +33,7 @@ namespace detail {
 /// A mapped array whose axis 0 is samples.
 class NpyArray {
  public:
-  template <class = void>  // compiled where it is called, not by every include
-  explicit NpyArray(std::string const& path)
-      : file_{path}, header_{parse_npy(file_.bytes(), path)} {
-    if (header_.rank == 0) {
-      throw FileError{path, "the .npy file holds one number, expected an array of samples"};
-    }
-  }
+  TANDEM_ONCE explicit NpyArray(std::string const& path);
 
   [[nodiscard]] NpyHeader const& header() const noexcept { return header_; }
   [[nodiscard]] std::int64_t samples() const noexcept { return header_.extent[0]; }
@@ -99,7 +94,7 @@ class NpyDataset<T> {
   /// @throws FileError      a file is missing or not what parse_npy() takes, they differ in the
   ///                        number of samples, or labels are no whole numbers from -1 to 2^31 - 2
   /// @throws ContractError  options.shape has another number of elements than a sample
-  template <class = void>  // compiled where it is called, not by every include
+  template <class = void>
   NpyDataset(std::string const& x, std::string const& y, NpyOptions const& options = {})
       : x_{x}, y_{y}, shape_{options.shape}, scale_{options.scale} {
     if (y_.samples() != x_.samples()) {
@@ -177,3 +172,18 @@ NpyDataset(std::string const&, std::string const&)->NpyDataset<std::int32_t>;
 NpyDataset(std::string const&, std::string const&, NpyOptions const&)->NpyDataset<std::int32_t>;
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE NpyArray::NpyArray(std::string const& path)
+    : file_{path}, header_{parse_npy(file_.bytes(), path)} {
+  if (header_.rank == 0) {
+    throw FileError{path, "the .npy file holds one number, expected an array of samples"};
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 
@@ -39,7 +40,7 @@ constexpr std::size_t size_of(NpyType type) {
 namespace detail {
 
 /// Reads Python's literal of a dictionary with the three keys of a .npy file, each once.
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 class NpyLiteral {
  public:
   NpyLiteral(std::string_view text, std::string const& name) : text_{text}, name_{name} {}
@@ -182,8 +183,16 @@ class NpyLiteral {
 /// Checks the .npy file with content @p bytes.
 /// @throws FileError  it is none, of another type or order, or its header does not agree with the
 ///                    number of bytes; @p name is for the message
-template <class = void>
-[[nodiscard]] NpyHeader parse_npy(std::span<std::uint8_t const> bytes, std::string const& name) {
+TANDEM_ONCE [[nodiscard]] NpyHeader parse_npy(std::span<std::uint8_t const> bytes,
+                                              std::string const& name);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE NpyHeader parse_npy(std::span<std::uint8_t const> bytes, std::string const& name) {
   constexpr std::string_view magic = "\x93NUMPY";
   for (std::size_t i = 0; i < magic.size(); ++i) {
     if (i < bytes.size() && bytes[i] != static_cast<std::uint8_t>(magic[i])) {
@@ -220,3 +229,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -47,24 +47,9 @@ class ReadWatch {
  private:
   using Clock = std::chrono::steady_clock;
 
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD static void report(StallLimit const& limit, EpochOrder const& order,
-                                 std::int64_t position, Clock::duration without_progress) noexcept {
-    auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
-    std::string text;
-    char const* message = "the dataset does not return from read(), and there is no memory left";
-    try {
-      text = "the dataset does not return from read(" + std::to_string(order[position]) +
-             "), sample " + std::to_string(position) + " of the epoch: it has been there for " +
-             std::to_string(idle.count()) + " ms, and the time-out is " +
-             std::to_string(limit.timeout.count()) +
-             " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "
-             "LoaderOptions::limit), or 0 for no limit";
-      message = text.c_str();
-    } catch (std::exception const&) {  // of the memory
-    }
-    detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
-  }
+  TANDEM_ONCE TANDEM_COLD static void report(StallLimit const& limit, EpochOrder const& order,
+                                             std::int64_t position,
+                                             Clock::duration without_progress) noexcept;
 
   std::atomic<std::int64_t> position_{-1};
   std::int64_t seen_ = -1;  // of the waiting thread, as what follows
@@ -73,3 +58,30 @@ class ReadWatch {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void ReadWatch::report(StallLimit const& limit, EpochOrder const& order,
+                                   std::int64_t position,
+                                   Clock::duration without_progress) noexcept {
+  auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(without_progress);
+  std::string text;
+  char const* message = "the dataset does not return from read(), and there is no memory left";
+  try {
+    text = "the dataset does not return from read(" + std::to_string(order[position]) +
+           "), sample " + std::to_string(position) + " of the epoch: it has been there for " +
+           std::to_string(idle.count()) + " ms, and the time-out is " +
+           std::to_string(limit.timeout.count()) +
+           " ms; where a sample may take that long, set a larger TrainerOptions::timeout (or "
+           "LoaderOptions::limit), or 0 for no limit";
+    message = text.c_str();
+  } catch (std::exception const&) {  // of the memory
+  }
+  detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
+}
+
+}  // namespace tandem
+
+#endif

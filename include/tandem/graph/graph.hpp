@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/graph/columns.hpp>
@@ -277,7 +278,15 @@ constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
 }
 
 /// "2.0.1", "4.body.0"; "" for the input.
-inline std::string to_string(Path const& path) {
+TANDEM_ONCE std::string to_string(Path const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Path const& path) {
   std::string text;
   for (int i = 0; i < path.depth; ++i) {
     text += i > 0 ? "." : "";
@@ -289,3 +298,5 @@ inline std::string to_string(Path const& path) {
 }
 
 }  // namespace tandem
+
+#endif

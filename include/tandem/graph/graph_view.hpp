@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph.hpp>
 
 namespace tandem {
@@ -71,11 +72,20 @@ inline std::string parameter_name(GraphView graph, int p) {
 }
 
 /// The name that a shared parameter of a network's graph would have if it were not.
-template <class = void>  // compiled where it is called, not by every include
-std::string untied_name(GraphView network, int p) {
+TANDEM_ONCE std::string untied_name(GraphView network, int p);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string untied_name(GraphView network, int p) {
   GraphParameter const& parameter = network.parameter[p];
   std::string const path = to_string(network.node[parameter.node].path);
   return (path.empty() ? path : path + ".") + parameter.own_name;
 }
 
 }  // namespace tandem
+
+#endif

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/crc32c.hpp>
 
 namespace tandem::detail {
@@ -19,21 +20,6 @@ inline void add_bytes(std::string& to, std::uint64_t word, int size) {
   for (int i = 0; i < size; ++i) {
     to += static_cast<char>(word >> (8 * i) & 0xFFU);
   }
-}
-
-/// Length, sum of the length, @p data, sum of the data. Sums are turned and moved, so that a record
-/// that holds records has others.
-template <class = void>
-[[nodiscard]] std::string tf_record(std::string_view data) {
-  auto const masked = [](std::string_view bytes) {
-    return std::rotr(crc32c(std::as_bytes(std::span{bytes})), 15) + 0xA282EAD8U;
-  };
-  std::string record;
-  add_bytes(record, data.size(), 8);
-  add_bytes(record, masked(record), 4);
-  record += data;
-  add_bytes(record, masked(data), 4);
-  return record;
 }
 
 /// A protocol buffer as it is written; fields are to come by ascending number, those that are 0 not
@@ -75,23 +61,49 @@ class ProtocolBuffer {
 };
 
 /// The record that a file begins with. @param time  seconds since 1970
-template <class = void>
-[[nodiscard]] std::string first_event(double time) {
+TANDEM_ONCE [[nodiscard]] std::string first_event(double time);
+
+/// Adds a scalar, in float, to those of a step.
+TANDEM_ONCE void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value);
+
+/// The record of a step's scalars.
+TANDEM_ONCE [[nodiscard]] std::string scalar_event(double time, std::int64_t step,
+                                                   ProtocolBuffer const& scalars);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Length, sum of the length, @p data, sum of the data. Sums are turned and moved, so that a record
+/// that holds records has others.
+TANDEM_ONCE [[nodiscard]] std::string tf_record(std::string_view data) {
+  auto const masked = [](std::string_view bytes) {
+    return std::rotr(crc32c(std::as_bytes(std::span{bytes})), 15) + 0xA282EAD8U;
+  };
+  std::string record;
+  add_bytes(record, data.size(), 8);
+  add_bytes(record, masked(record), 4);
+  record += data;
+  add_bytes(record, masked(data), 4);
+  return record;
+}
+
+TANDEM_ONCE std::string first_event(double time) {
   return tf_record(ProtocolBuffer{}.number(1, time).text(3, "brain.Event:2").bytes());
 }
 
-/// Adds a scalar, in float, to those of a step.
-template <class = void>
-void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value) {
+TANDEM_ONCE void add_scalar(ProtocolBuffer& scalars, std::string_view name, double value) {
   scalars.text(1, ProtocolBuffer{}.text(1, name).number(2, static_cast<float>(value)).bytes());
 }
 
-/// The record of a step's scalars.
-template <class = void>
-[[nodiscard]] std::string scalar_event(double time, std::int64_t step,
-                                       ProtocolBuffer const& scalars) {
+TANDEM_ONCE std::string scalar_event(double time, std::int64_t step,
+                                     ProtocolBuffer const& scalars) {
   return tf_record(
       ProtocolBuffer{}.number(1, time).integer(2, step).text(5, scalars.bytes()).bytes());
 }
 
 }  // namespace tandem::detail
+
+#endif

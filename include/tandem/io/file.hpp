@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {
@@ -59,7 +60,7 @@ enum class Pipes { read, refuse };
 
 /// A file that is read once, from front to back: a regular one, of which parts can be read, too, or
 /// a pipe that has a writer.
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 class InputFile {
  public:
   /// @throws FileError  as read_file(), but for the limit
@@ -184,9 +185,16 @@ class InputFile {
 ///
 /// Cost:   one allocation of the file's size if the file knows it, as pipes do not.
 /// @throws FileError  the file is missing, none of those, unreadable, or larger than @p limit bytes
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::vector<std::uint8_t> read_file(std::string const& path,
-                                                  std::size_t limit = default_file_limit) {
+TANDEM_ONCE [[nodiscard]] std::vector<std::uint8_t> read_file(
+    std::string const& path, std::size_t limit = default_file_limit);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<std::uint8_t> read_file(std::string const& path, std::size_t limit) {
   auto const check = [&](std::size_t size) {
     if (size > limit) {
       throw FileError{path, "the file is larger than the limit of " + std::to_string(limit) +
@@ -209,3 +217,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

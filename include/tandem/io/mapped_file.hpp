@@ -17,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/file.hpp>
 
@@ -29,35 +30,7 @@ namespace tandem {
 class MappedFile {
  public:
   /// @throws FileError  there is no such file, it is no regular one, or it cannot be mapped
-  template <class = void>  // compiled where it is called, not by every include
-  explicit MappedFile(std::string const& path) {
-    detail::ReadDescriptor const file{
-        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // no waiting for a pipe's writer
-    if (file.get() < 0) {
-      throw FileError{path,
-                      detail::no_such_entry(errno)
-                          ? "there is no such file"
-                          : std::string{"the file cannot be opened: "} + std::strerror(errno)};
-    }
-    struct ::stat status {};
-    if (::fstat(file.get(), &status) != 0) {
-      throw FileError{path, std::string{"the file cannot be read: "} + std::strerror(errno)};
-    }
-    if (!S_ISREG(status.st_mode)) {
-      throw FileError{path, std::string{"this is a "} +
-                                (S_ISDIR(status.st_mode) ? "folder" : "pipe or a device") +
-                                ", expected a file"};
-    }
-    size_ = static_cast<std::size_t>(status.st_size);
-    if (size_ == 0) {
-      return;  // which cannot be mapped
-    }
-    void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
-    if (data == MAP_FAILED) {
-      throw FileError{path, std::string{"the file cannot be mapped: "} + std::strerror(errno)};
-    }
-    data_ = static_cast<std::uint8_t const*>(data);
-  }
+  TANDEM_ONCE explicit MappedFile(std::string const& path);
 
   MappedFile(MappedFile&& other) noexcept
       : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
@@ -81,3 +54,39 @@ class MappedFile {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE MappedFile::MappedFile(std::string const& path) {
+  detail::ReadDescriptor const file{
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};  // no waiting for a pipe's writer
+  if (file.get() < 0) {
+    throw FileError{path, detail::no_such_entry(errno)
+                              ? "there is no such file"
+                              : std::string{"the file cannot be opened: "} + std::strerror(errno)};
+  }
+  struct ::stat status {};
+  if (::fstat(file.get(), &status) != 0) {
+    throw FileError{path, std::string{"the file cannot be read: "} + std::strerror(errno)};
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw FileError{path, std::string{"this is a "} +
+                              (S_ISDIR(status.st_mode) ? "folder" : "pipe or a device") +
+                              ", expected a file"};
+  }
+  size_ = static_cast<std::size_t>(status.st_size);
+  if (size_ == 0) {
+    return;  // which cannot be mapped
+  }
+  void* const data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) {
+    throw FileError{path, std::string{"the file cannot be mapped: "} + std::strerror(errno)};
+  }
+  data_ = static_cast<std::uint8_t const*>(data);
+}
+
+}  // namespace tandem
+
+#endif

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/core/utf8.hpp>
 
@@ -27,16 +28,7 @@ inline std::string json_number(double value, int count) {
 }
 
 /// A string of JSON, whatever bytes are in it.
-inline std::string json_text(std::string_view text) {
-  std::string quoted = "\"";
-  for (char const c : valid_utf8(text)) {
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-    }
-    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return quoted + "\"";
-}
+TANDEM_ONCE std::string json_text(std::string_view text);
 
 /// "90 s", "3.2 min", "5.5 h", "12 days".
 inline std::string duration(double seconds) {
@@ -53,3 +45,22 @@ inline std::string right(std::string text, std::size_t width) {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string json_text(std::string_view text) {
+  std::string quoted = "\"";
+  for (char const c : valid_utf8(text)) {
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+    }
+    quoted += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace tandem::detail
+
+#endif

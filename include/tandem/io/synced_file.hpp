@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/crc32c.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/atomic/file.hpp>
@@ -43,56 +44,21 @@ struct FileSum {
 class [[nodiscard]] SyncedFile {
  public:
   /// @throws FileError  it cannot be created
-  template <class = void>  // compiled where it is called, not by every include
-  SyncedFile(std::string const& folder, std::string name)
-      : path_{folder + "/" + name}, sum_{.name = std::move(name)} {
-    do {
-      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EINTR);
-    if (descriptor_ < 0) {
-      fail("cannot create the file", errno);
-    }
-  }
+  TANDEM_ONCE SyncedFile(std::string const& folder, std::string name);
   SyncedFile(SyncedFile const&) = delete;
   SyncedFile& operator=(SyncedFile const&) = delete;
   ~SyncedFile() { close(); }
 
   /// Appends @p bytes, in pieces that are summed while they are in the cache.
   /// @throws FileError  the disk is full or broken, or the file larger than this process may write
-  template <class = void>
-  void write(std::span<std::byte const> bytes) {
-    constexpr std::size_t piece = std::size_t{1} << 18;
-    sum_.bytes += bytes.size();
-    if (sum_.bytes > file_size_limit()) {
-      fail("cannot write a file that is larger than one may be here (ulimit -f)", EFBIG);
-    }
-    while (!bytes.empty()) {
-      auto const some = bytes.first(std::min(piece, bytes.size()));
-      crc_.add(some);
-      if (int const error = write_all(descriptor_, some); error != 0) {
-        fail("cannot write the file", error);
-      }
-      bytes = bytes.subspan(some.size());
-    }
-  }
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
 
   /// Flushes it to the disk.
   /// @throws FileError  it cannot be
-  template <class = void>
-  FileSum finish() {
-    if (::fsync(descriptor_) != 0) {
-      fail("cannot flush the file to the disk", errno);
-    }
-    close();
-    sum_.crc32c = crc_.digest();
-    return sum_;
-  }
+  TANDEM_ONCE FileSum finish();
 
  private:
-  template <class = void>
-  [[noreturn]] void fail(char const* what, int error) const {
-    throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error)};
-  }
+  TANDEM_ONCE [[noreturn]] void fail(char const* what, int error) const;
   void close() noexcept {
     if (descriptor_ >= 0) {
       static_cast<void>(::close(std::exchange(descriptor_, -1)));
@@ -106,18 +72,73 @@ class [[nodiscard]] SyncedFile {
 };
 
 /// A file of this text.
-template <class = void>
-FileSum write_synced(std::string const& folder, std::string name, std::string_view text) {
+TANDEM_ONCE FileSum write_synced(std::string const& folder, std::string name,
+                                 std::string_view text);
+
+/// Makes the folder, and those that it is in, where they are not there; each survives a power
+/// failure when this returns.
+/// @throws FileError  one cannot be made or flushed
+TANDEM_ONCE void make_folders(std::string const& path);
+
+/// The names in a folder, sorted; none where it cannot be read.
+TANDEM_ONCE [[nodiscard]] std::vector<std::string> names_in(std::string const& folder);
+
+/// Removes a folder and the files in it; a folder within it stays, and so does it then.
+TANDEM_ONCE void remove_folder(std::string const& folder) noexcept;
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE SyncedFile::SyncedFile(std::string const& folder, std::string name)
+    : path_{folder + "/" + name}, sum_{.name = std::move(name)} {
+  do {
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) {
+    fail("cannot create the file", errno);
+  }
+}
+
+TANDEM_ONCE void SyncedFile::write(std::span<std::byte const> bytes) {
+  constexpr std::size_t piece = std::size_t{1} << 18;
+  sum_.bytes += bytes.size();
+  if (sum_.bytes > file_size_limit()) {
+    fail("cannot write a file that is larger than one may be here (ulimit -f)", EFBIG);
+  }
+  while (!bytes.empty()) {
+    auto const some = bytes.first(std::min(piece, bytes.size()));
+    crc_.add(some);
+    if (int const error = write_all(descriptor_, some); error != 0) {
+      fail("cannot write the file", error);
+    }
+    bytes = bytes.subspan(some.size());
+  }
+}
+
+TANDEM_ONCE FileSum SyncedFile::finish() {
+  if (::fsync(descriptor_) != 0) {
+    fail("cannot flush the file to the disk", errno);
+  }
+  close();
+  sum_.crc32c = crc_.digest();
+  return sum_;
+}
+
+TANDEM_ONCE void SyncedFile::fail(char const* what, int error) const {
+  throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error)};
+}
+
+TANDEM_ONCE FileSum write_synced(std::string const& folder, std::string name,
+                                 std::string_view text) {
   SyncedFile file{folder, std::move(name)};
   file.write(std::as_bytes(std::span{text}));
   return file.finish();
 }
 
-/// Makes the folder, and those that it is in, where they are not there; each survives a power
-/// failure when this returns.
-/// @throws FileError  one cannot be made or flushed
-template <class = void>
-void make_folders(std::string const& path) {
+TANDEM_ONCE void make_folders(std::string const& path) {
   for (std::size_t end = 0; end != path.npos;) {
     end = path.find('/', end + 1);
     std::string const folder = path.substr(0, end);
@@ -137,9 +158,7 @@ void make_folders(std::string const& path) {
   }
 }
 
-/// The names in a folder, sorted; none where it cannot be read.
-template <class = void>
-[[nodiscard]] std::vector<std::string> names_in(std::string const& folder) {
+TANDEM_ONCE std::vector<std::string> names_in(std::string const& folder) {
   struct Close {
     void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
   };
@@ -155,9 +174,7 @@ template <class = void>
   return names;
 }
 
-/// Removes a folder and the files in it; a folder within it stays, and so does it then.
-template <class = void>
-void remove_folder(std::string const& folder) noexcept {
+TANDEM_ONCE void remove_folder(std::string const& folder) noexcept {
   try {
     for (std::string const& name : names_in(folder)) {
       static_cast<void>(::unlink((folder + "/" + name).c_str()));
@@ -168,3 +185,5 @@ void remove_folder(std::string const& folder) noexcept {
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/kernels/functors/dropout_mask.hpp>
 #include <tandem/layers/rows.hpp>
 #include <tandem/ops/op.hpp>
@@ -15,25 +16,7 @@ namespace tandem {
 
 /// What of whole rows a rank drops that has a slice of them, or of their number; of no runs where
 /// it has all.
-template <class = void>  // compiled where it is called, not by every include
-DropoutColumns dropout_columns(OpSetup const& setup) {
-  DropoutColumns columns;
-  if (setup.node.dealt == Dealt::between) {
-    int const row = detail::row_size(setup.node.out);
-    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
-  } else if (setup.slice.count > 1) {
-    Shape const& own = setup.node.out;  // an image is one row of its elements, (C, H, W)
-    int const pixels = own.rank == 3 ? own[1] * own[2] : 1;
-    columns.own = detail::row_columns(own) * pixels;
-    columns.whole = setup.node.parts.columns() * pixels;
-    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
-                              [&](int /*own*/, int whole, int count) {
-                                columns.at[columns.runs] = whole * pixels;
-                                columns.count[columns.runs++] = count * pixels;
-                              });
-  }
-  return columns;
-}
+TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup);
 
 /// Which columns, and which rows of a sample, a pass over a chunk of time has.
 /// @param own  as dropout_columns() has it
@@ -52,3 +35,30 @@ DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup) {
+  DropoutColumns columns;
+  if (setup.node.dealt == Dealt::between) {
+    int const row = detail::row_size(setup.node.out);
+    columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
+  } else if (setup.slice.count > 1) {
+    Shape const& own = setup.node.out;  // an image is one row of its elements, (C, H, W)
+    int const pixels = own.rank == 3 ? own[1] * own[2] : 1;
+    columns.own = detail::row_columns(own) * pixels;
+    columns.whole = setup.node.parts.columns() * pixels;
+    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
+                              [&](int /*own*/, int whole, int count) {
+                                columns.at[columns.runs] = whole * pixels;
+                                columns.count[columns.runs++] = count * pixels;
+                              });
+  }
+  return columns;
+}
+
+}  // namespace tandem
+
+#endif

@@ -22,30 +22,41 @@ constexpr bool is_rate(double value) {
 }
 
 /// "0.1", "nan", "1e+39".
-template <class = void>  // compiled where it is called, not by every include
-std::string shown(double value) {
+TANDEM_ONCE std::string shown(double value);
+
+/// @throws ContractError  names the option and its value
+TANDEM_ONCE TANDEM_COLD void check_rate(double value, std::string const& option);
+
+TANDEM_ONCE TANDEM_COLD void check_beta(double value, std::string const& option);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string shown(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%g", value);
   return text;
 }
 
-/// @throws ContractError  names the option and its value
-template <class = void>
-TANDEM_COLD void check_rate(double value, std::string const& option) {
+TANDEM_ONCE void check_rate(double value, std::string const& option) {
   if (!is_rate(value)) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a finite number of 0 or more"};
   }
 }
 
-template <class = void>
-TANDEM_COLD void check_beta(double value, std::string const& option) {
+TANDEM_ONCE void check_beta(double value, std::string const& option) {
   if (!is_finite(value) || value < 0.0 || value >= 1.0) {
     throw ContractError{"TrainerOptions: " + option + " is " + shown(value) +
                         "; give a number from 0 to less than 1"};
   }
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif

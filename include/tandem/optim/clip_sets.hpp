@@ -33,36 +33,13 @@ struct ClipSets {
 };
 
 /// Whether some group is clipped apart.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups) {
-  for (ParameterGroup const& group : groups) {
-    if (group.clip_norm > 0.0) {
-      return true;
-    }
-  }
-  return false;
-}
+TANDEM_ONCE TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups);
 
 /// Of a whole network.
 /// @param slices  of each parameter: those of one that is whole are 0 but the first
-template <class = void>
-TANDEM_COLD ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups,
-                               int slices = 1) {
-  ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
-  for (ParameterGroup const& group : groups) {
-    if (group.clip_norm > 0.0) {
-      sets.largest.push_back(group.clip_norm);
-    }
-  }
-  for (int p = 0; p < network.parameters; ++p) {
-    int const g = group_of(network, p, groups);
-    double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
-    auto const count = sets.set.size() + static_cast<std::size_t>(slices);
-    sets.set.resize(count, clip_set_of(groups, g));
-    sets.factor.resize(count, scale * scale);
-  }
-  return sets;
-}
+TANDEM_ONCE TANDEM_COLD ClipSets clip_sets(GraphView network,
+                                           std::vector<ParameterGroup> const& groups,
+                                           int slices = 1);
 
 /// What the gradients of a set are multiplied by, of norm @p norm; not at all where @p largest is
 /// 0.
@@ -80,9 +57,44 @@ struct ClipNorms {
 /// @param squares    as sets.set
 /// @param clip_norm  of set 0; 0: it is not clipped
 /// @param unscale    what gradients are to be multiplied by before all else: the scales have it
-template <class = void>
-ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares, double clip_norm,
-                      std::span<double> scales, double unscale = 1.0) {
+TANDEM_ONCE ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares,
+                                  double clip_norm, std::span<double> scales, double unscale = 1.0);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE bool clips_apart(std::vector<ParameterGroup> const& groups) {
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+TANDEM_ONCE ClipSets clip_sets(GraphView network, std::vector<ParameterGroup> const& groups,
+                               int slices) {
+  ClipSets sets{.set = {}, .factor = {}, .largest = {0.0}};
+  for (ParameterGroup const& group : groups) {
+    if (group.clip_norm > 0.0) {
+      sets.largest.push_back(group.clip_norm);
+    }
+  }
+  for (int p = 0; p < network.parameters; ++p) {
+    int const g = group_of(network, p, groups);
+    double const scale = g < 0 ? 1.0 : double{groups[static_cast<std::size_t>(g)].gradient_scale};
+    auto const count = sets.set.size() + static_cast<std::size_t>(slices);
+    sets.set.resize(count, clip_set_of(groups, g));
+    sets.factor.resize(count, scale * scale);
+  }
+  return sets;
+}
+
+TANDEM_ONCE ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares,
+                                  double clip_norm, std::span<double> scales, double unscale) {
   ClipNorms norms;
   for (int set = 0; set < sets.sets(); ++set) {
     double sum = 0.0;
@@ -104,3 +116,5 @@ ClipNorms clip_scales(ClipSets const& sets, std::span<double const> squares, dou
 }
 
 }  // namespace tandem
+
+#endif

@@ -94,53 +94,21 @@ struct Optimizer : std::variant<Sgd, Adam, AdamW, OwnOptimizer> {
 };
 
 /// "Sgd", "Adam", "AdamW", or as an own one says.
-template <class = void>  // compiled where it is called, not by every include
-std::string optimizer_name(Optimizer const& optimizer) {
-  if (auto const* const own = std::get_if<OwnOptimizer>(&optimizer)) {
-    return own->type->name;
-  }
-  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
-  return names[optimizer.index()];
-}
+TANDEM_ONCE std::string optimizer_name(Optimizer const& optimizer);
 
 /// Whether it must see each parameter by itself, and whole.
-template <class = void>
-bool is_by_tensor(Optimizer const& optimizer) {
-  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
-  return own != nullptr && own->type->by_tensor;
-}
+TANDEM_ONCE bool is_by_tensor(Optimizer const& optimizer);
 
 /// What the elements of a state are before the first step.
-template <class = void>
-double initial_state(Optimizer const& optimizer, std::size_t state) {
-  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
-  return own != nullptr ? own->type->states[state].initial : 0.0;
-}
+TANDEM_ONCE double initial_state(Optimizer const& optimizer, std::size_t state);
 
-template <class = void>  // compiled where it is called, not by every include
-double learning_rate_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
-}
+TANDEM_ONCE double learning_rate_of(Optimizer const& optimizer);
 
 /// Arrays of the parameters' size that the optimizer keeps between steps.
-template <class = void>
-int states_of(Optimizer const& optimizer) {
-  return std::visit([](auto const& o) { return o.states(); }, optimizer);
-}
+TANDEM_ONCE int states_of(Optimizer const& optimizer);
 
 /// Their names, as PyTorch's: "momentum_buffer"; "exp_avg", "exp_avg_sq".
-template <class = void>
-std::vector<std::string> state_names(Optimizer const& optimizer) {
-  return std::visit(
-      [](auto const& o) {
-        std::vector<std::string> names;
-        for (int s = 0; s < o.states(); ++s) {
-          names.emplace_back(o.state_name(s));
-        }
-        return names;
-      },
-      optimizer);
-}
+TANDEM_ONCE std::vector<std::string> state_names(Optimizer const& optimizer);
 
 /// The functors below are as AverageUpdate.
 template <class T>
@@ -227,3 +195,49 @@ TANDEM_HOST_DEVICE AdamUpdate<T> make_update(AdamW const& o, UpdateSettings cons
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string optimizer_name(Optimizer const& optimizer) {
+  if (auto const* const own = std::get_if<OwnOptimizer>(&optimizer)) {
+    return own->type->name;
+  }
+  static constexpr char const* names[] = {"Sgd", "Adam", "AdamW"};
+  return names[optimizer.index()];
+}
+
+TANDEM_ONCE bool is_by_tensor(Optimizer const& optimizer) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr && own->type->by_tensor;
+}
+
+TANDEM_ONCE double initial_state(Optimizer const& optimizer, std::size_t state) {
+  auto const* const own = std::get_if<OwnOptimizer>(&optimizer);
+  return own != nullptr ? own->type->states[state].initial : 0.0;
+}
+
+TANDEM_ONCE double learning_rate_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return double{o.learning_rate}; }, optimizer);
+}
+
+TANDEM_ONCE int states_of(Optimizer const& optimizer) {
+  return std::visit([](auto const& o) { return o.states(); }, optimizer);
+}
+
+TANDEM_ONCE std::vector<std::string> state_names(Optimizer const& optimizer) {
+  return std::visit(
+      [](auto const& o) {
+        std::vector<std::string> names;
+        for (int s = 0; s < o.states(); ++s) {
+          names.emplace_back(o.state_name(s));
+        }
+        return names;
+      },
+      optimizer);
+}
+
+}  // namespace tandem
+
+#endif

@@ -101,17 +101,66 @@ TANDEM_COLD constexpr bool matches(std::string_view pattern, std::string_view na
   return p == pattern.size();
 }
 
-template <class = void>  // compiled where it is called, not by every include
-bool in_group(ParameterGroup const& group, Parameter const& parameter, std::string const& name) {
-  return (group.below_axes == 0 || parameter.shape.rank < group.below_axes) &&
-         matches(group.pattern, name);
-}
+TANDEM_ONCE bool in_group(ParameterGroup const& group, Parameter const& parameter,
+                          std::string const& name);
 
 }  // namespace detail
 
 /// The index of the group that counts for parameter @p p of @p graph; -1: none.
-template <class = void>
-TANDEM_COLD int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
+TANDEM_ONCE TANDEM_COLD int group_of(GraphView graph, int p,
+                                     std::vector<ParameterGroup> const& groups);
+
+/// A pattern that matches nothing is a mistake.
+/// @throws ContractError  a pattern matches no parameter of the network
+TANDEM_ONCE TANDEM_COLD void check_groups(GraphView graph,
+                                          std::vector<ParameterGroup> const& groups);
+
+/// Which norm bounds the gradients of group @p g: 1, 2, … of the groups that are clipped apart, in
+/// their order; 0, TrainerOptions::clip_norm's, of any other group and for -1.
+TANDEM_ONCE int clip_set_of(std::vector<ParameterGroup> const& groups, int g);
+
+/// The trained parameters of a device as runs, one each, in the order of its layout.
+/// @param parts  of the model: stages from there on are copies of others
+/// @param offset  of each parameter, in elements
+/// @param clip_value  of parameters whose group says none
+/// @param rank    which of several that share layers: of whole parameters only the first's count
+/// @param slices  of each parameter that is dealt out
+TANDEM_ONCE TANDEM_COLD std::vector<UpdateRun> parameter_runs(
+    GraphView graph, std::int64_t const* offset, std::vector<ParameterGroup> const& groups,
+    int parts, double clip_value = 0.0, Slice const& rank = {}, int slices = 1);
+
+/// Optimizers count the updates of each parameter, as PyTorch's do.
+/// @param missed  UpdateRun::missed of each parameter of the network
+/// @param slices  of parameter_runs()
+TANDEM_ONCE TANDEM_COLD void set_missed(std::vector<UpdateRun>& runs,
+                                        std::span<std::int64_t const> missed, int slices = 1);
+
+/// What of @p runs is in @p owned, which is in ascending order, as runs are.
+TANDEM_ONCE TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
+                                                           std::vector<OwnedRange> const& owned);
+
+/// Neighbours with like settings become one, in @p runs, which allocates nothing if it has room for
+/// all.
+TANDEM_ONCE TANDEM_COLD void merge_runs(std::vector<UpdateRun> const& parameters,
+                                        std::vector<UpdateRun>& runs);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool in_group(ParameterGroup const& group, Parameter const& parameter,
+                          std::string const& name) {
+  return (group.below_axes == 0 || parameter.shape.rank < group.below_axes) &&
+         matches(group.pattern, name);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE int group_of(GraphView graph, int p, std::vector<ParameterGroup> const& groups) {
   std::string const name = parameter_name(graph, p);
   int last = -1;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -121,10 +170,7 @@ TANDEM_COLD int group_of(GraphView graph, int p, std::vector<ParameterGroup> con
   return last;
 }
 
-/// A pattern that matches nothing is a mistake.
-/// @throws ContractError  a pattern matches no parameter of the network
-template <class = void>
-TANDEM_COLD void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
+TANDEM_ONCE void check_groups(GraphView graph, std::vector<ParameterGroup> const& groups) {
   for (ParameterGroup const& group : groups) {
     bool used = false;
     for (int p = 0; p < graph.parameters && !used; ++p) {
@@ -141,10 +187,7 @@ TANDEM_COLD void check_groups(GraphView graph, std::vector<ParameterGroup> const
   }
 }
 
-/// Which norm bounds the gradients of group @p g: 1, 2, … of the groups that are clipped apart, in
-/// their order; 0, TrainerOptions::clip_norm's, of any other group and for -1.
-template <class = void>
-int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
+TANDEM_ONCE int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
   int sets = 0;
   for (int i = 0; i <= g; ++i) {
     sets += groups[static_cast<std::size_t>(i)].clip_norm > 0.0 ? 1 : 0;
@@ -152,17 +195,10 @@ int clip_set_of(std::vector<ParameterGroup> const& groups, int g) {
   return g >= 0 && groups[static_cast<std::size_t>(g)].clip_norm > 0.0 ? sets : 0;
 }
 
-/// The trained parameters of a device as runs, one each, in the order of its layout.
-/// @param parts  of the model: stages from there on are copies of others
-/// @param offset  of each parameter, in elements
-/// @param clip_value  of parameters whose group says none
-/// @param rank    which of several that share layers: of whole parameters only the first's count
-/// @param slices  of each parameter that is dealt out
-template <class = void>
-TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
+TANDEM_ONCE std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t const* offset,
                                                   std::vector<ParameterGroup> const& groups,
-                                                  int parts, double clip_value = 0.0,
-                                                  Slice const& rank = {}, int slices = 1) {
+                                                  int parts, double clip_value, Slice const& rank,
+                                                  int slices) {
   std::vector<UpdateRun> runs;
   int rows = 0;
   for (int n = graph.nodes - 1; n >= 0; --n) {  // the layout's order
@@ -202,20 +238,14 @@ TANDEM_COLD std::vector<UpdateRun> parameter_runs(GraphView graph, std::int64_t 
   return runs;
 }
 
-/// Optimizers count the updates of each parameter, as PyTorch's do.
-/// @param missed  UpdateRun::missed of each parameter of the network
-/// @param slices  of parameter_runs()
-template <class = void>
-TANDEM_COLD void set_missed(std::vector<UpdateRun>& runs, std::span<std::int64_t const> missed,
-                            int slices = 1) {
+TANDEM_ONCE void set_missed(std::vector<UpdateRun>& runs, std::span<std::int64_t const> missed,
+                            int slices) {
   for (UpdateRun& run : runs) {
     run.missed = missed[static_cast<std::size_t>(run.origin / slices)];
   }
 }
 
-/// What of @p runs is in @p owned, which is in ascending order, as runs are.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
+TANDEM_ONCE std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& runs,
                                                std::vector<OwnedRange> const& owned) {
   std::vector<UpdateRun> list;
   for (UpdateRun run : runs) {
@@ -233,10 +263,7 @@ TANDEM_COLD std::vector<UpdateRun> runs_within(std::vector<UpdateRun> const& run
   return list;
 }
 
-/// Neighbours with like settings become one, in @p runs, which allocates nothing if it has room for
-/// all.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void merge_runs(std::vector<UpdateRun> const& parameters,
+TANDEM_ONCE void merge_runs(std::vector<UpdateRun> const& parameters,
                             std::vector<UpdateRun>& runs) {
   runs.clear();
   for (UpdateRun const& run : parameters) {
@@ -249,3 +276,5 @@ TANDEM_COLD void merge_runs(std::vector<UpdateRun> const& parameters,
 }
 
 }  // namespace tandem
+
+#endif

@@ -16,6 +16,7 @@
 #include <utility>
 #include <variant>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
@@ -182,27 +183,37 @@ struct Schedule {
           : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
 
       /// The factor for step @p step, counted from 0.
-      template <class = void>  // compiled where it is called, not by every include
-      [[nodiscard]] double factor(std::int64_t step) const {
-        if (step < warm_up.steps) {
-          return warm_up.at(step);
-        }
-        return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
-      }
+      TANDEM_ONCE [[nodiscard]] double factor(std::int64_t step) const;
 
       /// Steps after which the factor stays as it is; infinite where the schedule has no end.
-      template <class = void>
-      [[nodiscard]] double end() const {
-        return std::visit(
-            [&](auto const& s) {
-              double steps = std::numeric_limits<double>::infinity();
-              if constexpr (requires { s.steps; }) {
-                steps = static_cast<double>(warm_up.steps) + static_cast<double>(s.steps);
-              }
-              return steps;
-            },
-            after);
-      }
+      TANDEM_ONCE [[nodiscard]] double end() const;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double Schedule::factor(std::int64_t step) const {
+  if (step < warm_up.steps) {
+    return warm_up.at(step);
+  }
+  return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
+}
+
+TANDEM_ONCE double Schedule::end() const {
+  return std::visit(
+      [&](auto const& s) {
+        double steps = std::numeric_limits<double>::infinity();
+        if constexpr (requires { s.steps; }) {
+          steps = static_cast<double>(warm_up.steps) + static_cast<double>(s.steps);
+        }
+        return steps;
+      },
+      after);
+}
+
+}  // namespace tandem
+
+#endif

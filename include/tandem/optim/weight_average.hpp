@@ -29,8 +29,21 @@ struct WeightAverage {
 };
 
 /// Which parameters of @p graph have an average: trained weights that no group freezes.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::vector<bool> averaged_parameters(GraphView graph,
+TANDEM_ONCE TANDEM_COLD std::vector<bool> averaged_parameters(
+    GraphView graph, std::vector<ParameterGroup> const& groups, WeightAverage const& average);
+
+/// @throws ContractError  the pattern matches no trained weight of the network
+TANDEM_ONCE TANDEM_COLD void check_average(GraphView network,
+                                           std::vector<ParameterGroup> const& groups,
+                                           WeightAverage const& average);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<bool> averaged_parameters(GraphView graph,
                                                   std::vector<ParameterGroup> const& groups,
                                                   WeightAverage const& average) {
   std::vector<bool> averaged;
@@ -44,9 +57,7 @@ TANDEM_COLD std::vector<bool> averaged_parameters(GraphView graph,
   return averaged;
 }
 
-/// @throws ContractError  the pattern matches no trained weight of the network
-template <class = void>
-TANDEM_COLD void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
+TANDEM_ONCE void check_average(GraphView network, std::vector<ParameterGroup> const& groups,
                                WeightAverage const& average) {
   bool any = !average.on();
   for (bool const averaged : averaged_parameters(network, groups, average)) {
@@ -59,3 +70,5 @@ TANDEM_COLD void check_average(GraphView network, std::vector<ParameterGroup> co
 }
 
 }  // namespace tandem
+
+#endif

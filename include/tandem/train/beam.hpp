@@ -16,6 +16,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 
@@ -36,46 +37,6 @@ struct Hypothesis {
   double log_probability = 0.0;        ///< of the tokens, and of the end if there is one
   bool ended = false;                  ///< by the end token; else there was no room for more
 };
-
-namespace detail {
-
-/// log Σ exp(logits). @throws ContractError  it is not finite
-template <class = void>  // compiled where it is called, not by every include
-double log_sum(std::span<float const> logits) {
-  float const largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (float const logit : logits) {
-    sum += double{std::exp(logit - largest)};
-  }
-  double const all = double{largest} + std::log(sum);
-  expects(is_finite(all),
-          "translate(data, beam): the network's logits are not finite; it has diverged, or its "
-          "weights were not loaded");
-  return all;
-}
-
-/// The indices of the @p count largest logits, from the largest on, the lower index among equals.
-/// Cost: a pass, and count for each that enters.
-template <class = void>
-void find_largest(std::span<float const> logits, int count, std::vector<std::int32_t>& largest) {
-  largest.clear();
-  auto const most = static_cast<std::size_t>(count);
-  auto const before = [&](std::int32_t a, std::int32_t b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  };
-  for (std::size_t v = 0; v < logits.size(); ++v) {
-    auto const token = static_cast<std::int32_t>(v);
-    if (largest.size() == most) {
-      if (!before(token, largest.back())) {
-        continue;
-      }
-      largest.pop_back();
-    }
-    largest.insert(std::upper_bound(largest.begin(), largest.end(), token, before), token);
-  }
-}
-
-}  // namespace detail
 
 /// The beam of one sentence.
 ///
@@ -103,66 +64,12 @@ class BeamSearch {
   /// @param taken  of each open hypothesis what it has taken of each row of the source, or empty
   /// @param end    the token that ends a text
   /// @param last   there is no room for more
-  template <class = void>
-  void advance(std::span<float const> logits, std::span<std::span<float const> const> taken,
-               std::int32_t end, bool last) {
-    std::vector<Choice> choices;
-    std::vector<std::int32_t> largest;
-    std::size_t const words = logits.size() / static_cast<std::size_t>(std::max(open(), 1));
-    std::size_t row = 0;
-    for (std::size_t h = 0; h < all_.size(); ++h) {
-      if (!is_open(all_[h])) {
-        choices.push_back({all_[h].text.log_probability, h, row, -1});
-        continue;
-      }
-      auto const own = logits.subspan(row * words, words);
-      double const sum = detail::log_sum(own);
-      detail::find_largest(own, beam_.width, largest);
-      for (std::int32_t const token : largest) {
-        double const more = double{own[static_cast<std::size_t>(token)]} - sum;
-        choices.push_back({all_[h].text.log_probability + more, h, row, token});
-      }
-      ++row;
-    }
-    // They stand in the order that decides between equals.
-    std::stable_sort(choices.begin(), choices.end(), [](Choice const& a, Choice const& b) {
-      return a.log_probability > b.log_probability;
-    });
-    choices.resize(std::min(choices.size(), static_cast<std::size_t>(beam_.width)));
-    std::vector<Member> next;
-    for (Choice const& choice : choices) {
-      next.push_back(all_[choice.from]);
-      Member& own = next.back();
-      if (choice.token < 0) {
-        continue;
-      }
-      own.text.log_probability = choice.log_probability;
-      own.parent = static_cast<int>(choice.row);
-      own.passed_over = taken.empty() ? 0.0 : penalty(taken[choice.row]);
-      own.text.ended = choice.token == end;
-      own.closed = own.text.ended || last;
-      if (!own.text.ended) {
-        own.text.tokens.push_back(choice.token);
-      }
-    }
-    all_ = std::move(next);
-  }
+  TANDEM_ONCE void advance(std::span<float const> logits,
+                           std::span<std::span<float const> const> taken, std::int32_t end,
+                           bool last);
 
   /// What was found, the best first.
-  template <class = void>
-  [[nodiscard]] std::vector<Hypothesis> found() const {
-    std::vector<Hypothesis> list;
-    for (Member const& member : all_) {
-      list.push_back(member.text);
-      Hypothesis& own = list.back();
-      double const tokens = static_cast<double>(own.tokens.size()) + (own.ended ? 1.0 : 0.0);
-      own.score = own.log_probability / std::pow((5.0 + tokens) / 6.0, beam_.length) +
-                  beam_.coverage * member.passed_over;
-    }
-    std::stable_sort(list.begin(), list.end(),
-                     [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
-    return list;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<Hypothesis> found() const;
 
  private:
   struct Member {
@@ -200,3 +107,109 @@ class BeamSearch {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// log Σ exp(logits). @throws ContractError  it is not finite
+TANDEM_ONCE double log_sum(std::span<float const> logits) {
+  float const largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (float const logit : logits) {
+    sum += double{std::exp(logit - largest)};
+  }
+  double const all = double{largest} + std::log(sum);
+  expects(is_finite(all),
+          "translate(data, beam): the network's logits are not finite; it has diverged, or its "
+          "weights were not loaded");
+  return all;
+}
+
+/// The indices of the @p count largest logits, from the largest on, the lower index among equals.
+/// Cost: a pass, and count for each that enters.
+TANDEM_ONCE void find_largest(std::span<float const> logits, int count,
+                              std::vector<std::int32_t>& largest) {
+  largest.clear();
+  auto const most = static_cast<std::size_t>(count);
+  auto const before = [&](std::int32_t a, std::int32_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  };
+  for (std::size_t v = 0; v < logits.size(); ++v) {
+    auto const token = static_cast<std::int32_t>(v);
+    if (largest.size() == most) {
+      if (!before(token, largest.back())) {
+        continue;
+      }
+      largest.pop_back();
+    }
+    largest.insert(std::upper_bound(largest.begin(), largest.end(), token, before), token);
+  }
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE void BeamSearch::advance(std::span<float const> logits,
+                                     std::span<std::span<float const> const> taken,
+                                     std::int32_t end, bool last) {
+  std::vector<Choice> choices;
+  std::vector<std::int32_t> largest;
+  std::size_t const words = logits.size() / static_cast<std::size_t>(std::max(open(), 1));
+  std::size_t row = 0;
+  for (std::size_t h = 0; h < all_.size(); ++h) {
+    if (!is_open(all_[h])) {
+      choices.push_back({all_[h].text.log_probability, h, row, -1});
+      continue;
+    }
+    auto const own = logits.subspan(row * words, words);
+    double const sum = detail::log_sum(own);
+    detail::find_largest(own, beam_.width, largest);
+    for (std::int32_t const token : largest) {
+      double const more = double{own[static_cast<std::size_t>(token)]} - sum;
+      choices.push_back({all_[h].text.log_probability + more, h, row, token});
+    }
+    ++row;
+  }
+  // They stand in the order that decides between equals.
+  std::stable_sort(choices.begin(), choices.end(), [](Choice const& a, Choice const& b) {
+    return a.log_probability > b.log_probability;
+  });
+  choices.resize(std::min(choices.size(), static_cast<std::size_t>(beam_.width)));
+  std::vector<Member> next;
+  for (Choice const& choice : choices) {
+    next.push_back(all_[choice.from]);
+    Member& own = next.back();
+    if (choice.token < 0) {
+      continue;
+    }
+    own.text.log_probability = choice.log_probability;
+    own.parent = static_cast<int>(choice.row);
+    own.passed_over = taken.empty() ? 0.0 : penalty(taken[choice.row]);
+    own.text.ended = choice.token == end;
+    own.closed = own.text.ended || last;
+    if (!own.text.ended) {
+      own.text.tokens.push_back(choice.token);
+    }
+  }
+  all_ = std::move(next);
+}
+
+TANDEM_ONCE std::vector<Hypothesis> BeamSearch::found() const {
+  std::vector<Hypothesis> list;
+  for (Member const& member : all_) {
+    list.push_back(member.text);
+    Hypothesis& own = list.back();
+    double const tokens = static_cast<double>(own.tokens.size()) + (own.ended ? 1.0 : 0.0);
+    own.score = own.log_probability / std::pow((5.0 + tokens) / 6.0, beam_.length) +
+                beam_.coverage * member.passed_over;
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
+  return list;
+}
+
+}  // namespace tandem
+
+#endif

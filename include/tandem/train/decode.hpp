@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
@@ -56,32 +57,7 @@ struct DecodeSizes {
 };
 
 /// @throws ContractError  @p beam, or a sentence of @p task, does not fit
-template <class = void>  // compiled where it is called, not by every include
-void check_decoding(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam) {
-  expects(beam.width >= 1 && beam.tokens >= 0 && is_finite(beam.length) && beam.length >= 0.0 &&
-              is_finite(beam.coverage) && beam.coverage >= 0.0,
-          "translate(data, beam): .width must be 1 or more, and .length, .coverage and .tokens 0 "
-          "or more");
-  expects(beam.coverage == 0.0 || sizes.attentions == 1,
-          "translate(data, beam): .coverage is of what an attention has taken of the source, but "
-          "the network has none to its first input, or several; leave .coverage at 0");
-  expects(task.end < sizes.vocabulary && (!sizes.two || (task.begin >= 0 && task.end >= 0)),
-          "translate(data, beam): begin and end must be tokens that the network writes");
-  for (std::size_t i = 0; i < task.sources.size(); ++i) {
-    auto const rows = static_cast<std::int64_t>(task.sources[i].size());
-    if (rows < 1 || rows > sizes.source) {
-      throw ContractError{"translate(data, beam): sentence " + std::to_string(i) + " has " +
-                          std::to_string(rows) + " tokens, but the network takes 1 to " +
-                          std::to_string(sizes.source)};
-    }
-    std::int64_t const room = sizes.target - (sizes.two ? 1 : rows) + 1;
-    if (beam.tokens > room) {
-      throw ContractError{"translate(data, beam): .tokens is " + std::to_string(beam.tokens) +
-                          ", but behind sentence " + std::to_string(i) +
-                          " the network has room for " + std::to_string(room)};
-    }
-  }
-}
+TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam);
 
 /// Which samples of a batch the same devices take, in the same copy of the model: in each such
 /// group hypotheses may go on from each other.
@@ -93,37 +69,10 @@ class DecodeGroups {
     return static_cast<std::size_t>(sizes_.batching.replicas * sizes_.copies);
   }
   /// Samples of each group in a batch of @p total.
-  template <class = void>
-  [[nodiscard]] std::vector<int> of(int total) const {
-    std::vector<int> list(count());
-    for (int m = 0; m < sizes_.batching.all_microbatches(); ++m) {
-      int const group =
-          sizes_.batching.replica_of(m) * sizes_.copies + sizes_.batching.copy_of(m, sizes_.copies);
-      list[static_cast<std::size_t>(group)] += microbatch_size(total, m, sizes_.batching);
-    }
-    return list;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<int> of(int total) const;
   /// The smallest batch that has room for so many in each group.
-  template <class = void>
-  [[nodiscard]] int fit(std::vector<int> const& wanted) const {
-    int total = 0;
-    for (int const each : wanted) {
-      total += each;
-    }
-    while (total < sizes_.most && !fits(wanted, total)) {
-      ++total;
-    }
-    return total;
-  }
-  template <class = void>
-  [[nodiscard]] bool fits(std::vector<int> const& wanted, int total) const {
-    std::vector<int> const list = of(total);
-    bool all = true;
-    for (std::size_t g = 0; g < list.size(); ++g) {
-      all = all && wanted[g] <= list[g];
-    }
-    return all;
-  }
+  TANDEM_ONCE [[nodiscard]] int fit(std::vector<int> const& wanted) const;
+  TANDEM_ONCE [[nodiscard]] bool fits(std::vector<int> const& wanted, int total) const;
 
  private:
   DecodeSizes const& sizes_;
@@ -342,3 +291,68 @@ std::vector<std::vector<Hypothesis>> decode(DecodeSizes const& sizes, DecodeTask
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task,
+                                Beam const& beam) {
+  expects(beam.width >= 1 && beam.tokens >= 0 && is_finite(beam.length) && beam.length >= 0.0 &&
+              is_finite(beam.coverage) && beam.coverage >= 0.0,
+          "translate(data, beam): .width must be 1 or more, and .length, .coverage and .tokens 0 "
+          "or more");
+  expects(beam.coverage == 0.0 || sizes.attentions == 1,
+          "translate(data, beam): .coverage is of what an attention has taken of the source, but "
+          "the network has none to its first input, or several; leave .coverage at 0");
+  expects(task.end < sizes.vocabulary && (!sizes.two || (task.begin >= 0 && task.end >= 0)),
+          "translate(data, beam): begin and end must be tokens that the network writes");
+  for (std::size_t i = 0; i < task.sources.size(); ++i) {
+    auto const rows = static_cast<std::int64_t>(task.sources[i].size());
+    if (rows < 1 || rows > sizes.source) {
+      throw ContractError{"translate(data, beam): sentence " + std::to_string(i) + " has " +
+                          std::to_string(rows) + " tokens, but the network takes 1 to " +
+                          std::to_string(sizes.source)};
+    }
+    std::int64_t const room = sizes.target - (sizes.two ? 1 : rows) + 1;
+    if (beam.tokens > room) {
+      throw ContractError{"translate(data, beam): .tokens is " + std::to_string(beam.tokens) +
+                          ", but behind sentence " + std::to_string(i) +
+                          " the network has room for " + std::to_string(room)};
+    }
+  }
+}
+
+TANDEM_ONCE std::vector<int> DecodeGroups::of(int total) const {
+  std::vector<int> list(count());
+  for (int m = 0; m < sizes_.batching.all_microbatches(); ++m) {
+    int const group =
+        sizes_.batching.replica_of(m) * sizes_.copies + sizes_.batching.copy_of(m, sizes_.copies);
+    list[static_cast<std::size_t>(group)] += microbatch_size(total, m, sizes_.batching);
+  }
+  return list;
+}
+
+TANDEM_ONCE int DecodeGroups::fit(std::vector<int> const& wanted) const {
+  int total = 0;
+  for (int const each : wanted) {
+    total += each;
+  }
+  while (total < sizes_.most && !fits(wanted, total)) {
+    ++total;
+  }
+  return total;
+}
+
+TANDEM_ONCE bool DecodeGroups::fits(std::vector<int> const& wanted, int total) const {
+  std::vector<int> const list = of(total);
+  bool all = true;
+  for (std::size_t g = 0; g < list.size(); ++g) {
+    all = all && wanted[g] <= list[g];
+  }
+  return all;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/core/philox.hpp>
@@ -29,9 +30,51 @@ struct GenerateOptions {
 /// on the logits, the seed and @p index, the number of the token, alone. Of equal logits the lower
 /// index is likelier.
 /// Cost: a sort of the vocabulary where top_k is set, else a pass over it.
-template <class = void>  // compiled where it is called, not by every include
-std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
-                        std::int64_t index) {
+TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                                    std::int64_t index);
+
+/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
+/// the text is longer than the network's window, its later half is read again.
+/// @param window  T, the most tokens that the network reads at once
+/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
+///                those of the calls before; position 0 begins anew
+/// @returns the tokens written, without the prompt
+/// @throws ContractError  the prompt is empty, or an option out of range
+template <class Scores>
+std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
+                                          GenerateOptions const& options, int window, int limit,
+                                          Scores const& scores) {
+  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
+  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
+              is_finite(options.temperature),
+          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
+  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
+  std::vector<float> logits(static_cast<std::size_t>(limit));
+  std::size_t begin = 0;  // of what the network has in view
+  std::size_t read = 0;   // what it has read
+  if (text.size() > static_cast<std::size_t>(window)) {
+    begin = read = text.size() - static_cast<std::size_t>(window);
+  }
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    if (text.size() - begin > static_cast<std::size_t>(window)) {
+      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
+    }
+    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
+           std::span<float>{logits});
+    read = text.size();
+    text.push_back(draw_token(logits, options, i));
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                                    std::int64_t index) {
   auto const best = std::max_element(logits.begin(), logits.end());
   if (options.temperature == 0.0 || options.top_k == 1) {
     return static_cast<std::int32_t>(best - logits.begin());
@@ -74,38 +117,6 @@ std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& op
   return static_cast<std::int32_t>(last);
 }
 
-/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
-/// the text is longer than the network's window, its later half is read again.
-/// @param window  T, the most tokens that the network reads at once
-/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
-///                those of the calls before; position 0 begins anew
-/// @returns the tokens written, without the prompt
-/// @throws ContractError  the prompt is empty, or an option out of range
-template <class Scores>
-std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
-                                          GenerateOptions const& options, int window, int limit,
-                                          Scores const& scores) {
-  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
-  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
-              is_finite(options.temperature),
-          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
-  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
-  std::vector<float> logits(static_cast<std::size_t>(limit));
-  std::size_t begin = 0;  // of what the network has in view
-  std::size_t read = 0;   // what it has read
-  if (text.size() > static_cast<std::size_t>(window)) {
-    begin = read = text.size() - static_cast<std::size_t>(window);
-  }
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    if (text.size() - begin > static_cast<std::size_t>(window)) {
-      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
-    }
-    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
-           std::span<float>{logits});
-    read = text.size();
-    text.push_back(draw_token(logits, options, i));
-  }
-  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
-}
-
 }  // namespace tandem
+
+#endif

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/own_process.hpp>
 
@@ -70,14 +71,7 @@ class OneCall {
   }
 
  private:
-  template <class = void>
-  [[noreturn]] static void refuse(char const* verb, std::string const& running) {
-    throw ContractError{
-        std::string{verb} + ": " + running +
-        " of this trainer has not returned yet; a trainer does one thing at a time, "
-        "so do not call it from another thread, nor from a dataset or a function "
-        "that it calls: call one after the other, or make a Trainer for each"};
-  }
+  TANDEM_ONCE [[noreturn]] static void refuse(char const* verb, std::string const& running);
 
   detail::OwnProcess process_;
   std::atomic<char const*> verb_{nullptr};
@@ -85,3 +79,18 @@ class OneCall {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void OneCall::refuse(char const* verb, std::string const& running) {
+  throw ContractError{std::string{verb} + ": " + running +
+                      " of this trainer has not returned yet; a trainer does one thing at a time, "
+                      "so do not call it from another thread, nor from a dataset or a function "
+                      "that it calls: call one after the other, or make a Trainer for each"};
+}
+
+}  // namespace tandem
+
+#endif

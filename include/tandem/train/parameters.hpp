@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/graph/layer.hpp>
 
@@ -24,16 +25,7 @@ namespace detail {
 ///
 /// Source: Box, Muller, "A note on the generation of random normal deviates", Ann. Math. Statist.
 ///         29(2), 1958
-template <class = void>
-void standard_normal(Random4 const& random, double (&z)[4]) {
-  for (int pair = 0; pair < 4; pair += 2) {
-    double const above_zero = (static_cast<double>(random.word[pair]) + 0.5) * 0x1p-32;
-    double const turn = static_cast<double>(random.word[pair + 1]) * 0x1p-32;
-    double const radius = std::sqrt(-2.0 * std::log(above_zero));
-    z[pair] = radius * std::cos(2.0 * std::numbers::pi * turn);
-    z[pair + 1] = radius * std::sin(2.0 * std::numbers::pi * turn);
-  }
-}
+TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]);
 
 }  // namespace detail
 
@@ -93,3 +85,21 @@ auto gather(int all, int devices, F const& of, int copy = 0) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]) {
+  for (int pair = 0; pair < 4; pair += 2) {
+    double const above_zero = (static_cast<double>(random.word[pair]) + 0.5) * 0x1p-32;
+    double const turn = static_cast<double>(random.word[pair + 1]) * 0x1p-32;
+    double const radius = std::sqrt(-2.0 * std::log(above_zero));
+    z[pair] = radius * std::cos(2.0 * std::numbers::pi * turn);
+    z[pair + 1] = radius * std::sin(2.0 * std::numbers::pi * turn);
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -36,13 +36,13 @@ TEST_CASE("groups of ranks: what is wrong with a list is a sentence") {
   CHECK_THROWS_WITH_AS(detail::check_groups(sets, 2),
                        "transport: group 0 (stage 0) names rank 2, but the ranks are 0 to 1",
                        ContractError);
-  CHECK_THROWS_WITH_AS(detail::check_groups<>({{{0}, {}}, {{-1}, {}}}, 2),
+  CHECK_THROWS_WITH_AS(detail::check_groups({{{0}, {}}, {{-1}, {}}}, 2),
                        "transport: group 1 names rank -1, but the ranks are 0 to 1", ContractError);
   CHECK_THROWS_WITH_AS(
-      detail::check_groups<>({{{1, 0, 1}, "odd"}}, 2),
+      detail::check_groups({{{1, 0, 1}, "odd"}}, 2),
       "transport: group 0 (odd) names rank 1 twice; each rank is in a group once at most",
       ContractError);
-  CHECK_THROWS_WITH_AS(detail::check_groups<>({{{}, "none"}}, 2),
+  CHECK_THROWS_WITH_AS(detail::check_groups({{{}, "none"}}, 2),
                        "transport: group 0 (none) has no ranks; leave it out, or name some",
                        ContractError);
 }

@@ -51,7 +51,7 @@ TEST_CASE("times of a step are on the lines, and scaled to what the step has tak
   std::vector<ProfiledSteps> const sizes{steps(2, {step_of(32, 5, 3)}),
                                          steps(4, {step_of(48, 5, 5)}),
                                          steps(8, {step_of(80, 5, 9), step_of(100, 5, 0)})};
-  DeviceTimes const times = detail::fit_times<>(sizes, 2, 10);
+  DeviceTimes const times = detail::fit_times(sizes, 2, 10);
   REQUIRE(times.node.size() == 2);
   REQUIRE(times.scale.size() == 3);
   CHECK(times.node[0] == PassTimes{});
@@ -74,7 +74,7 @@ TEST_CASE("a sum of gradients is what two devices have more of than one") {
     return steps(samples, {step_of(passes, 5, rest), step_of(passes - 2, 4, rest + 3)});
   };
   std::vector<ProfiledSteps> const together{two(2, 40, 10), two(4, 60, 10.5), two(8, 90, 14)};
-  CHECK(detail::fit_reduction<>(alone, together) == doctest::Approx(6.5 - 0));
+  CHECK(detail::fit_reduction(alone, together) == doctest::Approx(6.5 - 0));
 }
 
 }  // namespace profile_fit_test

@@ -36,7 +36,7 @@ std::string mebibytes() {
 }
 
 TEST_CASE("what eight replicas have of GPT-2 small: the table of docs/strategies.md") {
-  CHECK(mebibytes<>() == "622 622 1244 2488");
+  CHECK(mebibytes() == "622 622 1244 2488");
   CHECK(mebibytes<ShardedState>() == "622 622 155 1399");
   CHECK(mebibytes<ShardedGradients>() == "622 378 155 1156");
   CHECK(mebibytes<ShardedParameters>() == "378 378 155 912");

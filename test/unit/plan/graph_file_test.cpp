@@ -184,12 +184,12 @@ TEST_CASE("lines are PipeDream's") {
 }
 
 TEST_CASE("mutual nodes: two cycles that share nothing, one inside another, none") {
-  detail::Numbered<int> const as = detail::mutual_nodes<>(
+  detail::Numbered<int> const as = detail::mutual_nodes(
       7, {{0, 1}, {1, 2}, {2, 1}, {2, 3}, {3, 4}, {4, 3}, {5, 6}, {4, 5}, {3, 0}});
   CHECK(as == detail::Numbered<int>{std::vector<int>{0, 0, 0, 0, 0, 5, 6}});
-  CHECK(detail::mutual_nodes<>(3, {{0, 1}, {1, 2}, {0, 2}}) ==
+  CHECK(detail::mutual_nodes(3, {{0, 1}, {1, 2}, {0, 2}}) ==
         detail::Numbered<int>{std::vector<int>{0, 1, 2}});
-  CHECK(detail::mutual_nodes<>(4, {{3, 2}, {2, 3}, {1, 0}, {0, 1}, {0, 3}}) ==
+  CHECK(detail::mutual_nodes(4, {{3, 2}, {2, 3}, {1, 0}, {0, 1}, {0, 3}}) ==
         detail::Numbered<int>{std::vector<int>{0, 0, 2, 2}});
 }
 

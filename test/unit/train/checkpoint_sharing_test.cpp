@@ -29,11 +29,11 @@ TEST_CASE("the largest tensors first, each to the needer that sees the file and 
   detail::CheckpointNeeds const needs{.sets = {{0, 1, 2}, {1, 2}, {2}},
                                       .set = {0, 0, 1, 2, detail::CheckpointNeeds::none, 0}};
   std::vector<std::int64_t> const bytes{4, 10, 9, 1, 99, 8};
-  CHECK(detail::deal_readers<>(bytes, needs, {true, true, true}) ==
+  CHECK(detail::deal_readers(bytes, needs, {true, true, true}) ==
         std::vector<int>{2, 0, 1, 2, -1, 2});
-  CHECK(detail::deal_readers<>(bytes, needs, {true, true, false}) ==
+  CHECK(detail::deal_readers(bytes, needs, {true, true, false}) ==
         std::vector<int>{0, 0, 1, 0, -1, 1});  // process 0 reads what 2 alone needs
-  CHECK(detail::deal_readers<>(bytes, needs, {true, false, false}) ==
+  CHECK(detail::deal_readers(bytes, needs, {true, false, false}) ==
         std::vector<int>{0, 0, 0, 0, -1, 0});
   CHECK(needs.has(3, 2));
   CHECK(!needs.has(3, 1));
@@ -42,7 +42,7 @@ TEST_CASE("the largest tensors first, each to the needer that sees the file and 
 
 TEST_CASE("a parcel is of tensors with one reader and the same needers") {
   detail::CheckpointNeeds const needs{.sets = {{0, 1}, {1}}, .set = {0, 1, 0, -1, 0, 1}};
-  auto const parcels = detail::parcels_of<>(needs, {1, 1, 0, -1, 1, 0});
+  auto const parcels = detail::parcels_of(needs, {1, 1, 0, -1, 1, 0});
   REQUIRE(parcels.size() == 3);
   CHECK(parcels[0].reader == 0);
   CHECK(parcels[0].others == std::vector<int>{1});
@@ -65,17 +65,17 @@ TEST_CASE("every member gets a parcel once, from one that has it, in few rounds"
     int most = 0;
     for (int process = 0; process < 2 * members + 8; ++process) {
       bool const member = process == 7 || std::ranges::count(parcel.others, process) > 0;
-      auto const place = detail::place_in<>(parcel, process);
+      auto const place = detail::place_in(parcel, process);
       CHECK(place.takes_part == member);
       for (int const to : place.to) {
-        CHECK(detail::place_in<>(parcel, to).from == process);
+        CHECK(detail::place_in(parcel, to).from == process);
         senders.push_back(to);
       }
       most = std::max(most, static_cast<int>(place.to.size()));
     }
     std::ranges::sort(senders);
     CHECK(senders == parcel.others);
-    CHECK(detail::place_in<>(parcel, 7).from == -1);
+    CHECK(detail::place_in(parcel, 7).from == -1);
     bool const few_rounds = (1 << most) < 2 * members;
     CHECK(few_rounds);
   }
@@ -103,11 +103,11 @@ TEST_CASE("where nothing can be sent each process reads what it needs, and only 
   write_safetensors(path, tensors, with_checksums(tensors, {}));
   Alone group;
   LoadedBytes bytes;
-  auto const start = detail::read_start<>(path, bytes);
-  auto const told = detail::start_of<>(detail::to_text<>(start));
+  auto const start = detail::read_start(path, bytes);
+  auto const told = detail::start_of(detail::to_text(start));
   CHECK(told.identity == start.identity);
   CHECK(bytes == LoadedBytes{});
-  auto outline = detail::outline_of<>(path, told);
+  auto outline = detail::outline_of(path, told);
   std::vector<float> got(3);
   Safetensors& file = outline.tensors;
   detail::CheckpointNeeds const needs{.sets = {{0, 1}, {0}}, .set = {1, 0, 1}};
@@ -115,8 +115,8 @@ TEST_CASE("where nothing can be sent each process reads what it needs, and only 
       {reinterpret_cast<std::byte*>(got.data()), file.find("b")}};
   auto const load = [&](std::vector<bool> const& sees) {
     detail::CheckpointTransfer transfer;
-    transfer.prepare<>(group, path, told, outline, file, needs, copies, sees, bytes);
-    transfer.pass_on<>(group, file, bytes);
+    transfer.prepare(group, path, told, outline, file, needs, copies, sees, bytes);
+    transfer.pass_on(group, file, bytes);
   };
   CHECK(test::contains(test::message<FileError>([&] {
                          load({true, false});

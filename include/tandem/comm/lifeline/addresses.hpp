@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <tandem/comm/rendezvous/private_file.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 
@@ -34,7 +35,21 @@ inline std::string machine_name() {
 
 /// A socket that listens at all addresses of this machine, and its port.
 /// @throws Error  the system gives none
-inline Descriptor listen_anywhere(std::uint16_t& port) {
+TANDEM_ONCE Descriptor listen_anywhere(std::uint16_t& port);
+
+/// "192.168.0.7" or "[fd00::7]"; "" of what is neither.
+TANDEM_ONCE std::string numeric_address(::sockaddr const& address);
+
+/// This machine's addresses, loopback last; none that is for one link only.
+TANDEM_ONCE std::vector<std::string> own_addresses();
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE Descriptor listen_anywhere(std::uint16_t& port) {
   Descriptor socket{::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   ::sockaddr_in6 v6{};
   v6.sin6_family = AF_INET6;
@@ -63,8 +78,7 @@ inline Descriptor listen_anywhere(std::uint16_t& port) {
   return socket;
 }
 
-/// "192.168.0.7" or "[fd00::7]"; "" of what is neither.
-inline std::string numeric_address(::sockaddr const& address) {
+TANDEM_ONCE std::string numeric_address(::sockaddr const& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.sa_family == AF_INET) {
     auto const& v4 = reinterpret_cast<::sockaddr_in const&>(address);
@@ -85,8 +99,7 @@ inline std::string numeric_address(::sockaddr const& address) {
              : "[" + plain + "]";
 }
 
-/// This machine's addresses, loopback last; none that is for one link only.
-inline std::vector<std::string> own_addresses() {
+TANDEM_ONCE std::vector<std::string> own_addresses() {
   std::vector<std::string> all;
   ::ifaddrs* list = nullptr;
   if (::getifaddrs(&list) == 0) {
@@ -108,3 +121,5 @@ inline std::vector<std::string> own_addresses() {
 }
 
 }  // namespace tandem::detail
+
+#endif

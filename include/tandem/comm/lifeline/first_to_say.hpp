@@ -21,8 +21,15 @@ namespace tandem::detail {
 /// Whether no process that the same launcher has started here, and that still runs, was asked about
 /// this sentence before: then the caller is to say it. Rather twice than never: where the system
 /// has no name to give, as in a container of each process's own, all are.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
+TANDEM_ONCE TANDEM_COLD bool is_first_to_say([[maybe_unused]] std::string_view sentence);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
 #if defined(__linux__)  // no other system has names of sockets that are no files
   ::sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -45,3 +52,5 @@ TANDEM_COLD bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -25,6 +25,7 @@
 
 #include <tandem/comm/lifeline/verdict.hpp>
 #include <tandem/comm/rendezvous/hello.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/core/sha256.hpp>
 
@@ -79,7 +80,38 @@ inline std::string signature(Nonce const& key, Nonce const& nonce, FrameHead con
   return hex(Hmac{key}.add(nonce).add(bytes_of(std::string_view{said})).finish());
 }
 
-inline void append(std::vector<std::byte>& to, Frame frame) {
+TANDEM_ONCE void append(std::vector<std::byte>& to, Frame frame);
+
+enum class Parsed : std::uint8_t { partly, whole, nonsense };
+
+/// Takes the first frame off @p bytes, once it is all there. Texts are for people: what no terminal
+/// should obey is escaped.
+TANDEM_ONCE Parsed take_frame(std::vector<std::byte>& bytes, Frame& frame);
+
+inline Frame frame_of(FrameKind kind, LifelineVerdict const& verdict) {
+  return {.head = {.process = verdict.process,
+                   .rank = verdict.rank,
+                   .kind = kind,
+                   .flag = static_cast<std::uint8_t>(verdict.timed_out ? 1 : 0)},
+          .machine = verdict.machine,
+          .what = verdict.what};
+}
+
+inline LifelineVerdict verdict_of(Frame const& frame) {
+  return {.process = frame.head.process,
+          .rank = frame.head.rank,
+          .machine = frame.machine,
+          .what = frame.what,
+          .timed_out = frame.head.flag != 0};
+}
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void append(std::vector<std::byte>& to, Frame frame) {
   auto const cut = [](std::string& text) {
     text.resize(text.size() < FrameHead::most ? text.size() : FrameHead::most);
     return static_cast<std::uint16_t>(text.size());
@@ -92,11 +124,7 @@ inline void append(std::vector<std::byte>& to, Frame frame) {
   }
 }
 
-enum class Parsed : std::uint8_t { partly, whole, nonsense };
-
-/// Takes the first frame off @p bytes, once it is all there. Texts are for people: what no terminal
-/// should obey is escaped.
-inline Parsed take_frame(std::vector<std::byte>& bytes, Frame& frame) {
+TANDEM_ONCE Parsed take_frame(std::vector<std::byte>& bytes, Frame& frame) {
   FrameHead& head = frame.head;
   if (bytes.size() < sizeof head) {
     return Parsed::partly;
@@ -117,21 +145,6 @@ inline Parsed take_frame(std::vector<std::byte>& bytes, Frame& frame) {
   return Parsed::whole;
 }
 
-inline Frame frame_of(FrameKind kind, LifelineVerdict const& verdict) {
-  return {.head = {.process = verdict.process,
-                   .rank = verdict.rank,
-                   .kind = kind,
-                   .flag = static_cast<std::uint8_t>(verdict.timed_out ? 1 : 0)},
-          .machine = verdict.machine,
-          .what = verdict.what};
-}
-
-inline LifelineVerdict verdict_of(Frame const& frame) {
-  return {.process = frame.head.process,
-          .rank = frame.head.rank,
-          .machine = frame.machine,
-          .what = frame.what,
-          .timed_out = frame.head.flag != 0};
-}
-
 }  // namespace tandem::detail
+
+#endif

@@ -37,35 +37,12 @@ struct ReachedCall {
 
 /// A frame of each rank that each of @p waits waits for. Its texts: the prefix, and the sentence
 /// about the other.
-inline void append_waits(std::vector<std::byte>& to, int process,
-                         std::vector<WaitingRank> const& waits) {
-  for (WaitingRank const& wait : waits) {
-    for (auto const& missing : wait.missing) {
-      append(to, {.head = {.process = process,
-                           .rank = wait.rank,
-                           .other = missing.rank,
-                           .kind = FrameKind::waits,
-                           .flag = static_cast<std::uint8_t>(wait.blocked ? 1 : 0)},
-                  .machine = wait.prefix,
-                  .what = missing.sentence});
-    }
-  }
-}
+TANDEM_ONCE void append_waits(std::vector<std::byte>& to, int process,
+                              std::vector<WaitingRank> const& waits);
 
 /// A frame of each.
-inline void append_reached(std::vector<std::byte>& to, int process,
-                           std::vector<ReachedCall> const& all) {
-  for (ReachedCall const& one : all) {
-    append(to, {.head = {.process = process,
-                         .rank = one.rank,
-                         .other = one.group,
-                         .kind = FrameKind::reached,
-                         .flag = static_cast<std::uint8_t>(one.waits ? 1 : 0),
-                         .call = one.call},
-                .machine = one.name,
-                .what = one.progress});
-  }
-}
+TANDEM_ONCE void append_reached(std::vector<std::byte>& to, int process,
+                                std::vector<ReachedCall> const& all);
 
 /// What process 0 has heard since it has asked. Used by its lifeline's thread.
 class LifelineInquiry {
@@ -247,3 +224,40 @@ class LifelineInquiry {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void append_waits(std::vector<std::byte>& to, int process,
+                              std::vector<WaitingRank> const& waits) {
+  for (WaitingRank const& wait : waits) {
+    for (auto const& missing : wait.missing) {
+      append(to, {.head = {.process = process,
+                           .rank = wait.rank,
+                           .other = missing.rank,
+                           .kind = FrameKind::waits,
+                           .flag = static_cast<std::uint8_t>(wait.blocked ? 1 : 0)},
+                  .machine = wait.prefix,
+                  .what = missing.sentence});
+    }
+  }
+}
+
+TANDEM_ONCE void append_reached(std::vector<std::byte>& to, int process,
+                                std::vector<ReachedCall> const& all) {
+  for (ReachedCall const& one : all) {
+    append(to, {.head = {.process = process,
+                         .rank = one.rank,
+                         .other = one.group,
+                         .kind = FrameKind::reached,
+                         .flag = static_cast<std::uint8_t>(one.waits ? 1 : 0),
+                         .call = one.call},
+                .machine = one.name,
+                .what = one.progress});
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -26,6 +26,7 @@
 #include <tandem/comm/rendezvous/rendezvous.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
@@ -71,11 +72,23 @@ struct LifelineRoot {
   }
 };
 
+/// Uses the rendezvous once. All processes call it.
+/// @throws TimeoutError, AbortedError  as Lifeline
+TANDEM_ONCE LifelineMeeting meet_by_lifeline(World const& world, LifelineTree const& tree,
+                                             std::string const& machine,
+                                             std::chrono::milliseconds timeout);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The parent of the process that says @p hello: process 0 first, at each of @p addresses; it may
 /// refer to another.
 /// @throws TimeoutError, AbortedError  as Lifeline
-inline LifelinePeer call_parent(std::vector<std::string> addresses, Nonce const& key,
-                                Frame const& hello, std::chrono::milliseconds timeout) {
+TANDEM_ONCE LifelinePeer call_parent(std::vector<std::string> addresses, Nonce const& key,
+                                     Frame const& hello, std::chrono::milliseconds timeout) {
   Patience patience{timeout, 0, std::chrono::milliseconds{100}};
   LifelinePeer parent;
   Frame answer;
@@ -114,11 +127,9 @@ inline LifelinePeer call_parent(std::vector<std::string> addresses, Nonce const&
   return parent;
 }
 
-/// Uses the rendezvous once. All processes call it.
-/// @throws TimeoutError, AbortedError  as Lifeline
-template <class = void>  // compiled where it is called, not by every include
-LifelineMeeting meet_by_lifeline(World const& world, LifelineTree const& tree,
-                                 std::string const& machine, std::chrono::milliseconds timeout) {
+TANDEM_ONCE LifelineMeeting meet_by_lifeline(World const& world, LifelineTree const& tree,
+                                             std::string const& machine,
+                                             std::chrono::milliseconds timeout) {
   LifelineMeeting met;
   std::uint16_t port = 0;
   if (tree.children(world.process) > 0) {
@@ -136,3 +147,5 @@ LifelineMeeting meet_by_lifeline(World const& world, LifelineTree const& tree,
 }
 
 }  // namespace tandem::detail
+
+#endif

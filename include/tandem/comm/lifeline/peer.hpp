@@ -23,6 +23,7 @@
 #include <tandem/comm/rendezvous/private_file.hpp>
 #include <tandem/comm/rendezvous/socket.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem::detail {
 
@@ -85,8 +86,21 @@ struct LifelinePeer {
   }
 };
 
+/// Says hello to what listens at @p address, and waits for a welcome or a referral.
+/// @param refused  whether nobody listens there, set
+/// @return whether there was one; if not, @p why says what went wrong
+TANDEM_ONCE bool call_process(std::string const& address, Nonce const& key, Frame const& hello,
+                              Patience const& limit, LifelinePeer& peer, Frame& answer,
+                              std::string& why, bool& refused);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The next frame of @p peer before @p limit. Whether there was one.
-inline bool await_frame(LifelinePeer& peer, Frame& frame, Patience const& limit) {
+TANDEM_ONCE bool await_frame(LifelinePeer& peer, Frame& frame, Patience const& limit) {
   for (;;) {
     Parsed const parsed = take_frame(peer.in, frame);
     if (parsed != Parsed::partly) {
@@ -98,12 +112,9 @@ inline bool await_frame(LifelinePeer& peer, Frame& frame, Patience const& limit)
   }
 }
 
-/// Says hello to what listens at @p address, and waits for a welcome or a referral.
-/// @param refused  whether nobody listens there, set
-/// @return whether there was one; if not, @p why says what went wrong
-inline bool call_process(std::string const& address, Nonce const& key, Frame const& hello,
-                         Patience const& limit, LifelinePeer& peer, Frame& answer, std::string& why,
-                         bool& refused) {
+TANDEM_ONCE bool call_process(std::string const& address, Nonce const& key, Frame const& hello,
+                              Patience const& limit, LifelinePeer& peer, Frame& answer,
+                              std::string& why, bool& refused) {
   Addresses const found = resolve(address, why);
   refused = found != nullptr;
   for (auto const* at = found.get(); at != nullptr; at = at->ai_next) {
@@ -132,3 +143,5 @@ inline bool call_process(std::string const& address, Nonce const& key, Frame con
 }
 
 }  // namespace tandem::detail
+
+#endif

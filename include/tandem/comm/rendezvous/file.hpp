@@ -32,6 +32,7 @@
 #include <tandem/comm/rendezvous/roll.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
@@ -124,10 +125,19 @@ class AnsweredFiles {
   std::vector<File> files_;
 };
 
+TANDEM_ONCE void rendezvous_over_files(World const& world, std::span<std::byte> data,
+                                       std::chrono::milliseconds timeout, Patience& patience);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Process 0's side: answers each process, again if it asks again, until it thanks.
-inline void answer_over_files(World const& world, RendezvousKey const& key, std::string const& path,
-                              std::span<std::byte const> data, std::chrono::milliseconds timeout,
-                              Patience& patience) {
+TANDEM_ONCE void answer_over_files(World const& world, RendezvousKey const& key,
+                                   std::string const& path, std::span<std::byte const> data,
+                                   std::chrono::milliseconds timeout, Patience& patience) {
   RollCall calls{world, key, data};
   AnsweredFiles answered{path};
   for (;;) {
@@ -160,9 +170,9 @@ inline void answer_over_files(World const& world, RendezvousKey const& key, std:
 
 /// Any other process's side. It is done when process 0 has seen its thanks: its next hello, were it
 /// there before, would be taken for one of this rendezvous.
-inline void ask_over_files(World const& world, RendezvousKey const& key, std::string const& path,
-                           std::span<std::byte> data, std::chrono::milliseconds timeout,
-                           Patience& patience) {
+TANDEM_ONCE void ask_over_files(World const& world, RendezvousKey const& key,
+                                std::string const& path, std::span<std::byte> data,
+                                std::chrono::milliseconds timeout, Patience& patience) {
   Hello hello = make_hello(world, data.size());
   hello.signature = key.sign(hello, Nonce{});
   std::string const number = hex(hello.nonce);
@@ -205,8 +215,8 @@ inline void ask_over_files(World const& world, RendezvousKey const& key, std::st
   }
 }
 
-inline void rendezvous_over_files(World const& world, std::span<std::byte> data,
-                                  std::chrono::milliseconds timeout, Patience& patience) {
+TANDEM_ONCE void rendezvous_over_files(World const& world, std::span<std::byte> data,
+                                       std::chrono::milliseconds timeout, Patience& patience) {
   std::string const path = world.rendezvous.address.substr(5);
   expects(!path.empty() && path.back() != '/',
           "rendezvous: write file:PATH with the name of a file that need not exist");
@@ -219,3 +229,5 @@ inline void rendezvous_over_files(World const& world, std::span<std::byte> data,
 }
 
 }  // namespace tandem::detail
+
+#endif

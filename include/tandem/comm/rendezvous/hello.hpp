@@ -120,15 +120,7 @@ inline Nonce make_nonce() {
 }
 
 /// Two digits a byte.
-inline std::string hex(std::span<std::byte const> bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (std::byte const byte : bytes) {
-    text +=
-        {digits[static_cast<std::size_t>(byte) / 16], digits[static_cast<std::size_t>(byte) % 16]};
-  }
-  return text;
-}
+TANDEM_ONCE std::string hex(std::span<std::byte const> bytes);
 
 /// What all processes of one start of a program know, and nobody else.
 class RendezvousKey {
@@ -195,8 +187,37 @@ inline std::string version_text(std::uint64_t version) {
 }
 
 /// Why @p hello cannot be welcome, as both sides say it.
-inline std::string fault_text(Admission verdict, Hello const& hello, std::int32_t processes,
-                              std::uint64_t bytes, std::uint64_t version) {
+TANDEM_ONCE std::string fault_text(Admission verdict, Hello const& hello, std::int32_t processes,
+                                   std::uint64_t bytes, std::uint64_t version);
+
+inline constexpr char const* share_a_token =
+    "set TANDEM_TOKEN to the same random text for all processes, as `openssl rand -hex 16` prints";
+
+/// What a process takes from an answer to its @p hello. Whether it is one; if not, @p why says what
+/// it is, if that is known.
+/// @throws ContractError  process 0 refuses, and proves that it is process 0
+TANDEM_ONCE bool take_answer(World const& world, RendezvousKey const& key, Hello const& hello,
+                             std::span<std::byte const> answer, std::span<std::byte> data,
+                             std::string& why);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string hex(std::span<std::byte const> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  for (std::byte const byte : bytes) {
+    text +=
+        {digits[static_cast<std::size_t>(byte) / 16], digits[static_cast<std::size_t>(byte) % 16]};
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string fault_text(Admission verdict, Hello const& hello, std::int32_t processes,
+                                   std::uint64_t bytes, std::uint64_t version) {
   if (verdict == Admission::other_version) {
     return "process " + std::to_string(hello.process) + " runs tandem " +
            version_text(hello.version) + ", but process 0 " + version_text(version) +
@@ -212,15 +233,9 @@ inline std::string fault_text(Admission verdict, Hello const& hello, std::int32_
          ": do all processes run the same program?";
 }
 
-inline constexpr char const* share_a_token =
-    "set TANDEM_TOKEN to the same random text for all processes, as `openssl rand -hex 16` prints";
-
-/// What a process takes from an answer to its @p hello. Whether it is one; if not, @p why says what
-/// it is, if that is known.
-/// @throws ContractError  process 0 refuses, and proves that it is process 0
-inline bool take_answer(World const& world, RendezvousKey const& key, Hello const& hello,
-                        std::span<std::byte const> answer, std::span<std::byte> data,
-                        std::string& why) {
+TANDEM_ONCE bool take_answer(World const& world, RendezvousKey const& key, Hello const& hello,
+                             std::span<std::byte const> answer, std::span<std::byte> data,
+                             std::string& why) {
   Answer head;
   if (answer.size() < sizeof head || !parse_message(answer.first(sizeof head), head)) {
     return false;
@@ -247,3 +262,5 @@ inline bool take_answer(World const& world, RendezvousKey const& key, Hello cons
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -19,6 +19,7 @@
 #include <system_error>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 
@@ -65,7 +66,20 @@ inline bool is_private(Descriptor const& file) {
 }
 
 /// The whole of the file at @p path, @p most bytes at most. Never blocks for what others do.
-inline PrivateFile read_private_file(std::string const& path, std::size_t most) {
+TANDEM_ONCE PrivateFile read_private_file(std::string const& path, std::size_t most);
+
+/// Makes the file @p path, which must not exist, with @p bytes in it. Others may see a part of them
+/// for a moment, but only this user's processes.
+/// @throws FileError  it exists, the folder does not, or the folder cannot keep files private
+TANDEM_ONCE void make_private_file(std::string const& path, std::span<std::byte const> bytes);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE PrivateFile read_private_file(std::string const& path, std::size_t most) {
   PrivateFile read;
   Descriptor const file{
       ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)};
@@ -93,10 +107,7 @@ inline PrivateFile read_private_file(std::string const& path, std::size_t most) 
   return read;
 }
 
-/// Makes the file @p path, which must not exist, with @p bytes in it. Others may see a part of them
-/// for a moment, but only this user's processes.
-/// @throws FileError  it exists, the folder does not, or the folder cannot keep files private
-inline void make_private_file(std::string const& path, std::span<std::byte const> bytes) {
+TANDEM_ONCE void make_private_file(std::string const& path, std::span<std::byte const> bytes) {
   auto const fail = [&path](std::string const& why) {
     throw FileError{printable(path), "cannot be written for the rendezvous: " + why};
   };
@@ -124,3 +135,5 @@ inline void make_private_file(std::string const& path, std::span<std::byte const
 }
 
 }  // namespace tandem::detail
+
+#endif

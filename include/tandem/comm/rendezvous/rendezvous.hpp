@@ -18,6 +18,7 @@
 #include <tandem/comm/rendezvous/tcp.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {
@@ -38,8 +39,17 @@ namespace tandem {
 /// @throws ContractError  process 0 was told another number of processes, or of bytes; it itself
 ///                        goes on waiting for one that agrees
 /// @throws Error          the address or the token file cannot be used; the message says why
-template <class = void>  // compiled where it is called, not by every include
-void rendezvous(World const& world, std::span<std::byte> data, std::chrono::milliseconds timeout) {
+TANDEM_ONCE void rendezvous(World const& world, std::span<std::byte> data,
+                            std::chrono::milliseconds timeout);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void rendezvous(World const& world, std::span<std::byte> data,
+                            std::chrono::milliseconds timeout) {
   check_world(world);
   if (world.processes == 1) {
     return;
@@ -67,3 +77,5 @@ void rendezvous(World const& world, std::span<std::byte> data, std::chrono::mill
 }
 
 }  // namespace tandem
+
+#endif

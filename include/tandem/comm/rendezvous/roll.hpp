@@ -28,7 +28,7 @@ class RollCall {
  public:
   /// @param log  takes a line of a refusal; null: none is said
   RollCall(World const& world, RendezvousKey const& key, std::span<std::byte const> data,
-           void (*log)(char const*) = &write_to_stderr<>)
+           void (*log)(char const*) = &write_to_stderr)
       : world_{world},
         key_{key},
         data_{data},

@@ -25,6 +25,7 @@
 #include <tandem/comm/rendezvous/private_file.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -39,7 +40,47 @@ struct HostPort {
 };
 
 /// @throws ContractError  it is neither
-inline HostPort split_address(std::string const& address) {
+TANDEM_ONCE HostPort split_address(std::string const& address);
+
+/// Where @p address is; null, and what is wrong in @p why, if nobody knows. Takes as long as the
+/// system's resolver does.
+TANDEM_ONCE Addresses resolve(std::string const& address, std::string& why);
+
+inline Descriptor make_socket(::addrinfo const& at) {
+  return Descriptor{::socket(at.ai_family, at.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+}
+
+/// Waits until @p socket can be read or written, no longer than @p limit.
+TANDEM_ONCE bool ready(Descriptor const& socket, short events, Patience const& limit);
+
+/// Whether all of @p bytes were sent before @p limit.
+TANDEM_ONCE bool send_all(Descriptor const& socket, std::span<std::byte const> bytes,
+                          Patience const& limit);
+
+/// Fills @p bytes before @p limit, however slowly they come. How many came.
+TANDEM_ONCE std::size_t receive(Descriptor const& socket, std::span<std::byte> bytes,
+                                Patience const& limit);
+
+/// The socket at which process 0 is asked. Tries for a second if the port is taken: a process that
+/// is too early may have it for a moment, see is_own_connection().
+/// @throws Error  the address is not this machine's, or its port is taken
+TANDEM_ONCE Descriptor listen_at(World const& world, Patience const& limit);
+
+/// Whether @p socket is connected to itself, as TCP does if nobody listens at a port of this
+/// machine that the system has just given to the one who calls it. It keeps process 0 from
+/// listening there.
+TANDEM_ONCE bool is_own_connection(Descriptor const& socket);
+
+/// A connection to @p at before @p limit; none, and what is wrong in @p why, if there is none.
+TANDEM_ONCE Descriptor connect_to(::addrinfo const& at, Patience const& limit, std::string& why);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE HostPort split_address(std::string const& address) {
   std::size_t const colon = address.rfind(':');
   expects(colon != std::string::npos && colon > 0 && colon + 1 < address.size() &&
               address.find_first_not_of("0123456789", colon + 1) == std::string::npos,
@@ -51,9 +92,7 @@ inline HostPort split_address(std::string const& address) {
   return {host, address.substr(colon + 1)};
 }
 
-/// Where @p address is; null, and what is wrong in @p why, if nobody knows. Takes as long as the
-/// system's resolver does.
-inline Addresses resolve(std::string const& address, std::string& why) {
+TANDEM_ONCE Addresses resolve(std::string const& address, std::string& why) {
   HostPort const parts = split_address(address);
   ::addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -67,12 +106,7 @@ inline Addresses resolve(std::string const& address, std::string& why) {
   return {status == 0 ? found : nullptr, ::freeaddrinfo};
 }
 
-inline Descriptor make_socket(::addrinfo const& at) {
-  return Descriptor{::socket(at.ai_family, at.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-}
-
-/// Waits until @p socket can be read or written, no longer than @p limit.
-inline bool ready(Descriptor const& socket, short events, Patience const& limit) {
+TANDEM_ONCE bool ready(Descriptor const& socket, short events, Patience const& limit) {
   for (;;) {
     ::pollfd entry{socket.get(), events, 0};
     int const count = ::poll(&entry, 1, limit.left_ms());
@@ -82,9 +116,8 @@ inline bool ready(Descriptor const& socket, short events, Patience const& limit)
   }
 }
 
-/// Whether all of @p bytes were sent before @p limit.
-inline bool send_all(Descriptor const& socket, std::span<std::byte const> bytes,
-                     Patience const& limit) {
+TANDEM_ONCE bool send_all(Descriptor const& socket, std::span<std::byte const> bytes,
+                          Patience const& limit) {
   while (!bytes.empty()) {
     ::ssize_t const sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
@@ -97,9 +130,8 @@ inline bool send_all(Descriptor const& socket, std::span<std::byte const> bytes,
   return true;
 }
 
-/// Fills @p bytes before @p limit, however slowly they come. How many came.
-inline std::size_t receive(Descriptor const& socket, std::span<std::byte> bytes,
-                           Patience const& limit) {
+TANDEM_ONCE std::size_t receive(Descriptor const& socket, std::span<std::byte> bytes,
+                                Patience const& limit) {
   std::size_t size = 0;
   while (size < bytes.size() && ready(socket, POLLIN, limit)) {
     ::ssize_t const got = ::recv(socket.get(), bytes.data() + size, bytes.size() - size, 0);
@@ -112,10 +144,7 @@ inline std::size_t receive(Descriptor const& socket, std::span<std::byte> bytes,
   return size;
 }
 
-/// The socket at which process 0 is asked. Tries for a second if the port is taken: a process that
-/// is too early may have it for a moment, see is_own_connection().
-/// @throws Error  the address is not this machine's, or its port is taken
-inline Descriptor listen_at(World const& world, Patience const& limit) {
+TANDEM_ONCE Descriptor listen_at(World const& world, Patience const& limit) {
   Patience taken{std::chrono::milliseconds{std::min(1000, limit.left_ms())}, 0};
   int error = 0;
   std::string why;
@@ -137,10 +166,7 @@ inline Descriptor listen_at(World const& world, Patience const& limit) {
               "; it must be a free port of the machine of process 0"};
 }
 
-/// Whether @p socket is connected to itself, as TCP does if nobody listens at a port of this
-/// machine that the system has just given to the one who calls it. It keeps process 0 from
-/// listening there.
-inline bool is_own_connection(Descriptor const& socket) {
+TANDEM_ONCE bool is_own_connection(Descriptor const& socket) {
   ::sockaddr_storage here{};
   ::sockaddr_storage there{};
   ::socklen_t here_size = sizeof here;
@@ -150,8 +176,7 @@ inline bool is_own_connection(Descriptor const& socket) {
          here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
 }
 
-/// A connection to @p at before @p limit; none, and what is wrong in @p why, if there is none.
-inline Descriptor connect_to(::addrinfo const& at, Patience const& limit, std::string& why) {
+TANDEM_ONCE Descriptor connect_to(::addrinfo const& at, Patience const& limit, std::string& why) {
   Descriptor socket = make_socket(at);
   int error = ::connect(socket.get(), at.ai_addr, at.ai_addrlen) == 0 ? 0 : errno;
   if (error == EINPROGRESS) {
@@ -173,3 +198,5 @@ inline Descriptor connect_to(::addrinfo const& at, Patience const& limit, std::s
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -25,6 +25,7 @@
 #include <tandem/comm/rendezvous/token.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
@@ -76,7 +77,34 @@ struct Caller {
 };
 
 /// Goes on with @p caller as far as that is possible without waiting. Whether it may stay.
-inline bool serve(Caller& caller, RollCall& calls, RendezvousKey const& key) {
+TANDEM_ONCE bool serve(Caller& caller, RollCall& calls, RendezvousKey const& key);
+
+/// Process 0's side. Those who connect and say nothing, nonsense, or a byte now and then hold
+/// nobody up.
+TANDEM_ONCE void answer_over_tcp(World const& world, std::span<std::byte const> data,
+                                 std::chrono::milliseconds timeout, Patience& patience);
+
+/// Any other process's side. All addresses of the host are tried in turn, each for a second at
+/// first: a stranger may listen at one of them.
+TANDEM_ONCE void ask_over_tcp(World const& world, std::span<std::byte> data,
+                              std::chrono::milliseconds timeout, Patience& patience);
+
+inline void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
+                                std::chrono::milliseconds timeout, Patience& patience) {
+  if (world.process == 0) {
+    answer_over_tcp(world, data, timeout, patience);
+  } else {
+    ask_over_tcp(world, data, timeout, patience);
+  }
+}
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool serve(Caller& caller, RollCall& calls, RendezvousKey const& key) {
   bool open = false;
   if (caller.stage == Caller::Stage::asks) {
     if (!caller.hear(open)) {
@@ -110,7 +138,7 @@ inline bool serve(Caller& caller, RollCall& calls, RendezvousKey const& key) {
 
 /// Takes those who wait at @p listener. A flood costs the oldest of those who have proved nothing
 /// their place, not process 0 its descriptors; those of this program come again.
-inline void welcome_callers(Descriptor const& listener, std::vector<Caller>& callers) {
+TANDEM_ONCE void welcome_callers(Descriptor const& listener, std::vector<Caller>& callers) {
   static constexpr std::size_t at_once = 64;  // then the others are served again
   static constexpr std::size_t most = 512;    // of the 1,024 descriptors that a process mostly has
   auto const forget_oldest = [&callers] {
@@ -139,10 +167,8 @@ inline void welcome_callers(Descriptor const& listener, std::vector<Caller>& cal
   }
 }
 
-/// Process 0's side. Those who connect and say nothing, nonsense, or a byte now and then hold
-/// nobody up.
-inline void answer_over_tcp(World const& world, std::span<std::byte const> data,
-                            std::chrono::milliseconds timeout, Patience& patience) {
+TANDEM_ONCE void answer_over_tcp(World const& world, std::span<std::byte const> data,
+                                 std::chrono::milliseconds timeout, Patience& patience) {
   RendezvousKey const key = key_of(world, patience);
   Descriptor const listener = listen_at(world, patience);
   RollCall calls{world, key, data};
@@ -182,8 +208,8 @@ inline void answer_over_tcp(World const& world, std::span<std::byte const> data,
 /// Asks the process 0 that may listen at @p at. Whether it has answered before @p limit; if not,
 /// @p why says what went wrong.
 /// @throws ContractError  process 0 refuses
-inline bool ask_at(::addrinfo const& at, World const& world, RendezvousKey const& key,
-                   std::span<std::byte> data, Patience const& limit, std::string& why) {
+TANDEM_ONCE bool ask_at(::addrinfo const& at, World const& world, RendezvousKey const& key,
+                        std::span<std::byte> data, Patience const& limit, std::string& why) {
   Descriptor const socket = connect_to(at, limit, why);
   if (socket.get() < 0) {
     return false;
@@ -208,10 +234,8 @@ inline bool ask_at(::addrinfo const& at, World const& world, RendezvousKey const
          send_all(socket, std::array{std::byte{1}}, limit);  // thanks
 }
 
-/// Any other process's side. All addresses of the host are tried in turn, each for a second at
-/// first: a stranger may listen at one of them.
-inline void ask_over_tcp(World const& world, std::span<std::byte> data,
-                         std::chrono::milliseconds timeout, Patience& patience) {
+TANDEM_ONCE void ask_over_tcp(World const& world, std::span<std::byte> data,
+                              std::chrono::milliseconds timeout, Patience& patience) {
   RendezvousKey const key = key_of(world, patience);
   std::string why = "no answer";
   for (int slice = 1000;;) {
@@ -231,13 +255,6 @@ inline void ask_over_tcp(World const& world, std::span<std::byte> data,
   }
 }
 
-inline void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
-                                std::chrono::milliseconds timeout, Patience& patience) {
-  if (world.process == 0) {
-    answer_over_tcp(world, data, timeout, patience);
-  } else {
-    ask_over_tcp(world, data, timeout, patience);
-  }
-}
-
 }  // namespace tandem::detail
+
+#endif

@@ -19,6 +19,7 @@
 #include <tandem/comm/rendezvous/hello.hpp>
 #include <tandem/comm/rendezvous/private_file.hpp>
 #include <tandem/comm/world.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 
@@ -37,9 +38,27 @@ inline std::string parse_token(std::span<std::byte const> bytes) {
   return token.size() >= shortest_token && token.size() < longest_token ? token : "";
 }
 
+/// The token in the file @p path, which is made if there is none; all who call it get the same.
+/// @throws Error  it is not private, holds no token, or cannot be made
+TANDEM_ONCE std::string token_of_file(std::string const& path, Patience& patience);
+
+/// The key of a rendezvous whose processes may be on other machines.
+inline RendezvousKey key_of(World const& world, Patience& patience) {
+  Rendezvous const& where = world.rendezvous;
+  std::string const secret =
+      where.token_file.empty() ? "" : token_of_file(where.token_file, patience);
+  return {secret, where.token};
+}
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Makes the token file @p path at once and whole, unless another process is first.
 /// @throws Error  the folder cannot be written, or not privately
-inline void make_token_file(std::string const& path) {
+TANDEM_ONCE void make_token_file(std::string const& path) {
   std::string const made = path + "." + hex(make_nonce());
   try {
     make_private_file(made, bytes_of(hex(make_nonce()) + "\n"));
@@ -55,9 +74,7 @@ inline void make_token_file(std::string const& path) {
   }
 }
 
-/// The token in the file @p path, which is made if there is none; all who call it get the same.
-/// @throws Error  it is not private, holds no token, or cannot be made
-inline std::string token_of_file(std::string const& path, Patience& patience) {
+TANDEM_ONCE std::string token_of_file(std::string const& path, Patience& patience) {
   for (;;) {
     PrivateFile const file = read_private_file(path, longest_token);
     if (file.error == ENOENT && patience.pause()) {  // a disk may show late what others made
@@ -84,12 +101,6 @@ inline std::string token_of_file(std::string const& path, Patience& patience) {
   }
 }
 
-/// The key of a rendezvous whose processes may be on other machines.
-inline RendezvousKey key_of(World const& world, Patience& patience) {
-  Rendezvous const& where = world.rendezvous;
-  std::string const secret =
-      where.token_file.empty() ? "" : token_of_file(where.token_file, patience);
-  return {secret, where.token};
-}
-
 }  // namespace tandem::detail
+
+#endif

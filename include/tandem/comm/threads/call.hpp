@@ -51,7 +51,15 @@ inline std::string numbered(Call const& call, std::uint64_t number) {
 }
 
 /// "all-reduce (bucket 2) of 10 elements"
-TANDEM_COLD inline std::string to_string(Call const& call) {
+TANDEM_ONCE TANDEM_COLD std::string to_string(Call const& call);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string to_string(Call const& call) {
   std::string text = name(call.operation) + in_brackets(call.label);
   if (call.operation != Operation::barrier) {
     text.append(" of ").append(std::to_string(call.count)).append(" elements");
@@ -63,3 +71,5 @@ TANDEM_COLD inline std::string to_string(Call const& call) {
 }
 
 }  // namespace tandem::detail
+
+#endif

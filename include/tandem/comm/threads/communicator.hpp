@@ -20,6 +20,7 @@
 #include <tandem/comm/share.hpp>
 #include <tandem/comm/threads/call.hpp>
 #include <tandem/comm/threads/group.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/runtime/host/queue.hpp>
 
@@ -227,13 +228,7 @@ class ThreadsCommunicator {
   }
 
   /// No rank's stream passes before every rank's stream has come; the label is for messages.
-  template <class = void>  // compiled where it is called, not by every include
-  void barrier(Stream& stream, Label label = {}) {
-    stream.post([group = group_, rank = rank_, label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::barrier, .label = label, .queue = queue});
-      group->leave(rank);
-    });
-  }
+  TANDEM_ONCE void barrier(Stream& stream, Label label = {});
 
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return group_->size(); }
@@ -272,3 +267,18 @@ inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void ThreadsCommunicator::barrier(Stream& stream, Label label) {
+  stream.post([group = group_, rank = rank_, label, queue = &stream] {
+    group->meet(rank, {.operation = Operation::barrier, .label = label, .queue = queue});
+    group->leave(rank);
+  });
+}
+
+}  // namespace tandem
+
+#endif

@@ -48,30 +48,13 @@ class MpiGroup;
 class ThreadsGroup {
  public:
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
-  template <class = void>  // compiled where it is called, not by every include
-  explicit ThreadsGroup(int ranks, ThreadsOptions options = {})
-      : ranks_{ranks},
-        words_{options},
-        slots_{make_slots(ranks)},
-        wait_{options.timeout, std::make_shared<detail::SharedFailure>()},
-        mail_{wait_, ranks, options.messages_in_flight} {
-    expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
-  }
+  TANDEM_ONCE explicit ThreadsGroup(int ranks, ThreadsOptions options = {});
 
   /// Some of the ranks of @p all, as a group of their own: messages name them as @p all does, a
   /// failure of one group is one of the other, and what a rank notes in progress() is the same.
   /// @param all  outlives this, and is no such group itself
   /// @throws ContractError  the set is empty, or names a rank twice or one that there is not
-  template <class = void>
-  ThreadsGroup(ThreadsGroup& all, RankSet const& set)
-      : ranks_{static_cast<int>(set.ranks.size())},
-        words_{all.words_, set},
-        all_{&all},
-        slots_{make_slots(ranks_)},
-        wait_{words_.options().timeout, all.wait_.failure()},
-        mail_{wait_, ranks_, words_.options().messages_in_flight} {
-    detail::check_groups<>({set}, all.size());
-  }
+  TANDEM_ONCE ThreadsGroup(ThreadsGroup& all, RankSet const& set);
 
   ThreadsGroup(ThreadsGroup const&) = delete;
   ThreadsGroup& operator=(ThreadsGroup const&) = delete;
@@ -82,42 +65,15 @@ class ThreadsGroup {
   /// Makes every rank that waits in a collective or for a message, or enters one later, throw
   /// AbortedError with @p reason, at once. The first failure of a group counts, later ones change
   /// nothing.
-  template <class = void>
-  TANDEM_COLD void abort(int rank, std::string_view reason) noexcept {
-    std::string text;
-    try {
-      text = words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason};
-    } catch (std::exception const&) {  // no memory: without words, then
-    }
-    wait_.abort(std::move(text));
-  }
+  TANDEM_ONCE TANDEM_COLD void abort(int rank, std::string_view reason) noexcept;
 
   /// @throws AbortedError  the group has failed
-  template <class = void>
-  void poll() {
-    auto const lock = wait_.lock();
-    wait_.check();
-  }
+  TANDEM_ONCE void poll();
 
   /// Makes the group usable again after a failure; messages that nobody has received are lost.
   /// @throws ContractError  a rank is still inside a collective: discard() its stream first; or
   ///                        other groups share the failure
-  template <class = void>
-  void reset() {
-    expects(!wait_.failure()->shared(),  // which has a lock that is taken before a group's
-            "ThreadsGroup::reset: other groups have failed with this one; make them anew");
-    auto const lock = wait_.lock();
-    for (int rank = 0; rank < ranks_; ++rank) {
-      expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
-    }
-    expects(mail_.idle(), "ThreadsGroup::reset: a rank still sends or receives");
-    for (int rank = 0; rank < ranks_; ++rank) {
-      slot(rank).waiting = false;
-    }
-    mail_.clear();
-    wait_.failure()->reset();
-    waiting_ = 0;
-  }
+  TANDEM_ONCE void reset();
 
   /// Where @p rank notes what it is doing, for time-out messages; see describe_progress. Never read
   /// otherwise. @pre rank is in [0, size())
@@ -134,48 +90,14 @@ class ThreadsGroup {
 
   using Slot = detail::ThreadsSlot;
 
-  template <class = void>
-  static std::unique_ptr<Slot[]> make_slots(int ranks) {
-    expects(ranks >= 1 && ranks <= max_tree_ranks,
-            "ThreadsGroup: the number of ranks must be between 1 and 256");
-    return std::make_unique<Slot[]>(static_cast<std::size_t>(ranks));
-  }
+  TANDEM_ONCE static std::unique_ptr<detail::ThreadsSlot[]> make_slots(int ranks);
 
   /// First meeting. Afterwards call_of(r) may be read for every r, until leave().
-  template <class = void>
-  void meet(int rank, detail::Call const& call) {
-    auto lock = wait_.lock();
-    Slot& mine = slot(rank);
-    wait_.check();
-    expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
-    mine.call = call;
-    mine.used = mine.inside = mine.waiting = true;
-    mine.message_number = 0;
-    if (++waiting_ == ranks_) {
-      begin();
-    } else {
-      wait_for_others(lock, mine);
-    }
-    if (!mismatch_.empty()) {
-      mine.inside = false;
-      throw ContractError{mismatch_};
-    }
-  }
+  TANDEM_ONCE void meet(int rank, detail::Call const& call);
 
   /// Second meeting: all ranks are done with all buffers. Waits without a limit, for ranks that are
   /// all at work and cannot fail.
-  template <class = void>
-  void leave(int rank) {
-    auto lock = wait_.lock();
-    if (++leaving_ == ranks_) {
-      leaving_ = 0;
-      ++meetings_;
-      wait_.notify();
-    } else {
-      wait_.wait_without_limit(lock, [this, now = meetings_] { return meetings_ != now; });
-    }
-    slot(rank).inside = false;
-  }
+  TANDEM_ONCE void leave(int rank);
 
   [[nodiscard]] detail::Call const& call_of(int rank) const noexcept { return slot(rank).call; }
 
@@ -205,53 +127,13 @@ class ThreadsGroup {
   }
 
   /// The last rank has come: all go on, with one verdict. The next one needs all of them again.
-  template <class = void>
-  void begin() {
-    ++collectives_;
-    mismatch_.clear();
-    for (int rank = ranks_ - 1; rank >= 0; --rank) {
-      slot(rank).waiting = false;
-      if (!slot(rank).call.matches(slot(0).call)) {
-        mismatch_ = disagreement(rank);
-      }
-    }
-    waiting_ = 0;
-    ++meetings_;
-    wait_.notify();
-  }
+  TANDEM_ONCE void begin();
 
-  template <class = void>
-  [[nodiscard]] TANDEM_COLD std::string disagreement(int rank) const {
-    return words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
-           std::to_string(words_.number_of(rank)) + " disagree on collective #" +
-           std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
-           words_.in_words(slot(rank).call) +
-           "; all ranks must make the same calls in the same order";
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string disagreement(int rank) const;
 
-  template <class = void>
-  void wait_for_others(detail::GroupWait::Lock& lock, Slot& mine) {
-    try {
-      wait_.wait(
-          lock, [this, now = meetings_] { return meetings_ != now; },
-          detail::Awaited{[&](detail::WaitingRank& wait) { missing_ranks(wait, mine); }});
-    } catch (...) {
-      mine.inside = false;
-      throw;
-    }
-  }
+  TANDEM_ONCE void wait_for_others(detail::GroupWait::Lock& lock, Slot& mine);
 
-  template <class = void>
-  TANDEM_COLD void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
-    Where{*this}.waits(wait, static_cast<int>(&mine - slots_.get()), mine.call);
-    for (int rank = 0; rank < ranks_; ++rank) {
-      if (!slot(rank).waiting) {
-        wait.missing.push_back({words_.number_of(rank), words_.name_of(rank) + " did not reach " +
-                                                            numbered(mine.call, collectives_ + 1) +
-                                                            words_.within() + last_seen(rank)});
-      }
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void missing_ranks(detail::WaitingRank& wait, Slot const& mine) const;
 
   [[nodiscard]] std::string last_seen(int rank) const {
     return words_.last_seen(rank, slot(rank), collectives_, progress_of(rank).load());
@@ -302,3 +184,141 @@ class ThreadsGroup {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ThreadsGroup::ThreadsGroup(int ranks, ThreadsOptions options)
+    : ranks_{ranks},
+      words_{options},
+      slots_{make_slots(ranks)},
+      wait_{options.timeout, std::make_shared<detail::SharedFailure>()},
+      mail_{wait_, ranks, options.messages_in_flight} {
+  expects(options.timeout.count() > 0, "ThreadsGroup: the timeout must be positive");
+}
+
+TANDEM_ONCE ThreadsGroup::ThreadsGroup(ThreadsGroup& all, RankSet const& set)
+    : ranks_{static_cast<int>(set.ranks.size())},
+      words_{all.words_, set},
+      all_{&all},
+      slots_{make_slots(ranks_)},
+      wait_{words_.options().timeout, all.wait_.failure()},
+      mail_{wait_, ranks_, words_.options().messages_in_flight} {
+  detail::check_groups({set}, all.size());
+}
+
+TANDEM_ONCE void ThreadsGroup::abort(int rank, std::string_view reason) noexcept {
+  std::string text;
+  try {
+    text = words_.prefix() + words_.name_of(rank) + " failed: " + std::string{reason};
+  } catch (std::exception const&) {  // no memory: without words, then
+  }
+  wait_.abort(std::move(text));
+}
+
+TANDEM_ONCE void ThreadsGroup::poll() {
+  auto const lock = wait_.lock();
+  wait_.check();
+}
+
+TANDEM_ONCE void ThreadsGroup::reset() {
+  expects(!wait_.failure()->shared(),  // which has a lock that is taken before a group's
+          "ThreadsGroup::reset: other groups have failed with this one; make them anew");
+  auto const lock = wait_.lock();
+  for (int rank = 0; rank < ranks_; ++rank) {
+    expects(!slot(rank).inside, "ThreadsGroup::reset: a rank is still inside a collective");
+  }
+  expects(mail_.idle(), "ThreadsGroup::reset: a rank still sends or receives");
+  for (int rank = 0; rank < ranks_; ++rank) {
+    slot(rank).waiting = false;
+  }
+  mail_.clear();
+  wait_.failure()->reset();
+  waiting_ = 0;
+}
+
+TANDEM_ONCE std::unique_ptr<detail::ThreadsSlot[]> ThreadsGroup::make_slots(int ranks) {
+  expects(ranks >= 1 && ranks <= max_tree_ranks,
+          "ThreadsGroup: the number of ranks must be between 1 and 256");
+  return std::make_unique<detail::ThreadsSlot[]>(static_cast<std::size_t>(ranks));
+}
+
+TANDEM_ONCE void ThreadsGroup::meet(int rank, detail::Call const& call) {
+  auto lock = wait_.lock();
+  Slot& mine = slot(rank);
+  wait_.check();
+  expects(!mine.inside, "a rank is in two collectives of a group: use one stream for a group");
+  mine.call = call;
+  mine.used = mine.inside = mine.waiting = true;
+  mine.message_number = 0;
+  if (++waiting_ == ranks_) {
+    begin();
+  } else {
+    wait_for_others(lock, mine);
+  }
+  if (!mismatch_.empty()) {
+    mine.inside = false;
+    throw ContractError{mismatch_};
+  }
+}
+
+TANDEM_ONCE void ThreadsGroup::leave(int rank) {
+  auto lock = wait_.lock();
+  if (++leaving_ == ranks_) {
+    leaving_ = 0;
+    ++meetings_;
+    wait_.notify();
+  } else {
+    wait_.wait_without_limit(lock, [this, now = meetings_] { return meetings_ != now; });
+  }
+  slot(rank).inside = false;
+}
+
+TANDEM_ONCE void ThreadsGroup::begin() {
+  ++collectives_;
+  mismatch_.clear();
+  for (int rank = ranks_ - 1; rank >= 0; --rank) {
+    slot(rank).waiting = false;
+    if (!slot(rank).call.matches(slot(0).call)) {
+      mismatch_ = disagreement(rank);
+    }
+  }
+  waiting_ = 0;
+  ++meetings_;
+  wait_.notify();
+}
+
+TANDEM_ONCE std::string ThreadsGroup::disagreement(int rank) const {
+  return words_.prefix() + "ranks " + std::to_string(words_.number_of(0)) + " and " +
+         std::to_string(words_.number_of(rank)) + " disagree on collective #" +
+         std::to_string(collectives_) + ": " + words_.in_words(slot(0).call) + ", but " +
+         words_.in_words(slot(rank).call) +
+         "; all ranks must make the same calls in the same order";
+}
+
+TANDEM_ONCE void ThreadsGroup::wait_for_others(detail::GroupWait::Lock& lock, Slot& mine) {
+  try {
+    wait_.wait(
+        lock, [this, now = meetings_] { return meetings_ != now; },
+        detail::Awaited{[&](detail::WaitingRank& wait) { missing_ranks(wait, mine); }});
+  } catch (...) {
+    mine.inside = false;
+    throw;
+  }
+}
+
+TANDEM_ONCE void ThreadsGroup::missing_ranks(detail::WaitingRank& wait, Slot const& mine) const {
+  Where{*this}.waits(wait, static_cast<int>(&mine - slots_.get()), mine.call);
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!slot(rank).waiting) {
+      wait.missing.push_back({words_.number_of(rank), words_.name_of(rank) + " did not reach " +
+                                                          numbered(mine.call, collectives_ + 1) +
+                                                          words_.within() + last_seen(rank)});
+    }
+  }
+}
+
+}  // namespace tandem
+
+#endif

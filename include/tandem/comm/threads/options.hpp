@@ -10,6 +10,7 @@
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
@@ -35,7 +36,15 @@ struct ThreadsOptions {
 
 /// The same for a transport whose ranks are all threads of this process.
 /// @throws ContractError  there are several processes, or the time-out is not positive
-inline ThreadsOptions threads_options(TransportOptions const& options) {
+TANDEM_ONCE ThreadsOptions threads_options(TransportOptions const& options);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ThreadsOptions threads_options(TransportOptions const& options) {
   check_world(options.world);
   expects(options.world.processes == 1,
           "this transport's ranks are threads of one process, and the program was started as "
@@ -47,3 +56,5 @@ inline ThreadsOptions threads_options(TransportOptions const& options) {
 }
 
 }  // namespace tandem
+
+#endif

@@ -86,15 +86,13 @@ class SharedFailure {
   /// All waits of the ranks of this process, and which of them is @p first.
   /// @pre the caller has no group's lock
   /// @throws std::bad_alloc
-  template <class = void>  // compiled where it is called, not by every include
-  std::vector<WaitingRank> waits(AwaitedBase const* first = nullptr,
-                                 std::size_t* place = nullptr) const;
+  TANDEM_ONCE std::vector<WaitingRank> waits(AwaitedBase const* first = nullptr,
+                                             std::size_t* place = nullptr) const;
 
   /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
   /// @param rank  the one that has waited, set
   /// @pre the caller has no group's lock
-  template <class = void>
-  std::string blame(AwaitedBase const& first, int& rank) const noexcept;
+  TANDEM_ONCE std::string blame(AwaitedBase const& first, int& rank) const noexcept;
 
   /// How time-outs are told: by set() and wake(), or by what is called here, which returns when all
   /// that wait have heard of them. To be set before ranks wait.
@@ -295,8 +293,13 @@ void SharedFailure::wake() const {
   }
 }
 
-template <class>
-TANDEM_COLD std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
                                                           std::size_t* place) const {
   std::vector<WaitingRank> waits;
   std::lock_guard const all{groups_mutex_};
@@ -312,8 +315,7 @@ TANDEM_COLD std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* fir
   return waits;
 }
 
-template <class>
-TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first, int& rank) const noexcept {
+TANDEM_ONCE std::string SharedFailure::blame(AwaitedBase const& first, int& rank) const noexcept {
   try {
     std::size_t own = 0;
     std::vector<WaitingRank> const all = waits(&first, &own);
@@ -325,3 +327,5 @@ TANDEM_COLD std::string SharedFailure::blame(AwaitedBase const& first, int& rank
 }
 
 }  // namespace tandem::detail
+
+#endif

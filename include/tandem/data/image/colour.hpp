@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/shape.hpp>
 
 namespace tandem::detail {
@@ -47,7 +48,58 @@ inline void adjust_brightness(std::span<float> x, float factor) {
 }
 
 /// Towards or from the mean of the grey image.
-inline void adjust_contrast(std::span<float> x, Shape const& shape, float factor) {
+TANDEM_ONCE void adjust_contrast(std::span<float> x, Shape const& shape, float factor);
+
+/// Towards or from the grey image.
+TANDEM_ONCE void adjust_saturation(std::span<float> x, Shape const& shape, float factor);
+
+/// Turns the hue by @p turn of the circle: in HSV and back.
+TANDEM_ONCE void adjust_hue(std::span<float> x, Shape const& shape, float turn);
+
+/// Towards or from the image smoothed by (1 1 1; 1 5 1; 1 1 1) / 13; the border stays.
+TANDEM_ONCE void adjust_sharpness(std::span<float> x, Shape const& shape, float factor);
+
+/// Leaves the @p bits highest bits of each byte.
+inline void posterize(std::span<float> x, int bits) {
+  int const mask = 0xFF & ~(0xFF >> bits);
+  for (float& value : x) {
+    value = static_cast<float>(byte_of(value) & mask) / 255.0F;
+  }
+}
+
+/// Inverts what is at least @p threshold.
+inline void solarize(std::span<float> x, float threshold) {
+  for (float& value : x) {
+    value = value >= threshold ? 1.0F - value : value;
+  }
+}
+
+/// Stretches each channel to [0, 1].
+TANDEM_ONCE void auto_contrast(std::span<float> x, Shape const& shape);
+
+/// Makes the bytes of each channel as frequent as one another, as Pillow.
+TANDEM_ONCE void equalize(std::span<float> x, Shape const& shape);
+
+/// Where a pixel comes from: column a i + b r + c and row d i + e r + f, of centres i and r.
+struct Affine {
+  double a = 1;
+  double b = 0;
+  double c = 0;
+  double d = 0;
+  double e = 1;
+  double f = 0;
+};
+
+/// Moves pixels, the nearest one to where each comes from; @p fill outside.
+TANDEM_ONCE void warp(std::span<float> x, Shape const& shape, Affine const& from, float fill);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void adjust_contrast(std::span<float> x, Shape const& shape, float factor) {
   std::size_t const pixels = pixels_of(shape);
   double sum = 0;
   for (std::size_t i = 0; i < pixels; ++i) {
@@ -59,8 +111,7 @@ inline void adjust_contrast(std::span<float> x, Shape const& shape, float factor
   }
 }
 
-/// Towards or from the grey image.
-inline void adjust_saturation(std::span<float> x, Shape const& shape, float factor) {
+TANDEM_ONCE void adjust_saturation(std::span<float> x, Shape const& shape, float factor) {
   std::size_t const pixels = pixels_of(shape);
   for (std::size_t i = 0; shape[0] == 3 && i < pixels; ++i) {
     float const grey = grey_at(x, pixels, i, 3);
@@ -70,8 +121,7 @@ inline void adjust_saturation(std::span<float> x, Shape const& shape, float fact
   }
 }
 
-/// Turns the hue by @p turn of the circle: in HSV and back.
-inline void adjust_hue(std::span<float> x, Shape const& shape, float turn) {
+TANDEM_ONCE void adjust_hue(std::span<float> x, Shape const& shape, float turn) {
   std::size_t const pixels = pixels_of(shape);
   for (std::size_t i = 0; shape[0] == 3 && i < pixels; ++i) {
     float& r = x[i];
@@ -98,9 +148,7 @@ inline void adjust_hue(std::span<float> x, Shape const& shape, float turn) {
   }
 }
 
-/// Towards or from the image smoothed by (1 1 1; 1 5 1; 1 1 1) / 13; the border stays.
-template <class = void>  // compiled where it is called, not by every include
-void adjust_sharpness(std::span<float> x, Shape const& shape, float factor) {
+TANDEM_ONCE void adjust_sharpness(std::span<float> x, Shape const& shape, float factor) {
   auto const height = static_cast<std::size_t>(shape[1]);
   auto const width = static_cast<std::size_t>(shape[2]);
   std::vector<float> const before(x.begin(), x.end());
@@ -119,23 +167,7 @@ void adjust_sharpness(std::span<float> x, Shape const& shape, float factor) {
   }
 }
 
-/// Leaves the @p bits highest bits of each byte.
-inline void posterize(std::span<float> x, int bits) {
-  int const mask = 0xFF & ~(0xFF >> bits);
-  for (float& value : x) {
-    value = static_cast<float>(byte_of(value) & mask) / 255.0F;
-  }
-}
-
-/// Inverts what is at least @p threshold.
-inline void solarize(std::span<float> x, float threshold) {
-  for (float& value : x) {
-    value = value >= threshold ? 1.0F - value : value;
-  }
-}
-
-/// Stretches each channel to [0, 1].
-inline void auto_contrast(std::span<float> x, Shape const& shape) {
+TANDEM_ONCE void auto_contrast(std::span<float> x, Shape const& shape) {
   std::size_t const pixels = pixels_of(shape);
   for (std::size_t c = 0; c < static_cast<std::size_t>(shape[0]); ++c) {
     auto const plane = x.subspan(c * pixels, pixels);
@@ -148,8 +180,7 @@ inline void auto_contrast(std::span<float> x, Shape const& shape) {
   }
 }
 
-/// Makes the bytes of each channel as frequent as one another, as Pillow.
-inline void equalize(std::span<float> x, Shape const& shape) {
+TANDEM_ONCE void equalize(std::span<float> x, Shape const& shape) {
   std::size_t const pixels = pixels_of(shape);
   for (std::size_t c = 0; c < static_cast<std::size_t>(shape[0]); ++c) {
     auto const plane = x.subspan(c * pixels, pixels);
@@ -177,19 +208,7 @@ inline void equalize(std::span<float> x, Shape const& shape) {
   }
 }
 
-/// Where a pixel comes from: column a i + b r + c and row d i + e r + f, of centres i and r.
-struct Affine {
-  double a = 1;
-  double b = 0;
-  double c = 0;
-  double d = 0;
-  double e = 1;
-  double f = 0;
-};
-
-/// Moves pixels, the nearest one to where each comes from; @p fill outside.
-template <class = void>
-void warp(std::span<float> x, Shape const& shape, Affine const& from, float fill) {
+TANDEM_ONCE void warp(std::span<float> x, Shape const& shape, Affine const& from, float fill) {
   std::size_t const pixels = pixels_of(shape);
   std::vector<float> const before(x.begin(), x.end());
   for (int r = 0; r < shape[1]; ++r) {
@@ -209,3 +228,5 @@ void warp(std::span<float> x, Shape const& shape, Affine const& from, float fill
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
@@ -28,8 +29,23 @@ struct Listing {
 
 /// The entries of @p path, links followed; an entry that is neither file nor folder is left out.
 /// @throws FileError  the folder cannot be read, or a link in it leads nowhere
-template <class = void>  // compiled where it is called, not by every include
-Listing list_folder(std::string const& path) {
+TANDEM_ONCE Listing list_folder(std::string const& path);
+
+/// Adds the .jpg, .jpeg and .png files of each folder of the tree @p path to @p images, by the
+/// folder's path: the order of both is torchvision's, which has "a-b" before "a/b".
+/// @throws FileError  a file is an image of another kind, folders are nested without an end, or as
+///                    list_folder()
+TANDEM_ONCE void list_images(std::string const& path,
+                             std::map<std::string, std::vector<std::string>>& images,
+                             int depth = 0);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE Listing list_folder(std::string const& path) {
   struct Open {
     explicit Open(std::string const& name) : folder{::opendir(name.c_str())} {}
     Open(Open const&) = delete;
@@ -77,7 +93,7 @@ Listing list_folder(std::string const& path) {
 }
 
 /// Whether @p name ends in a dot and one of @p endings, "jpg png", in letters of either size.
-inline bool ends_in(std::string_view name, std::string_view endings) {
+TANDEM_ONCE bool ends_in(std::string_view name, std::string_view endings) {
   std::size_t const dot = name.rfind('.');
   std::string ending;
   for (char const c : dot == name.npos ? std::string_view{} : name.substr(dot + 1)) {
@@ -87,13 +103,8 @@ inline bool ends_in(std::string_view name, std::string_view endings) {
          (' ' + std::string{endings} + ' ').find(' ' + ending + ' ') != std::string::npos;
 }
 
-/// Adds the .jpg, .jpeg and .png files of each folder of the tree @p path to @p images, by the
-/// folder's path: the order of both is torchvision's, which has "a-b" before "a/b".
-/// @throws FileError  a file is an image of another kind, folders are nested without an end, or as
-///                    list_folder()
-template <class = void>
-void list_images(std::string const& path, std::map<std::string, std::vector<std::string>>& images,
-                 int depth = 0) {
+TANDEM_ONCE void list_images(std::string const& path,
+                             std::map<std::string, std::vector<std::string>>& images, int depth) {
   if (depth > 32) {
     throw FileError{path, "folders are nested more than 32 deep; does a link lead back?"};
   }
@@ -113,3 +124,5 @@ void list_images(std::string const& path, std::map<std::string, std::vector<std:
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {
@@ -30,9 +31,23 @@ struct Pixels {
 namespace detail {
 
 /// @throws FileError  there are more than @p limit, or rows or columns than image_side_limit
-template <class = void>  // compiled where it is called, not by every include
-void check_pixels(std::int64_t height, std::int64_t width, std::string const& name,
-                  std::int64_t limit) {
+TANDEM_ONCE void check_pixels(std::int64_t height, std::int64_t width, std::string const& name,
+                              std::int64_t limit);
+
+}  // namespace detail
+
+/// The image in @p channels of 1, 3 or 4. Grey is 0.299 R + 0.587 G + 0.114 B, in the integers of
+/// Pillow's convert("L"); alpha is dropped, or 255 where there was none.
+TANDEM_ONCE [[nodiscard]] Pixels with_channels(Pixels image, int channels);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_pixels(std::int64_t height, std::int64_t width, std::string const& name,
+                              std::int64_t limit) {
   if (height < 1 || width < 1 || height > image_side_limit || width > image_side_limit ||
       height * width > limit) {
     throw FileError{name, "an image of " + std::to_string(width) + " x " + std::to_string(height) +
@@ -41,12 +56,11 @@ void check_pixels(std::int64_t height, std::int64_t width, std::string const& na
   }
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The image in @p channels of 1, 3 or 4. Grey is 0.299 R + 0.587 G + 0.114 B, in the integers of
-/// Pillow's convert("L"); alpha is dropped, or 255 where there was none.
-template <class = void>
-[[nodiscard]] Pixels with_channels(Pixels image, int channels) {
+namespace tandem {
+
+TANDEM_ONCE Pixels with_channels(Pixels image, int channels) {
   if (image.channels == channels) {
     return image;
   }
@@ -77,3 +91,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/data/image/pixels.hpp>
 
 namespace tandem {
@@ -40,32 +41,7 @@ struct AxisWeights {
 };
 
 /// Of places [begin, begin + size) of an axis of @p from pixels that becomes one of @p to.
-template <class = void>  // compiled where it is called, not by every include
-AxisWeights axis_weights(int from, int to, int begin, int size) {
-  double const scale = double{1} * from / to;
-  double const width = std::max(scale, 1.0);
-  AxisWeights axis;
-  axis.most = static_cast<std::size_t>(std::ceil(width)) * 2 + 1;
-  axis.weight.resize(axis.most * static_cast<std::size_t>(size));
-  for (int i = 0; i < size; ++i) {
-    double const centre = (begin + i + 0.5) * scale;
-    int const first = std::max(static_cast<int>(centre - width + 0.5), 0);
-    int const end = std::min(static_cast<int>(centre + width + 0.5), from);
-    double* const weight = axis.weight.data() + static_cast<std::size_t>(i) * axis.most;
-    double sum = 0;
-    for (int k = 0; k < end - first; ++k) {
-      double const distance = std::abs((k + first - centre + 0.5) * (1.0 / width));
-      weight[k] = distance < 1.0 ? 1.0 - distance : 0.0;
-      sum += weight[k];
-    }
-    for (int k = 0; k < end - first && sum != 0; ++k) {
-      weight[k] /= sum;
-    }
-    axis.first.push_back(static_cast<std::size_t>(first));
-    axis.count.push_back(static_cast<std::size_t>(end - first));
-  }
-  return axis;
-}
+TANDEM_ONCE AxisWeights axis_weights(int from, int to, int begin, int size);
 
 /// Pillow's arithmetic on bytes: weights of 22 bits, rounded sums.
 struct ByteArithmetic {
@@ -149,9 +125,50 @@ void resample(typename A::Value const* in, std::size_t pitch, std::size_t inner,
 /// The part @p window of what @p box of @p image is as one of @p height rows and @p width columns.
 ///
 /// Cost: a pixel of the window takes about 2 * (1 + shrinking) products along each axis.
-template <class = void>
-[[nodiscard]] Pixels resize(Pixels const& image, PixelBox const& box, int height, int width,
-                            PixelBox const& window) {
+TANDEM_ONCE [[nodiscard]] Pixels resize(Pixels const& image, PixelBox const& box, int height,
+                                        int width, PixelBox const& window);
+
+/// The whole image.
+TANDEM_ONCE [[nodiscard]] Pixels resize(Pixels const& image, int height, int width);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE AxisWeights axis_weights(int from, int to, int begin, int size) {
+  double const scale = double{1} * from / to;
+  double const width = std::max(scale, 1.0);
+  AxisWeights axis;
+  axis.most = static_cast<std::size_t>(std::ceil(width)) * 2 + 1;
+  axis.weight.resize(axis.most * static_cast<std::size_t>(size));
+  for (int i = 0; i < size; ++i) {
+    double const centre = (begin + i + 0.5) * scale;
+    int const first = std::max(static_cast<int>(centre - width + 0.5), 0);
+    int const end = std::min(static_cast<int>(centre + width + 0.5), from);
+    double* const weight = axis.weight.data() + static_cast<std::size_t>(i) * axis.most;
+    double sum = 0;
+    for (int k = 0; k < end - first; ++k) {
+      double const distance = std::abs((k + first - centre + 0.5) * (1.0 / width));
+      weight[k] = distance < 1.0 ? 1.0 - distance : 0.0;
+      sum += weight[k];
+    }
+    for (int k = 0; k < end - first && sum != 0; ++k) {
+      weight[k] /= sum;
+    }
+    axis.first.push_back(static_cast<std::size_t>(first));
+    axis.count.push_back(static_cast<std::size_t>(end - first));
+  }
+  return axis;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE Pixels resize(Pixels const& image, PixelBox const& box, int height, int width,
+                          PixelBox const& window) {
   auto const channels = static_cast<std::size_t>(image.channels);
   Pixels out{image.channels, window.height, window.width, {}};
   out.bytes.resize(static_cast<std::size_t>(window.height) *
@@ -162,10 +179,10 @@ template <class = void>
   return out;
 }
 
-/// The whole image.
-template <class = void>
-[[nodiscard]] Pixels resize(Pixels const& image, int height, int width) {
+TANDEM_ONCE Pixels resize(Pixels const& image, int height, int width) {
   return resize(image, {0, 0, image.height, image.width}, height, width, {0, 0, height, width});
 }
 
 }  // namespace tandem
+
+#endif

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/data/image/resample.hpp>
@@ -25,31 +26,9 @@ struct Resize {
   int height = 0;
   int width = 0;
 
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] Shape output(Shape const& in) const {
-    expects(detail::is_image(in), "Resize: the sample must be an image (C, H, W)");
-    expects(height >= 1 && height <= 65535 && width >= 1 && width <= 65535,
-            "Resize: give a height and a width from 1 to 65535");
-    return image_shape(in[0], height, width);
-  }
+  TANDEM_ONCE [[nodiscard]] Shape output(Shape const& in) const;
 
-  template <class = void>
-  void apply(std::span<float> x, Shape const& in) const {
-    auto const area = [](int rows, int columns) {
-      return static_cast<std::ptrdiff_t>(rows) * static_cast<std::ptrdiff_t>(columns);
-    };
-    std::ptrdiff_t const from = area(in[1], in[2]);
-    std::ptrdiff_t const to = area(height, width);
-    std::vector<float> plane(static_cast<std::size_t>(to));
-    bool const is_larger = to > from;
-    for (int i = 0; i < in[0]; ++i) {
-      std::ptrdiff_t const c = is_larger ? in[0] - 1 - i : i;  // none is overwritten unread
-      detail::resample<detail::FloatArithmetic>(
-          x.data() + c * from, static_cast<std::size_t>(in[2]), 1, {0, 0, in[1], in[2]}, height,
-          width, {0, 0, height, width}, plane.data());
-      std::memcpy(x.data() + c * to, plane.data(), plane.size() * sizeof(float));
-    }
-  }
+  TANDEM_ONCE void apply(std::span<float> x, Shape const& in) const;
 };
 
 /// The middle of an image; of an odd border the larger half is above and on the left where it is
@@ -84,3 +63,35 @@ struct CenterCrop {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Shape Resize::output(Shape const& in) const {
+  expects(detail::is_image(in), "Resize: the sample must be an image (C, H, W)");
+  expects(height >= 1 && height <= 65535 && width >= 1 && width <= 65535,
+          "Resize: give a height and a width from 1 to 65535");
+  return image_shape(in[0], height, width);
+}
+
+TANDEM_ONCE void Resize::apply(std::span<float> x, Shape const& in) const {
+  auto const area = [](int rows, int columns) {
+    return static_cast<std::ptrdiff_t>(rows) * static_cast<std::ptrdiff_t>(columns);
+  };
+  std::ptrdiff_t const from = area(in[1], in[2]);
+  std::ptrdiff_t const to = area(height, width);
+  std::vector<float> plane(static_cast<std::size_t>(to));
+  bool const is_larger = to > from;
+  for (int i = 0; i < in[0]; ++i) {
+    std::ptrdiff_t const c = is_larger ? in[0] - 1 - i : i;  // none is overwritten unread
+    detail::resample<detail::FloatArithmetic>(x.data() + c * from, static_cast<std::size_t>(in[2]),
+                                              1, {0, 0, in[1], in[2]}, height, width,
+                                              {0, 0, height, width}, plane.data());
+    std::memcpy(x.data() + c * to, plane.data(), plane.size() * sizeof(float));
+  }
+}
+
+}  // namespace tandem
+
+#endif

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/utf8.hpp>
 #include <tandem/data/text/tokenizer.hpp>
@@ -67,95 +68,25 @@ class Characters {
  public:
   /// The characters of @p text.
   /// @throws Error  it is not UTF-8 or empty
-  template <class = void>  // compiled where it is called, not by every include
-  explicit Characters(std::string_view text) {
-    std::vector<bool> seen(0x110000);
-    detail::each_character(text, "Characters",
-                           [&](std::uint32_t point, std::size_t) { seen[point] = true; });
-    for (std::uint32_t point = 0; point < seen.size(); ++point) {
-      if (seen[point]) {
-        points_.push_back(point);
-      }
-    }
-    if (points_.empty()) {
-      throw Error{"Characters: the text is empty; give one that has every character to be learnt"};
-    }
-    index();
-  }
+  TANDEM_ONCE explicit Characters(std::string_view text);
 
   /// The vocabulary that save() wrote.
   /// @throws FileError  the file cannot be read, or is not one character of UTF-8 after the other,
   ///                    ascending; it says at which byte
-  template <class = void>
-  [[nodiscard]] static Characters load(std::string const& path) {
-    std::vector<std::uint8_t> const bytes = read_file(path, 4 * 0x110000);
-    std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
-    return parse(text, path);
-  }
+  TANDEM_ONCE [[nodiscard]] static Characters load(std::string const& path);
 
   /// As load(), of a file's content.
-  template <class = void>
-  [[nodiscard]] static Characters parse(std::string_view text, std::string const& path) {
-    std::size_t const valid = detail::utf8_prefix(text);
-    if (text.empty() || valid < text.size()) {
-      throw FileError{path, text.empty()
-                                ? "the vocabulary is empty"
-                                : "the vocabulary is not UTF-8 at byte " + std::to_string(valid)};
-    }
-    std::vector<std::uint32_t> points;
-    detail::each_character(text, "Characters", [&](std::uint32_t point, std::size_t at) {
-      if (!points.empty() && point <= points.back()) {
-        throw FileError{path, "the character " + detail::unicode_name(point) + " at byte " +
-                                  std::to_string(at) + " is not above " +
-                                  detail::unicode_name(points.back()) +
-                                  " before it; a vocabulary has each once, ascending"};
-      }
-      points.push_back(point);
-    });
-    return Characters{std::move(points)};
-  }
+  TANDEM_ONCE [[nodiscard]] static Characters parse(std::string_view text, std::string const& path);
 
   /// Writes the characters in order as UTF-8, with nothing between them.
   /// @throws FileError  the file cannot be written; a previous one is untouched
-  template <class = void>
-  void save(std::string const& path) const {
-    std::string text;
-    for (std::uint32_t const point : points_) {
-      detail::append_utf8(text, point);
-    }
-    AtomicFile file{path};
-    file.write(std::as_bytes(std::span{text}));
-    file.commit();
-  }
+  TANDEM_ONCE void save(std::string const& path) const;
 
   /// @throws Error  @p text is not UTF-8 or has another character; it says at which byte
-  template <class = void>
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const {
-    std::vector<std::int32_t> tokens;
-    tokens.reserve(text.size());
-    detail::each_character(text, "Characters::encode", [&](std::uint32_t point, std::size_t at) {
-      std::int32_t const token = point < 128 ? ascii_[point] : find(point);
-      if (token < 0) {
-        throw Error{
-            "Characters::encode: the character " + detail::unicode_name(point) + " at byte " +
-            std::to_string(at) + " is not among the " + std::to_string(size()) +
-            " of the vocabulary; make the vocabulary of a text that has it, or leave it out"};
-      }
-      tokens.push_back(token);
-    });
-    return tokens;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
 
   /// @throws Error  a token is not in [0, size())
-  template <class = void>
-  [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const {
-    std::string text;
-    text.reserve(tokens.size());
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      detail::append_utf8(text, points_[detail::checked_token(tokens, i, size(), "Characters")]);
-    }
-    return text;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const;
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(points_.size()); }
 
@@ -183,3 +114,86 @@ class Characters {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Characters::Characters(std::string_view text) {
+  std::vector<bool> seen(0x110000);
+  detail::each_character(text, "Characters",
+                         [&](std::uint32_t point, std::size_t) { seen[point] = true; });
+  for (std::uint32_t point = 0; point < seen.size(); ++point) {
+    if (seen[point]) {
+      points_.push_back(point);
+    }
+  }
+  if (points_.empty()) {
+    throw Error{"Characters: the text is empty; give one that has every character to be learnt"};
+  }
+  index();
+}
+
+TANDEM_ONCE Characters Characters::load(std::string const& path) {
+  std::vector<std::uint8_t> const bytes = read_file(path, 4 * 0x110000);
+  std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+  return parse(text, path);
+}
+
+TANDEM_ONCE Characters Characters::parse(std::string_view text, std::string const& path) {
+  std::size_t const valid = detail::utf8_prefix(text);
+  if (text.empty() || valid < text.size()) {
+    throw FileError{path, text.empty()
+                              ? "the vocabulary is empty"
+                              : "the vocabulary is not UTF-8 at byte " + std::to_string(valid)};
+  }
+  std::vector<std::uint32_t> points;
+  detail::each_character(text, "Characters", [&](std::uint32_t point, std::size_t at) {
+    if (!points.empty() && point <= points.back()) {
+      throw FileError{path, "the character " + detail::unicode_name(point) + " at byte " +
+                                std::to_string(at) + " is not above " +
+                                detail::unicode_name(points.back()) +
+                                " before it; a vocabulary has each once, ascending"};
+    }
+    points.push_back(point);
+  });
+  return Characters{std::move(points)};
+}
+
+TANDEM_ONCE void Characters::save(std::string const& path) const {
+  std::string text;
+  for (std::uint32_t const point : points_) {
+    detail::append_utf8(text, point);
+  }
+  AtomicFile file{path};
+  file.write(std::as_bytes(std::span{text}));
+  file.commit();
+}
+
+TANDEM_ONCE std::vector<std::int32_t> Characters::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(text.size());
+  detail::each_character(text, "Characters::encode", [&](std::uint32_t point, std::size_t at) {
+    std::int32_t const token = point < 128 ? ascii_[point] : find(point);
+    if (token < 0) {
+      throw Error{"Characters::encode: the character " + detail::unicode_name(point) + " at byte " +
+                  std::to_string(at) + " is not among the " + std::to_string(size()) +
+                  " of the vocabulary; make the vocabulary of a text that has it, or leave it out"};
+    }
+    tokens.push_back(token);
+  });
+  return tokens;
+}
+
+TANDEM_ONCE std::string Characters::decode(std::span<std::int32_t const> tokens) const {
+  std::string text;
+  text.reserve(tokens.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    detail::append_utf8(text, points_[detail::checked_token(tokens, i, size(), "Characters")]);
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+#endif

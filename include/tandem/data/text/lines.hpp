@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/utf8.hpp>
 #include <tandem/data/text/read_text.hpp>
@@ -22,8 +23,29 @@ namespace detail {
 /// The lines of @p text, without '\n' and a '\r' before it; what is behind the last '\n' is a line
 /// only if it is not empty.
 /// @throws FileError  one is not UTF-8; @p name is the file's
-template <class = void>  // compiled where it is called, not by every include
-std::vector<std::string_view> lines_of(std::string_view text, std::string const& name) {
+TANDEM_ONCE std::vector<std::string_view> lines_of(std::string_view text, std::string const& name);
+
+}  // namespace detail
+
+/// The lines of a file, plain or gzipped, without their ends; a byte order mark is left out.
+/// @throws FileError  the file cannot be read, is of more than @p limit bytes, packed or not, or a
+///                    line is not UTF-8; it says which
+template <Inflater I = Inflate>
+[[nodiscard]] std::vector<std::string> read_lines(std::string const& path,
+                                                  std::size_t limit = default_file_limit) {
+  std::string text = detail::read_unchecked<I>(path, limit);
+  detail::drop_byte_order_mark(text);
+  auto const lines = detail::lines_of(text, path);
+  return {lines.begin(), lines.end()};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<std::string_view> lines_of(std::string_view text, std::string const& name) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
     std::size_t const end = text.find('\n');
@@ -42,18 +64,6 @@ std::vector<std::string_view> lines_of(std::string_view text, std::string const&
   return lines;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The lines of a file, plain or gzipped, without their ends; a byte order mark is left out.
-/// @throws FileError  the file cannot be read, is of more than @p limit bytes, packed or not, or a
-///                    line is not UTF-8; it says which
-template <Inflater I = Inflate>
-[[nodiscard]] std::vector<std::string> read_lines(std::string const& path,
-                                                  std::size_t limit = default_file_limit) {
-  std::string text = detail::read_unchecked<I>(path, limit);
-  detail::drop_byte_order_mark(text);
-  auto const lines = detail::lines_of(text, path);
-  return {lines.begin(), lines.end()};
-}
-
-}  // namespace tandem
+#endif

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/json/string.hpp>
 
 namespace tandem {
@@ -35,9 +36,28 @@ constexpr std::size_t end_of_tag(std::string_view text, std::size_t at) {
   return end == text.npos ? text.size() : end + 1;
 }
 
+}  // namespace detail
+
+/// @p text without its mark-up:
+///
+/// - without tags; one that is not closed ends with the text;
+/// - without what stands between <note> and </note>, and between <title> and </title>;
+/// - without paragraph signs (U+00B6), which are mark-up in these texts;
+/// - with the five entities of XML and those by number replaced; others stay as they are;
+/// - with one space for each run of blanks (ASCII's and such entities), and none at its ends.
+///
+/// Cost: linear in the text.
+/// @pre  @p text is UTF-8; so is the result
+TANDEM_ONCE [[nodiscard]] std::string strip_markup(std::string_view text);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The code point of an entity's name, "amp" or "#8212" or "#x2014"; 0 for what is none of XML's.
-template <class = void>  // compiled where it is called, not by every include
-std::uint32_t entity(std::string_view name) {
+TANDEM_ONCE std::uint32_t entity(std::string_view name) {
   if (name.starts_with('#')) {
     int const base = name.starts_with("#x") ? 16 : 10;
     std::string_view const digits = name.substr(base == 16 ? 2 : 1);
@@ -56,20 +76,11 @@ std::uint32_t entity(std::string_view name) {
                           : 0U;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// @p text without its mark-up:
-///
-/// - without tags; one that is not closed ends with the text;
-/// - without what stands between <note> and </note>, and between <title> and </title>;
-/// - without paragraph signs (U+00B6), which are mark-up in these texts;
-/// - with the five entities of XML and those by number replaced; others stay as they are;
-/// - with one space for each run of blanks (ASCII's and such entities), and none at its ends.
-///
-/// Cost: linear in the text.
-/// @pre  @p text is UTF-8; so is the result
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string strip_markup(std::string_view text) {
+namespace tandem {
+
+TANDEM_ONCE std::string strip_markup(std::string_view text) {
   std::string out;
   int notes = 0;
   int titles = 0;
@@ -129,3 +140,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

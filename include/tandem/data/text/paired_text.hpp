@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/text/lines.hpp>
@@ -54,79 +55,14 @@ struct PairedText {
   }
 };
 
-template <class = void>
-void check_lines(std::size_t lines, std::string const& source, std::size_t others,
-                 std::string const& target) {
-  if (lines != others) {
-    throw FileError{target, "this file has " + std::to_string(others) + " lines and '" + source +
-                                "' has " + std::to_string(lines) +
-                                "; a sentence and its translation must stand on lines of the "
-                                "same number"};
-  }
-  if (lines == 0) {
-    throw FileError{source, "there are no sentences in this file; it must have one a line"};
-  }
-}
+TANDEM_ONCE void check_lines(std::size_t lines, std::string const& source, std::size_t others,
+                             std::string const& target);
 
-template <class = void>
-void set_options(PairedText& all, PairsOptions const& options, int source, int target) {
-  expects(options.longest >= 3,
-          "PairsOptions: longest must be at least 3: the begin, a token and the end");
-  expects(options.buckets >= 1, "PairsOptions: buckets must be 1, for none, or more");
-  expects((options.begin < 0) == (options.end < 0) &&
-              (options.begin < 0 || options.begin != options.end),
-          "PairsOptions: give two different tokens as begin and end, or none");
-  if (source < 1 || target < 1) {
-    throw Error{std::string{"Pairs: the tokenizer of the "} + (source < 1 ? "sources" : "targets") +
-                " has no tokens; make its vocabulary of the text first"};
-  }
-  all.options = options;
-  all.vocabulary = std::max(source, target);
-  if (options.begin < 0) {
-    all.options.begin = all.vocabulary++;
-    all.options.end = all.vocabulary++;
-  }
-  expects(std::max(all.options.begin, all.options.end) < all.vocabulary,
-          "PairsOptions: begin and end must be tokens of the vocabulary, or -1 for two more");
-}
+TANDEM_ONCE void set_options(PairedText& all, PairsOptions const& options, int source, int target);
 
-template <class = void>
-void append_pair(PairedText& all, std::size_t line, std::vector<std::int32_t> const (&words)[2],
-                 int const (&sizes)[2], std::string const* const (&names)[2]) {
-  auto const most = static_cast<std::size_t>(all.options.longest - 2);
-  for (int side = 0; side < 2; ++side) {
-    std::size_t const count = words[side].size();
-    if (count >= 1 && count <= most) {
-      continue;
-    }
-    if (all.options.leave_out) {
-      ++all.left_out;
-      return;
-    }
-    throw FileError{*names[side],
-                    "line " + std::to_string(line + 1) +
-                        (count == 0 ? " is empty: it has no token"
-                                    : " is too long: it has " + std::to_string(count + 2) +
-                                          " tokens, begin and end among them, and the most is " +
-                                          std::to_string(all.options.longest)) +
-                        "; PairsOptions::leave_out leaves out such pairs" +
-                        (count == 0 ? "" : ", and a larger longest takes them")};
-  }
-  for (int side = 0; side < 2; ++side) {
-    for (std::size_t i = 0; i < words[side].size(); ++i) {
-      std::int32_t const token = words[side][i];
-      if (token < 0 || token >= sizes[side]) {
-        throw FileError{*names[side], "line " + std::to_string(line + 1) +
-                                          ": the tokenizer gives the token " +
-                                          std::to_string(token) + ", but has only " +
-                                          std::to_string(sizes[side])};
-      }
-    }
-    all.tokens[side].insert(all.tokens[side].end(), words[side].begin(), words[side].end());
-    all.first[side].push_back(all.tokens[side].size());
-  }
-  all.number.push_back(static_cast<std::int64_t>(line));
-}
+TANDEM_ONCE void append_pair(PairedText& all, std::size_t line,
+                             std::vector<std::int32_t> const (&words)[2], int const (&sizes)[2],
+                             std::string const* const (&names)[2]);
 
 /// The tokens of @p line, the one of @p number, from 0, in the file @p name.
 template <class T>
@@ -180,3 +116,83 @@ std::shared_ptr<PairedText const> read_pairs(std::string const& source, std::str
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_lines(std::size_t lines, std::string const& source, std::size_t others,
+                             std::string const& target) {
+  if (lines != others) {
+    throw FileError{target, "this file has " + std::to_string(others) + " lines and '" + source +
+                                "' has " + std::to_string(lines) +
+                                "; a sentence and its translation must stand on lines of the "
+                                "same number"};
+  }
+  if (lines == 0) {
+    throw FileError{source, "there are no sentences in this file; it must have one a line"};
+  }
+}
+
+TANDEM_ONCE void set_options(PairedText& all, PairsOptions const& options, int source, int target) {
+  expects(options.longest >= 3,
+          "PairsOptions: longest must be at least 3: the begin, a token and the end");
+  expects(options.buckets >= 1, "PairsOptions: buckets must be 1, for none, or more");
+  expects((options.begin < 0) == (options.end < 0) &&
+              (options.begin < 0 || options.begin != options.end),
+          "PairsOptions: give two different tokens as begin and end, or none");
+  if (source < 1 || target < 1) {
+    throw Error{std::string{"Pairs: the tokenizer of the "} + (source < 1 ? "sources" : "targets") +
+                " has no tokens; make its vocabulary of the text first"};
+  }
+  all.options = options;
+  all.vocabulary = std::max(source, target);
+  if (options.begin < 0) {
+    all.options.begin = all.vocabulary++;
+    all.options.end = all.vocabulary++;
+  }
+  expects(std::max(all.options.begin, all.options.end) < all.vocabulary,
+          "PairsOptions: begin and end must be tokens of the vocabulary, or -1 for two more");
+}
+
+TANDEM_ONCE void append_pair(PairedText& all, std::size_t line,
+                             std::vector<std::int32_t> const (&words)[2], int const (&sizes)[2],
+                             std::string const* const (&names)[2]) {
+  auto const most = static_cast<std::size_t>(all.options.longest - 2);
+  for (int side = 0; side < 2; ++side) {
+    std::size_t const count = words[side].size();
+    if (count >= 1 && count <= most) {
+      continue;
+    }
+    if (all.options.leave_out) {
+      ++all.left_out;
+      return;
+    }
+    throw FileError{*names[side],
+                    "line " + std::to_string(line + 1) +
+                        (count == 0 ? " is empty: it has no token"
+                                    : " is too long: it has " + std::to_string(count + 2) +
+                                          " tokens, begin and end among them, and the most is " +
+                                          std::to_string(all.options.longest)) +
+                        "; PairsOptions::leave_out leaves out such pairs" +
+                        (count == 0 ? "" : ", and a larger longest takes them")};
+  }
+  for (int side = 0; side < 2; ++side) {
+    for (std::size_t i = 0; i < words[side].size(); ++i) {
+      std::int32_t const token = words[side][i];
+      if (token < 0 || token >= sizes[side]) {
+        throw FileError{*names[side], "line " + std::to_string(line + 1) +
+                                          ": the tokenizer gives the token " +
+                                          std::to_string(token) + ", but has only " +
+                                          std::to_string(sizes[side])};
+      }
+    }
+    all.tokens[side].insert(all.tokens[side].end(), words[side].begin(), words[side].end());
+    all.first[side].push_back(all.tokens[side].size());
+  }
+  all.number.push_back(static_cast<std::int64_t>(line));
+}
+
+}  // namespace tandem::detail
+
+#endif

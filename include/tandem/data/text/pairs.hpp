@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/shape.hpp>
@@ -97,16 +98,7 @@ class Pairs {
 
   /// The text of @p tokens of a translation, begin and end left out.
   /// @throws Error  the tokenizer does not know one, or cannot be copied, so that this has none
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const {
-    if (!all_->decode) {
-      throw Error{"Pairs::decode: the tokenizer of the targets cannot be copied; decode with it"};
-    }
-    std::vector<std::int32_t> words;
-    std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(words),
-                 [this](std::int32_t token) { return token != begin() && token != end(); });
-    return all_->decode(words);
-  }
+  TANDEM_ONCE [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const;
 
   /// Pairs of the files that are in no part, since they are too long or empty.
   [[nodiscard]] std::int64_t left_out() const { return all_->left_out; }
@@ -114,15 +106,7 @@ class Pairs {
   /// All pairs but each @p every-th, to train on, and these, to validate: pairs of all places of a
   /// book alike. Both share this one's memory.
   /// @pre every >= 2
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::pair<Pairs, Pairs> hold_out(int every) const {
-    expects(every >= 2, "Pairs::hold_out: every second pair at most can be held out");
-    std::vector<std::int64_t> parts[2];
-    for (std::size_t i = 0; i < pairs_->size(); ++i) {
-      parts[(i + 1) % static_cast<std::size_t>(every) == 0 ? 1 : 0].push_back((*pairs_)[i]);
-    }
-    return {Pairs{all_, std::move(parts[0])}, Pairs{all_, std::move(parts[1])}};
-  }
+  TANDEM_ONCE [[nodiscard]] std::pair<Pairs, Pairs> hold_out(int every) const;
 
  private:
   explicit Pairs(std::shared_ptr<detail::PairedText const> all) : all_{std::move(all)} {
@@ -149,3 +133,30 @@ class Pairs {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string Pairs::decode(std::span<std::int32_t const> tokens) const {
+  if (!all_->decode) {
+    throw Error{"Pairs::decode: the tokenizer of the targets cannot be copied; decode with it"};
+  }
+  std::vector<std::int32_t> words;
+  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(words),
+               [this](std::int32_t token) { return token != begin() && token != end(); });
+  return all_->decode(words);
+}
+
+TANDEM_ONCE std::pair<Pairs, Pairs> Pairs::hold_out(int every) const {
+  expects(every >= 2, "Pairs::hold_out: every second pair at most can be held out");
+  std::vector<std::int64_t> parts[2];
+  for (std::size_t i = 0; i < pairs_->size(); ++i) {
+    parts[(i + 1) % static_cast<std::size_t>(every) == 0 ? 1 : 0].push_back((*pairs_)[i]);
+  }
+  return {Pairs{all_, std::move(parts[0])}, Pairs{all_, std::move(parts[1])}};
+}
+
+}  // namespace tandem
+
+#endif

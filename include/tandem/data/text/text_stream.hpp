@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/data/dataset.hpp>
@@ -23,16 +24,8 @@ namespace detail {
 
 /// Writes the window of @p length tokens from @p first on; what is left of inputs and targets is 0
 /// and -1, the target that a loss leaves out.
-template <class = void>  // compiled where it is called, not by every include
-void read_window(TokenSpan const& tokens, std::int64_t first, std::size_t length,
-                 std::span<std::int32_t> inputs, std::span<std::int32_t> targets) {
-  tokens.copy(first, inputs.first(length));
-  tokens.copy(first + 1, targets.first(length));
-  for (std::size_t i = length; i < inputs.size(); ++i) {
-    inputs[i] = 0;
-    targets[i] = -1;
-  }
-}
+TANDEM_ONCE void read_window(TokenSpan const& tokens, std::int64_t first, std::size_t length,
+                             std::span<std::int32_t> inputs, std::span<std::int32_t> targets);
 
 }  // namespace detail
 
@@ -173,3 +166,21 @@ class ParallelStreams {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void read_window(TokenSpan const& tokens, std::int64_t first, std::size_t length,
+                             std::span<std::int32_t> inputs, std::span<std::int32_t> targets) {
+  tokens.copy(first, inputs.first(length));
+  tokens.copy(first + 1, targets.first(length));
+  for (std::size_t i = length; i < inputs.size(); ++i) {
+    inputs[i] = 0;
+    targets[i] = -1;
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/text/token_span.hpp>
@@ -40,9 +41,49 @@ static_assert(std::endian::native == std::endian::little, "token files are mappe
 /// Checks the front of a file of tokens, of @p size bytes in all; not the tokens themselves, which
 /// TokenSpan checks as they are read.
 /// @throws FileError  it is no such file, or of another size than it says; @p path is for messages
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] TokenHeader parse_token_header(std::span<std::uint8_t const> front, std::size_t size,
-                                             std::string const& path) {
+TANDEM_ONCE [[nodiscard]] TokenHeader parse_token_header(std::span<std::uint8_t const> front,
+                                                         std::size_t size, std::string const& path);
+
+/// Writes @p tokens to a file that TokenFile reads; it appears whole or not at all.
+/// @throws Error      a token is not in [0, @p vocabulary)
+/// @throws FileError  the file cannot be written; a previous one is untouched
+TANDEM_ONCE void write_tokens(std::string const& path, std::span<std::int32_t const> tokens,
+                              int vocabulary);
+
+/// A file that write_tokens() wrote, mapped.
+class TokenFile {
+ public:
+  /// Cost:   no memory of its own; the tokens are read when they are looked at.
+  /// @throws FileError  see MappedFile and parse_token_header()
+  TANDEM_ONCE explicit TokenFile(std::string const& path);
+
+  [[nodiscard]] std::int64_t size() const noexcept { return header_.count; }
+  [[nodiscard]] int vocabulary() const noexcept { return header_.vocabulary; }
+
+  /// All tokens; valid while this lives.
+  [[nodiscard]] TokenSpan tokens() const& {
+    auto const count = static_cast<std::size_t>(header_.count);
+    void const* const first = file_.bytes().data() + TokenHeader::bytes;  // on a page: aligned
+    if (header_.width == 2) {
+      return {std::span{static_cast<std::uint16_t const*>(first), count}, header_.vocabulary};
+    }
+    return {std::span{static_cast<std::int32_t const*>(first), count}, header_.vocabulary};
+  }
+  TokenSpan tokens() const&& = delete;  // the file owns them: give it a name
+
+ private:
+  MappedFile file_;
+  TokenHeader header_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE TokenHeader parse_token_header(std::span<std::uint8_t const> front, std::size_t size,
+                                           std::string const& path) {
   if (front.size() < TokenHeader::bytes) {
     throw FileError{path, "expected a file of tokens, which begins with a header of " +
                               std::to_string(TokenHeader::bytes) + " bytes; found " +
@@ -76,11 +117,8 @@ template <class = void>  // compiled where it is called, not by every include
   return {static_cast<int>(words[0]), static_cast<int>(words[1]), static_cast<std::int64_t>(count)};
 }
 
-/// Writes @p tokens to a file that TokenFile reads; it appears whole or not at all.
-/// @throws Error      a token is not in [0, @p vocabulary)
-/// @throws FileError  the file cannot be written; a previous one is untouched
-template <class = void>
-void write_tokens(std::string const& path, std::span<std::int32_t const> tokens, int vocabulary) {
+TANDEM_ONCE void write_tokens(std::string const& path, std::span<std::int32_t const> tokens,
+                              int vocabulary) {
   TokenSpan const source{tokens, vocabulary};
   bool const narrow = vocabulary <= 0x10000;
   std::uint32_t const words[2] = {narrow ? 2U : 4U, static_cast<std::uint32_t>(vocabulary)};
@@ -101,36 +139,13 @@ void write_tokens(std::string const& path, std::span<std::int32_t const> tokens,
   file.commit();
 }
 
-/// A file that write_tokens() wrote, mapped.
-class TokenFile {
- public:
-  /// Cost:   no memory of its own; the tokens are read when they are looked at.
-  /// @throws FileError  see MappedFile and parse_token_header()
-  template <class = void>
-  explicit TokenFile(std::string const& path) : file_{path} {
-    auto const bytes = file_.bytes();
-    header_ = parse_token_header(
-        bytes.first(bytes.size() < TokenHeader::bytes ? bytes.size() : TokenHeader::bytes),
-        bytes.size(), path);
-  }
-
-  [[nodiscard]] std::int64_t size() const noexcept { return header_.count; }
-  [[nodiscard]] int vocabulary() const noexcept { return header_.vocabulary; }
-
-  /// All tokens; valid while this lives.
-  [[nodiscard]] TokenSpan tokens() const& {
-    auto const count = static_cast<std::size_t>(header_.count);
-    void const* const first = file_.bytes().data() + TokenHeader::bytes;  // on a page: aligned
-    if (header_.width == 2) {
-      return {std::span{static_cast<std::uint16_t const*>(first), count}, header_.vocabulary};
-    }
-    return {std::span{static_cast<std::int32_t const*>(first), count}, header_.vocabulary};
-  }
-  TokenSpan tokens() const&& = delete;  // the file owns them: give it a name
-
- private:
-  MappedFile file_;
-  TokenHeader header_;
-};
+TANDEM_ONCE TokenFile::TokenFile(std::string const& path) : file_{path} {
+  auto const bytes = file_.bytes();
+  header_ = parse_token_header(
+      bytes.first(bytes.size() < TokenHeader::bytes ? bytes.size() : TokenHeader::bytes),
+      bytes.size(), path);
+}
 
 }  // namespace tandem
+
+#endif

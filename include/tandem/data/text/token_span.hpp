@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
@@ -38,21 +39,7 @@ class TokenSpan {
   /// Writes the tokens from @p first on to @p to, which says how many.
   /// @pre    0 <= first, first + to.size() <= size()
   /// @throws Error  one of them is not in [0, vocabulary()), as in a file that lies
-  template <class = void>  // compiled where it is called, not by every include
-  void copy(std::int64_t first, std::span<std::int32_t> to) const {
-    auto const at = static_cast<std::size_t>(first);
-    expects(first >= 0 && at <= size_ && to.size() <= size_ - at,
-            "TokenSpan::copy: the tokens must be in [0, size())");
-    for (std::size_t i = 0; i < to.size(); ++i) {
-      std::int32_t const token = wide_ != nullptr ? wide_[at + i] : narrow_[at + i];
-      if (token < 0 || token >= vocabulary_) {
-        throw Error{"TokenSpan: the token " + std::to_string(token) + " at position " +
-                    std::to_string(at + i) + " is not in [0, " + std::to_string(vocabulary_) +
-                    "), the vocabulary; the tokens are another tokenizer's, or damaged"};
-      }
-      to[i] = token;
-    }
-  }
+  TANDEM_ONCE void copy(std::int64_t first, std::span<std::int32_t> to) const;
 
   /// The @p count tokens from @p first on.
   /// @pre 0 <= first, 0 <= count, first + count <= size()
@@ -83,3 +70,26 @@ class TokenSpan {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void TokenSpan::copy(std::int64_t first, std::span<std::int32_t> to) const {
+  auto const at = static_cast<std::size_t>(first);
+  expects(first >= 0 && at <= size_ && to.size() <= size_ - at,
+          "TokenSpan::copy: the tokens must be in [0, size())");
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    std::int32_t const token = wide_ != nullptr ? wide_[at + i] : narrow_[at + i];
+    if (token < 0 || token >= vocabulary_) {
+      throw Error{"TokenSpan: the token " + std::to_string(token) + " at position " +
+                  std::to_string(at + i) + " is not in [0, " + std::to_string(vocabulary_) +
+                  "), the vocabulary; the tokens are another tokenizer's, or damaged"};
+    }
+    to[i] = token;
+  }
+}
+
+}  // namespace tandem
+
+#endif

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {
@@ -33,8 +34,29 @@ namespace detail {
 
 /// tokens[@p position] as an index below @p size.
 /// @throws Error  it is none; @p name is the tokenizer's
-inline std::size_t checked_token(std::span<std::int32_t const> tokens, std::size_t position,
-                                 int size, char const* name) {
+TANDEM_ONCE std::size_t checked_token(std::span<std::int32_t const> tokens, std::size_t position,
+                                      int size, char const* name);
+
+}  // namespace detail
+
+/// Each byte is its own token, of 256: no vocabulary to keep, and no text that it cannot write.
+struct Bytes {
+  TANDEM_ONCE [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
+
+  /// @throws Error  a token is not in [0, 256)
+  TANDEM_ONCE [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const;
+
+  [[nodiscard]] int size() const noexcept { return 256; }
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::size_t checked_token(std::span<std::int32_t const> tokens, std::size_t position,
+                                      int size, char const* name) {
   std::int32_t const token = tokens[position];
   if (token < 0 || token >= size) {
     throw Error{std::string{name} + "::decode: the token " + std::to_string(token) +
@@ -44,30 +66,26 @@ inline std::size_t checked_token(std::span<std::int32_t const> tokens, std::size
   return static_cast<std::size_t>(token);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Each byte is its own token, of 256: no vocabulary to keep, and no text that it cannot write.
-struct Bytes {
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const {
-    std::vector<std::int32_t> tokens(text.size());
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      tokens[i] = static_cast<unsigned char>(text[i]);
-    }
-    return tokens;
+namespace tandem {
+
+TANDEM_ONCE std::vector<std::int32_t> Bytes::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    tokens[i] = static_cast<unsigned char>(text[i]);
   }
+  return tokens;
+}
 
-  /// @throws Error  a token is not in [0, 256)
-  template <class = void>
-  [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const {
-    std::string text(tokens.size(), '\0');
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      text[i] = static_cast<char>(detail::checked_token(tokens, i, size(), "Bytes"));
-    }
-    return text;
+TANDEM_ONCE std::string Bytes::decode(std::span<std::int32_t const> tokens) const {
+  std::string text(tokens.size(), '\0');
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    text[i] = static_cast<char>(detail::checked_token(tokens, i, size(), "Bytes"));
   }
-
-  [[nodiscard]] int size() const noexcept { return 256; }
-};
+  return text;
+}
 
 }  // namespace tandem
+
+#endif

@@ -47,24 +47,8 @@ std::span<T> writable(std::span<T const> numbers) {
 
 /// The index of the parameter of @p network that is called @p name and is to have @p count numbers.
 /// @throws ContractError  there is none, or it has another size
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD int index_to_set(GraphView network, std::string_view name, std::size_t count) {
-  int p = 0;
-  while (p < network.parameters && parameter_name(network, p) != name) {
-    ++p;
-  }
-  if (p == network.parameters) {
-    throw ContractError{"set_parameter(name, values): the network has no parameter '" +
-                        std::string{name} + "'; parameters() lists the names"};
-  }
-  std::int64_t const elements = network.parameter[p].parameter.shape.elements();
-  if (static_cast<std::int64_t>(count) != elements) {
-    throw ContractError{"set_parameter(name, values): '" + std::string{name} + "' has " +
-                        std::to_string(elements) + " numbers, but " + std::to_string(count) +
-                        " values are given; give one for each"};
-  }
-  return p;
-}
+TANDEM_ONCE TANDEM_COLD int index_to_set(GraphView network, std::string_view name,
+                                         std::size_t count);
 
 /// Of a graph laid out by @p offset, each of @p parts stages a model, from where its arrays begin.
 template <class T>
@@ -112,3 +96,29 @@ auto named_parameters(Mirror& mirror, int states) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int index_to_set(GraphView network, std::string_view name, std::size_t count) {
+  int p = 0;
+  while (p < network.parameters && parameter_name(network, p) != name) {
+    ++p;
+  }
+  if (p == network.parameters) {
+    throw ContractError{"set_parameter(name, values): the network has no parameter '" +
+                        std::string{name} + "'; parameters() lists the names"};
+  }
+  std::int64_t const elements = network.parameter[p].parameter.shape.elements();
+  if (static_cast<std::int64_t>(count) != elements) {
+    throw ContractError{"set_parameter(name, values): '" + std::string{name} + "' has " +
+                        std::to_string(elements) + " numbers, but " + std::to_string(count) +
+                        " values are given; give one for each"};
+  }
+  return p;
+}
+
+}  // namespace tandem::detail
+
+#endif

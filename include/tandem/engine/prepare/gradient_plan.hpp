@@ -15,12 +15,19 @@
 
 namespace tandem {
 
-namespace detail {
+/// Plans the memory of a device's graph. @p needs are those of each node's op.
+TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               PlanTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// Places the gradients of a MemoryPlan.
-template <class = void>
-TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
-                                 PlanTask const& task, MemoryPlan& plan) {
+TANDEM_ONCE TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
+                                             PlanTask const& task, MemoryPlan& plan) {
   Scratch<bool> in_place{graph.nodes};
   for (int n = 0; n < graph.nodes; ++n) {
     in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
@@ -47,11 +54,11 @@ TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& ne
   plan.gradient_bytes = arena.bytes;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Plans the memory of a device's graph. @p needs are those of each node's op.
-template <class = void>
-TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+namespace tandem {
+
+TANDEM_ONCE MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
                                    PlanTask const& task) {
   MemoryPlan plan;
   detail::ValuePlanner<>{graph, needs, task, plan}.place();
@@ -61,3 +68,5 @@ TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& 
 }
 
 }  // namespace tandem
+
+#endif

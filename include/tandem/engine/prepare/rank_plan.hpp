@@ -103,8 +103,45 @@ TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
 }
 
 /// The rules of its step; of buckets only those of device @p task.device, which @p buckets keeps.
-template <class = void>
-TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
+TANDEM_ONCE TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
+                                             std::vector<std::span<int const>>& buckets);
+
+/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
+/// over chunks of time and their messages are numbered by their chunks.
+/// @param table     lowered
+/// @param batching  with as many microbatches as @p table has
+TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+                                                Batching const& batching);
+
+/// The same of device @p Program::device.
+/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+/// @param replicas  as batching_with()
+template <class Program>
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
+                                    int replicas = 1) {
+  using Whole = typename Program::Program;
+  Batching const batching = batching_with<Whole>(microbatches, replicas);
+  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
+                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
+}
+
+/// The same for a device of an asynchronous pipeline.
+///
+/// No rows, since the device never comes to the end of one: each_action() says what it does next.
+template <class Program>
+RankPlan make_asynchronous_plan(int microbatches) {
+  LocalStage const& stage = Program::stages.stage[0];
+  return {.batching = batching_with<typename Program::Program>(microbatches),
+          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE StepRules step_rules(RankPlanTask const& task,
                                  std::vector<std::span<int const>>& buckets) {
   buckets.assign(static_cast<std::size_t>(task.map.devices), {});
   buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
@@ -115,12 +152,7 @@ TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
           .slices = task.slices};
 }
 
-/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
-/// over chunks of time and their messages are numbered by their chunks.
-/// @param table     lowered
-/// @param batching  with as many microbatches as @p table has
-template <class = void>
-TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+TANDEM_ONCE RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                                     Batching const& batching) {
   std::vector<std::span<int const>> buckets;
   StepRules const rules = step_rules(task, buckets);
@@ -155,26 +187,6 @@ TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
   return plan;
 }
 
-/// The same of device @p Program::device.
-/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
-/// @param replicas  as batching_with()
-template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
-                                    int replicas = 1) {
-  using Whole = typename Program::Program;
-  Batching const batching = batching_with<Whole>(microbatches, replicas);
-  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
-                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
-}
-
-/// The same for a device of an asynchronous pipeline.
-///
-/// No rows, since the device never comes to the end of one: each_action() says what it does next.
-template <class Program>
-RankPlan make_asynchronous_plan(int microbatches) {
-  LocalStage const& stage = Program::stages.stage[0];
-  return {.batching = batching_with<typename Program::Program>(microbatches),
-          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
-}
-
 }  // namespace tandem
+
+#endif

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/optim/optimizer.hpp>
@@ -40,10 +41,7 @@ struct RankOptions {
 
 /// Arrays of the trained parameters' size that the rank keeps between steps: the optimizer's states
 /// and the averages of the weights.
-template <class = void>  // compiled where it is called, not by every include
-int arrays_of(RankOptions const& options) {
-  return states_of(options.optimizer) + (options.average.on() ? 1 : 0);
-}
+TANDEM_ONCE int arrays_of(RankOptions const& options);
 
 /// How the host waits for a device that works on its own: for so long, and looking after the other
 /// ranks meanwhile.
@@ -76,3 +74,15 @@ struct Watch {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE int arrays_of(RankOptions const& options) {
+  return states_of(options.optimizer) + (options.average.on() ? 1 : 0);
+}
+
+}  // namespace tandem
+
+#endif

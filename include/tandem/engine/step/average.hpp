@@ -53,30 +53,8 @@ struct SwapElement {
 namespace detail {
 
 /// The averaged parameters as runs of neighbours, in the order of @p offset.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
-                                      std::vector<bool> const& averaged) {
-  std::vector<int> trained;
-  for (int p = 0; p < graph.parameters; ++p) {
-    if (!graph.parameter[p].frozen) {
-      trained.push_back(p);
-    }
-  }
-  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
-  std::vector<OwnedRange> runs;
-  bool joins = false;
-  for (int const p : trained) {
-    bool const own = averaged[static_cast<std::size_t>(p)];
-    std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
-    if (own && joins) {
-      runs.back().range.end = end;
-    } else if (own) {
-      runs.push_back({{offset[p], end}});
-    }
-    joins = own;
-  }
-  return runs;
-}
+TANDEM_ONCE std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                                  std::vector<bool> const& averaged);
 
 }  // namespace detail
 
@@ -167,3 +145,35 @@ class StepAverage {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t const* offset,
+                                                  std::vector<bool> const& averaged) {
+  std::vector<int> trained;
+  for (int p = 0; p < graph.parameters; ++p) {
+    if (!graph.parameter[p].frozen) {
+      trained.push_back(p);
+    }
+  }
+  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
+  std::vector<OwnedRange> runs;
+  bool joins = false;
+  for (int const p : trained) {
+    bool const own = averaged[static_cast<std::size_t>(p)];
+    std::int64_t const end = offset[p] + graph.parameter[p].parameter.shape.elements();
+    if (own && joins) {
+      runs.back().range.end = end;
+    } else if (own) {
+      runs.push_back({{offset[p], end}});
+    }
+    joins = own;
+  }
+  return runs;
+}
+
+}  // namespace tandem::detail
+
+#endif

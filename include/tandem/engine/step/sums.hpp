@@ -83,55 +83,16 @@ void add_microbatches(double const* sums, std::size_t count, std::size_t each, d
 /// The rows of sums of core/exact_sum.hpp: of each number that a microbatch has.
 /// @param each   numbers that a microbatch has
 /// @param lanes  (each, exact_lanes)
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void put_exact_lanes(std::span<double const> sums, std::size_t each, double* lanes) {
-  using Pair = std::uint64_t __attribute__((vector_size(16)));
-  std::fill_n(lanes, each * exact_lanes, 0.0);
-  if (sums.empty()) {
-    return;
-  }
-  std::size_t const count = sums.size() / each;
-  std::size_t which = 0;
-  for (; which + 2 <= each; which += 2) {
-    detail::add_microbatches<Pair>(&sums[which], count, each, lanes + which * exact_lanes);
-  }
-  if (which < each) {
-    detail::add_microbatches<std::uint64_t>(&sums[which], count, each, lanes + which * exact_lanes);
-  }
-}
+TANDEM_ONCE TANDEM_COLD void put_exact_lanes(std::span<double const> sums, std::size_t each,
+                                             double* lanes);
 
 /// The mean losses over result.weight and metrics over result.counted. Where the sum of the losses
 /// is not finite, result.non_finite is the first of these microbatches whose loss is not, or their
 /// number.
 /// @param sums   of each microbatch of the rank its loss and @p metrics metrics
 /// @param lanes  their sums over all ranks; null: there are no others
-template <class = void>
-TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics, StepResult& result,
-                             double const* lanes = nullptr) {
-  std::size_t const each = 1 + static_cast<std::size_t>(metrics);
-  double own[(1 + most_metrics) * exact_lanes];
-  if (lanes == nullptr) {
-    put_exact_lanes(sums, each, own);
-    lanes = own;
-  }
-  auto const sum = [&](std::size_t which) { return exact_total(lanes + which * exact_lanes); };
-  auto const mean = [](double all, double over) {
-    return over > 0.0 ? all / over : 0.0 * all;  // nothing counts: 0, or NaN as the sum
-  };
-  double const loss = sum(0);
-  result.loss = mean(loss, result.weight);
-  for (int m = 0; m < metrics; ++m) {
-    result.metrics.value[m] = mean(sum(1 + static_cast<std::size_t>(m)), result.counted);
-  }
-  result.metric = result.metrics.value[0];
-  if (!is_finite(loss)) {
-    std::size_t first = 0;
-    while (first < sums.size() && is_finite(sums[first])) {
-      first += each;
-    }
-    result.non_finite = static_cast<int>(first / each);
-  }
-}
+TANDEM_ONCE TANDEM_COLD void finish_sums(std::span<double const> sums, int metrics,
+                                         StepResult& result, double const* lanes = nullptr);
 
 /// In the memory of a device; the primary template is for devices that share the host's.
 template <class Backend>
@@ -220,3 +181,54 @@ class StepSums {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void put_exact_lanes(std::span<double const> sums, std::size_t each, double* lanes) {
+  using Pair = std::uint64_t __attribute__((vector_size(16)));
+  std::fill_n(lanes, each * exact_lanes, 0.0);
+  if (sums.empty()) {
+    return;
+  }
+  std::size_t const count = sums.size() / each;
+  std::size_t which = 0;
+  for (; which + 2 <= each; which += 2) {
+    detail::add_microbatches<Pair>(&sums[which], count, each, lanes + which * exact_lanes);
+  }
+  if (which < each) {
+    detail::add_microbatches<std::uint64_t>(&sums[which], count, each, lanes + which * exact_lanes);
+  }
+}
+
+TANDEM_ONCE void finish_sums(std::span<double const> sums, int metrics, StepResult& result,
+                             double const* lanes) {
+  std::size_t const each = 1 + static_cast<std::size_t>(metrics);
+  double own[(1 + most_metrics) * exact_lanes];
+  if (lanes == nullptr) {
+    put_exact_lanes(sums, each, own);
+    lanes = own;
+  }
+  auto const sum = [&](std::size_t which) { return exact_total(lanes + which * exact_lanes); };
+  auto const mean = [](double all, double over) {
+    return over > 0.0 ? all / over : 0.0 * all;  // nothing counts: 0, or NaN as the sum
+  };
+  double const loss = sum(0);
+  result.loss = mean(loss, result.weight);
+  for (int m = 0; m < metrics; ++m) {
+    result.metrics.value[m] = mean(sum(1 + static_cast<std::size_t>(m)), result.counted);
+  }
+  result.metric = result.metrics.value[0];
+  if (!is_finite(loss)) {
+    std::size_t first = 0;
+    while (first < sums.size() && is_finite(sums[first])) {
+      first += each;
+    }
+    result.non_finite = static_cast<int>(first / each);
+  }
+}
+
+}  // namespace tandem
+
+#endif

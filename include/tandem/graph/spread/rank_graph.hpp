@@ -5,6 +5,7 @@
 /// runtime_rank_graph, runtime_tile_graph: the graph of each rank of those that share a network's
 /// layers or images, where its size is known at run time only, for planners.
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/runtime_graph.hpp>
@@ -25,16 +26,28 @@ RuntimeGraph walked(Walk const& walk) {
 }
 
 /// spread() of @p whole and, with @p rows, deal_rows() of that.
-template <class = void>  // compiled where it is called, not by every include
-RuntimeGraph runtime_rank_graph(RuntimeGraph const& whole, Dealing const& dealing, bool rows) {
+TANDEM_ONCE RuntimeGraph runtime_rank_graph(RuntimeGraph const& whole, Dealing const& dealing,
+                                            bool rows);
+
+/// spread_tiles() of @p whole.
+TANDEM_ONCE RuntimeGraph runtime_tile_graph(RuntimeGraph const& whole, Extent2d tiles);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE RuntimeGraph runtime_rank_graph(RuntimeGraph const& whole, Dealing const& dealing,
+                                            bool rows) {
   RuntimeGraph const spread = walked(Spreader<RuntimeGraph>{whole, dealing});
   return rows ? walked(RowDealer<RuntimeGraph>{spread, dealing.slices}) : spread;
 }
 
-/// spread_tiles() of @p whole.
-template <class = void>
-RuntimeGraph runtime_tile_graph(RuntimeGraph const& whole, Extent2d tiles) {
+TANDEM_ONCE RuntimeGraph runtime_tile_graph(RuntimeGraph const& whole, Extent2d tiles) {
   return walked(Tiler<RuntimeGraph>{whole, tiles});
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -26,6 +26,7 @@
 #include <system_error>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/atomic/leftovers.hpp>
@@ -36,21 +37,7 @@ namespace tandem {
 namespace detail {
 
 /// Writes all of @p bytes to @p descriptor; returns 0, or the errno of the call that failed.
-[[nodiscard]] inline int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
-  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
-  while (!bytes.empty()) {
-    std::size_t const ask = bytes.size() < most ? bytes.size() : most;
-    ::ssize_t const wrote = ::write(descriptor, bytes.data(), ask);
-    if (wrote < 0 && errno == EINTR) {
-      continue;
-    }
-    if (wrote <= 0) {
-      return wrote < 0 ? errno : EIO;
-    }
-    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
-  }
-  return 0;
-}
+TANDEM_ONCE [[nodiscard]] int write_all(int descriptor, std::span<std::byte const> bytes) noexcept;
 
 /// The largest file that this process may write (ulimit -f). A write beyond it would end the
 /// process: its signal, SIGXFSZ, does so unless somebody minds it.
@@ -63,15 +50,7 @@ namespace detail {
 
 /// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
 /// EINVAL counts as success: it is how a file system says that it has nothing to flush.
-[[nodiscard]] inline int sync_folder(char const* folder) noexcept {
-  int const descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) {
-    return errno;
-  }
-  int const error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
-  static_cast<void>(::close(descriptor));
-  return error;
-}
+TANDEM_ONCE [[nodiscard]] int sync_folder(char const* folder) noexcept;
 
 }  // namespace detail
 
@@ -85,17 +64,7 @@ class [[nodiscard]] AtomicFile {
   /// `<path>.tmp-<process>-<n>`, locked while this lives.
   /// @throws FileError  the folder does not exist or cannot be written, or what is at @p path is
   ///                    no file, is write-protected or could not keep its owner or permissions
-  template <class = void>  // compiled where it is called, not by every include
-  explicit AtomicFile(std::string path)
-      : path_{std::move(path)}, target_{detail::find_atomic_target(path_)} {
-    detail::remove_leftovers(target_.folder, target_.path);
-    std::string const stem = target_.path + ".tmp-" + std::to_string(::getpid()) + "-";
-    for (int n = 0; !create(stem + std::to_string(n)); ++n) {
-    }
-    if (target_.exists) {
-      keep_owner_and_mode();
-    }
-  }
+  TANDEM_ONCE explicit AtomicFile(std::string path);
 
   AtomicFile(AtomicFile const&) = delete;
   AtomicFile& operator=(AtomicFile const&) = delete;
@@ -167,23 +136,7 @@ class [[nodiscard]] AtomicFile {
     return true;
   }
 
-  template <class = void>
-  void keep_owner_and_mode() {
-    struct ::stat own {};
-    if (::fstat(descriptor_, &own) != 0) {
-      fail("cannot ask for the owner of the new content", errno);
-    }
-    if ((own.st_uid != target_.owner || own.st_gid != target_.group) &&
-        ::fchown(descriptor_, target_.owner, target_.group) != 0) {
-      fail(
-          "cannot give the new content the owner and group of the file that is there, so save "
-          "under another name or remove it",
-          errno);
-    }
-    if (::fchmod(descriptor_, target_.mode) != 0) {
-      fail("cannot give the new content the permissions of the file that is there", errno);
-    }
-  }
+  TANDEM_ONCE void keep_owner_and_mode();
 
   [[noreturn]] void fail(char const* what, int error) {
     discard();
@@ -209,3 +162,69 @@ class [[nodiscard]] AtomicFile {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
+  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+  while (!bytes.empty()) {
+    std::size_t const ask = bytes.size() < most ? bytes.size() : most;
+    ::ssize_t const wrote = ::write(descriptor, bytes.data(), ask);
+    if (wrote < 0 && errno == EINTR) {
+      continue;
+    }
+    if (wrote <= 0) {
+      return wrote < 0 ? errno : EIO;
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(wrote));
+  }
+  return 0;
+}
+
+TANDEM_ONCE int sync_folder(char const* folder) noexcept {
+  int const descriptor = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) {
+    return errno;
+  }
+  int const error = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
+  static_cast<void>(::close(descriptor));
+  return error;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE AtomicFile::AtomicFile(std::string path)
+    : path_{std::move(path)}, target_{detail::find_atomic_target(path_)} {
+  detail::remove_leftovers(target_.folder, target_.path);
+  std::string const stem = target_.path + ".tmp-" + std::to_string(::getpid()) + "-";
+  for (int n = 0; !create(stem + std::to_string(n)); ++n) {
+  }
+  if (target_.exists) {
+    keep_owner_and_mode();
+  }
+}
+
+TANDEM_ONCE void AtomicFile::keep_owner_and_mode() {
+  struct ::stat own {};
+  if (::fstat(descriptor_, &own) != 0) {
+    fail("cannot ask for the owner of the new content", errno);
+  }
+  if ((own.st_uid != target_.owner || own.st_gid != target_.group) &&
+      ::fchown(descriptor_, target_.owner, target_.group) != 0) {
+    fail(
+        "cannot give the new content the owner and group of the file that is there, so save "
+        "under another name or remove it",
+        errno);
+  }
+  if (::fchmod(descriptor_, target_.mode) != 0) {
+    fail("cannot give the new content the permissions of the file that is there", errno);
+  }
+}
+
+}  // namespace tandem
+
+#endif

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <tandem/core/config.hpp>
+
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,9 +39,19 @@ constexpr bool is_leftover(std::string_view name, std::string_view file) {
          digits(numbers.substr(dash + 1));
 }
 
+/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
+/// @param folder  of the path
+/// Cost: one look through the folder.
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Removes the file if nobody has it locked.
-template <class = void>  // compiled where it is called, not by every include
-void remove_if_abandoned(std::string const& path) noexcept {
+TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
   // O_RDWR: a network disk locks only what may be written. O_NONBLOCK: a pipe is not waited for.
   int const file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) {
@@ -56,11 +68,7 @@ void remove_if_abandoned(std::string const& path) noexcept {
   static_cast<void>(::close(file));
 }
 
-/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
-/// @param folder  of the path
-/// Cost: one look through the folder.
-template <class = void>
-void remove_leftovers(std::string const& folder, std::string const& path) {
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path) {
   struct Close {
     void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
   };
@@ -78,3 +86,5 @@ void remove_leftovers(std::string const& folder, std::string const& path) {
 }
 
 }  // namespace tandem::detail
+
+#endif

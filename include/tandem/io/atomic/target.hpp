@@ -15,6 +15,7 @@
 #include <string>
 #include <system_error>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
@@ -34,9 +35,17 @@ inline std::string folder_part(std::string const& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
+/// @throws FileError  what is at @p path is no regular file, or it is write-protected
+TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The path with symbolic links at its end followed, also those to a file that there is not.
-template <class = void>  // compiled where it is called, not by every include
-std::string follow_links(std::string const& path) {
+TANDEM_ONCE std::string follow_links(std::string const& path) {
   std::string at = path;
   for (int links = 0; links < 40; ++links) {  // as many as Linux follows
     std::string to(4096, '\0');               // PATH_MAX: no link is longer
@@ -50,9 +59,7 @@ std::string follow_links(std::string const& path) {
   throw FileError{path, "symbolic links go round in a circle here; give the name of a file"};
 }
 
-/// @throws FileError  what is at @p path is no regular file, or it is write-protected
-template <class = void>
-AtomicTarget find_atomic_target(std::string const& path) {
+TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path) {
   struct ::stat status {};
   bool const exists = ::stat(path.c_str(), &status) == 0;
   if (!exists && errno != ENOENT && errno != ELOOP) {
@@ -88,3 +95,5 @@ AtomicTarget find_atomic_target(std::string const& path) {
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -11,13 +11,31 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/utf8.hpp>
 
 namespace tandem::detail {
 
 /// Appends the code point @p point.
 /// @pre point <= 0x10FFFF and no surrogate
-inline void append_utf8(std::string& out, std::uint32_t point) {
+TANDEM_ONCE void append_utf8(std::string& out, std::uint32_t point);
+
+/// Appends @p text in quotes, with the shortest escape of what JSON does not allow in them.
+/// Other characters, also those outside ASCII, stand as they are.
+TANDEM_ONCE void append_json_string(std::string& out, std::string_view text);
+
+/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more; what a
+/// terminal obeys, U+007F to U+009F too, is escaped.
+/// @pre text is UTF-8
+TANDEM_ONCE std::string json_quoted(std::string_view text);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void append_utf8(std::string& out, std::uint32_t point) {
   auto const put = [&](std::uint32_t byte) { out += static_cast<char>(byte); };
   if (point < 0x80) {
     put(point);
@@ -37,9 +55,7 @@ inline void append_utf8(std::string& out, std::uint32_t point) {
   put(0x80 | (point & 0x3F));
 }
 
-/// Appends @p text in quotes, with the shortest escape of what JSON does not allow in them.
-/// Other characters, also those outside ASCII, stand as they are.
-inline void append_json_string(std::string& out, std::string_view text) {
+TANDEM_ONCE void append_json_string(std::string& out, std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   constexpr std::string_view special = "\"\\\b\f\n\r\t";
   constexpr std::string_view letters = "\"\\bfnrt";
@@ -60,10 +76,7 @@ inline void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-/// @p text quoted for an error message: at most 64 bytes of it, and "..." if there are more; what a
-/// terminal obeys, U+007F to U+009F too, is escaped.
-/// @pre text is UTF-8
-inline std::string json_quoted(std::string_view text) {
+TANDEM_ONCE std::string json_quoted(std::string_view text) {
   constexpr std::size_t most = 64;
   std::size_t end = text.size();
   if (end > most) {
@@ -89,3 +102,5 @@ inline std::string json_quoted(std::string_view text) {
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/xxhash64.hpp>
 #include <tandem/io/json/string.hpp>
@@ -45,77 +46,29 @@ inline std::string hex_of(std::uint64_t number) {
   return text;
 }
 
-template <class = void>  // compiled where it is called, not by every include
-std::string tensor_checksum(TensorView const& tensor) {
-  std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";
-  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
-    line += axis > 0 ? "," : "";  // one by one: of a sum g++ 12 warns, wrongly (-Wrestrict)
-    line += std::to_string(tensor.shape[axis]);
-  }
-  line += "]\n";
-  Xxhash64 hash;
-  hash.add(std::as_bytes(std::span{line}));
-  hash.add(tensor.data);
-  return hex_of(hash.digest());
-}
+TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
 
-template <class = void>
-std::string metadata_checksum(SafetensorsMetadata const& metadata) {
-  std::vector<std::pair<std::string_view, std::string_view>> sorted;
-  for (auto const& [key, value] : metadata) {
-    if (key != checksum_key) {
-      sorted.emplace_back(key, value);
-    }
-  }
-  std::sort(sorted.begin(), sorted.end());
-  Xxhash64 hash;
-  for (auto const& [key, value] : sorted) {
-    for (std::string_view const text : {key, value}) {
-      hash.add(std::as_bytes(std::span{text}));
-      hash.add(std::as_bytes(std::span{"", 1}));
-    }
-  }
-  return hex_of(hash.digest());
-}
+TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
 
 }  // namespace detail
 
 /// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
 /// Cost: reads all data once.
-template <class = void>
-SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
-                                   SafetensorsMetadata metadata) {
-  std::erase_if(metadata, [](auto const& entry) { return detail::is_checksum_key(entry.first); });
-  std::string const prefix = std::string{detail::checksum_key} + ".";
-  for (TensorView const& tensor : tensors) {
-    metadata.emplace_back(prefix + tensor.name, detail::tensor_checksum(tensor));
-  }
-  metadata.emplace_back(detail::checksum_key, detail::metadata_checksum(metadata));
-  return metadata;
-}
+TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
+                                               SafetensorsMetadata metadata);
 
 namespace detail {
 
-template <class = void>
-void check_checksum(std::string const& what, std::string const& now, std::string const& noted,
-                    std::string const& path) {
-  if (now != noted) {
-    throw FileError{path, what + " is damaged: its checksum is " + now +
-                              ", but the file was written with " + json_quoted(noted) +
-                              "; take another copy of the file"};
-  }
-}
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path);
 
 }  // namespace detail
 
 /// Checks the checksum of a tensor.
 /// @param noted  what it must be
 /// @throws FileError  it is another
-template <class = void>
-void check_tensor(TensorView const& tensor, std::string const& noted, std::string const& path) {
-  detail::check_checksum("tensor " + detail::json_quoted(tensor.name),
-                         detail::tensor_checksum(tensor), noted, path);
-}
+TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
+                              std::string const& path);
 
 /// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
 /// @param find   find(name): the tensor, or null
@@ -145,3 +98,80 @@ void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Chec
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor) {
+  std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";
+  for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    line += axis > 0 ? "," : "";  // one by one: of a sum g++ 12 warns, wrongly (-Wrestrict)
+    line += std::to_string(tensor.shape[axis]);
+  }
+  line += "]\n";
+  Xxhash64 hash;
+  hash.add(std::as_bytes(std::span{line}));
+  hash.add(tensor.data);
+  return hex_of(hash.digest());
+}
+
+TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata) {
+  std::vector<std::pair<std::string_view, std::string_view>> sorted;
+  for (auto const& [key, value] : metadata) {
+    if (key != checksum_key) {
+      sorted.emplace_back(key, value);
+    }
+  }
+  std::sort(sorted.begin(), sorted.end());
+  Xxhash64 hash;
+  for (auto const& [key, value] : sorted) {
+    for (std::string_view const text : {key, value}) {
+      hash.add(std::as_bytes(std::span{text}));
+      hash.add(std::as_bytes(std::span{"", 1}));
+    }
+  }
+  return hex_of(hash.digest());
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
+                                               SafetensorsMetadata metadata) {
+  std::erase_if(metadata, [](auto const& entry) { return detail::is_checksum_key(entry.first); });
+  std::string const prefix = std::string{detail::checksum_key} + ".";
+  for (TensorView const& tensor : tensors) {
+    metadata.emplace_back(prefix + tensor.name, detail::tensor_checksum(tensor));
+  }
+  metadata.emplace_back(detail::checksum_key, detail::metadata_checksum(metadata));
+  return metadata;
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path) {
+  if (now != noted) {
+    throw FileError{path, what + " is damaged: its checksum is " + now +
+                              ", but the file was written with " + json_quoted(noted) +
+                              "; take another copy of the file"};
+  }
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
+                              std::string const& path) {
+  detail::check_checksum("tensor " + detail::json_quoted(tensor.name),
+                         detail::tensor_checksum(tensor), noted, path);
+}
+
+}  // namespace tandem
+
+#endif

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/file.hpp>
 
@@ -28,8 +29,15 @@ struct FileBytes {
 
 /// @throws FileError  there is no regular file at @p path, it cannot be read, it shrinks while it
 ///                    is read, or memory for it is lacking
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] FileBytes read_whole_file(std::string const& path) {
+TANDEM_ONCE [[nodiscard]] FileBytes read_whole_file(std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE FileBytes read_whole_file(std::string const& path) {
   InputFile<> file{path, Pipes::refuse};
   FileBytes result{.bytes = nullptr, .size = file.size()};
   result.bytes.reset(new (std::nothrow) std::byte[result.size]);
@@ -48,3 +56,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem::detail
+
+#endif

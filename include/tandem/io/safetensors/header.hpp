@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/json/reader.hpp>
 #include <tandem/io/json/string.hpp>
@@ -39,9 +40,20 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
+/// Reads a header. @p text begins at byte @p first_byte of the file @p path.
+/// @throws FileError  with the byte of the file, for any text but a header
+TANDEM_ONCE SafetensorsHeader read_safetensors_header(std::string_view text,
+                                                      std::string const& path,
+                                                      std::size_t first_byte);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Reads the value of one tensor: {"dtype": …, "shape": …, "data_offsets": …}, in any order.
-template <class = void>  // compiled where it is called, not by every include
-SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
+TANDEM_ONCE SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   std::optional<std::string> type;
   std::optional<std::vector<std::int64_t>> shape;
   std::optional<std::vector<std::int64_t>> offsets;
@@ -97,11 +109,9 @@ SafetensorsEntry read_safetensors_entry(JsonReader& json, std::string name) {
   return {{std::move(name), dtype, std::move(*shape)}, begin, end};
 }
 
-/// Reads a header. @p text begins at byte @p first_byte of the file @p path.
-/// @throws FileError  with the byte of the file, for any text but a header
-template <class = void>
-SafetensorsHeader read_safetensors_header(std::string_view text, std::string const& path,
-                                          std::size_t first_byte) {
+TANDEM_ONCE SafetensorsHeader read_safetensors_header(std::string_view text,
+                                                      std::string const& path,
+                                                      std::size_t first_byte) {
   SafetensorsHeader header;
   bool has_metadata = false;
   JsonReader json{text, path, first_byte};
@@ -142,3 +152,5 @@ SafetensorsHeader read_safetensors_header(std::string_view text, std::string con
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/io/safetensors/dtype.hpp>
 
@@ -38,10 +39,7 @@ struct TensorView {
   std::string other{};  ///< where dtype is OTHER: the file's name of the type
 
   /// The file's name of the type, for errors.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string type() const {
-    return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
-  }
+  TANDEM_ONCE [[nodiscard]] std::string type() const;
 };
 
 /// Free text about a file, as keys and values, in the order of the file.
@@ -56,12 +54,7 @@ inline constexpr std::string_view metadata_key = "__metadata__";
 inline constexpr std::uint64_t longest_header = 100'000'000;
 
 /// One of @p names that occurs twice, if there is one.
-template <class = void>  // compiled where it is called, not by every include
-std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
-  std::sort(names.begin(), names.end());
-  auto const place = std::adjacent_find(names.begin(), names.end());
-  return place == names.end() ? std::nullopt : std::optional{*place};
-}
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names);
 
 }  // namespace detail
 
@@ -80,3 +73,25 @@ constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string TensorView::type() const {
+  return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  auto const place = std::adjacent_find(names.begin(), names.end());
+  return place == names.end() ? std::nullopt : std::optional{*place};
+}
+
+}  // namespace tandem::detail
+
+#endif

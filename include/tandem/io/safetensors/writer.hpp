@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/io/atomic/file.hpp>
 #include <tandem/io/json/string.hpp>
@@ -32,10 +33,72 @@ namespace detail {
 ///
 /// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
 ///                        extent; a type that is OTHER; a header or data too long for the format
-template <class = void>  // compiled where it is called, not by every include
-std::string write_safetensors_header(std::span<TensorSpec const> tensors,
-                                     SafetensorsMetadata const& metadata,
-                                     std::uint64_t longest = longest_header) {
+TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                                 SafetensorsMetadata const& metadata,
+                                                 std::uint64_t longest = longest_header);
+
+}  // namespace detail
+
+/// Writes the data of the tensors that it was made for, in their order.
+class [[nodiscard]] SafetensorsWriter {
+ public:
+  /// Writes the header of the file that finish() will put at @p path.
+  ///
+  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
+  /// format
+  /// @throws FileError      the folder cannot be written
+  TANDEM_ONCE SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
+                                SafetensorsMetadata const& metadata = {});
+
+  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
+  /// two tensors, so that a tensor of the wrong size does not shift those after it.
+  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
+  /// @throws FileError      the disk is full or broken; the previous file is untouched
+  void write(std::span<std::byte const> bytes) {
+    auto const size = static_cast<std::int64_t>(bytes.size());
+    expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
+    file_.write(bytes);
+    missing_ -= size;
+    to_next_incomplete();
+  }
+
+  /// Gives the file its name. Without it the previous file stays.
+  /// @throws ContractError  a tensor still lacks bytes
+  /// @throws FileError      the disk is full or broken; the text says which file is there now
+  void finish() {
+    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
+    file_.commit();
+  }
+
+ private:
+  TANDEM_ONCE SafetensorsWriter(std::string const& header, std::string path,
+                                std::vector<TensorSpec> tensors);
+
+  TANDEM_ONCE void to_next_incomplete();
+
+  AtomicFile file_;
+  std::vector<TensorSpec> tensors_;
+  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
+  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
+};
+
+/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
+///
+/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
+///                        are the same, or name, shape or metadata do not fit the format
+/// @throws FileError      the disk is full or broken; the text says which file is there now
+TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                                   SafetensorsMetadata const& metadata = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                                 SafetensorsMetadata const& metadata,
+                                                 std::uint64_t longest) {
   std::string json = "{";
   std::vector<std::string_view> names;
   auto const append_key = [&](std::string_view key) {
@@ -88,71 +151,30 @@ std::string write_safetensors_header(std::span<TensorSpec const> tensors,
   return file + json;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Writes the data of the tensors that it was made for, in their order.
-class [[nodiscard]] SafetensorsWriter {
- public:
-  /// Writes the header of the file that finish() will put at @p path.
-  ///
-  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
-  /// format
-  /// @throws FileError      the folder cannot be written
-  template <class = void>
-  SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
-                    SafetensorsMetadata const& metadata = {})
-      : SafetensorsWriter{detail::write_safetensors_header(tensors, metadata), std::move(path),
-                          std::move(tensors)} {}
+namespace tandem {
 
-  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
-  /// two tensors, so that a tensor of the wrong size does not shift those after it.
-  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
-  /// @throws FileError      the disk is full or broken; the previous file is untouched
-  void write(std::span<std::byte const> bytes) {
-    auto const size = static_cast<std::int64_t>(bytes.size());
-    expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
-    file_.write(bytes);
-    missing_ -= size;
-    to_next_incomplete();
+TANDEM_ONCE SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
+                                                 SafetensorsMetadata const& metadata)
+    : SafetensorsWriter{detail::write_safetensors_header(tensors, metadata), std::move(path),
+                        std::move(tensors)} {}
+
+TANDEM_ONCE SafetensorsWriter::SafetensorsWriter(std::string const& header, std::string path,
+                                                 std::vector<TensorSpec> tensors)
+    : file_{std::move(path)}, tensors_{std::move(tensors)} {
+  file_.write(std::as_bytes(std::span{header}));
+  to_next_incomplete();
+}
+
+TANDEM_ONCE void SafetensorsWriter::to_next_incomplete() {
+  for (; missing_ == 0 && next_ < tensors_.size(); ++next_) {
+    missing_ = *tensor_bytes(tensors_[next_].dtype, tensors_[next_].shape);
   }
+}
 
-  /// Gives the file its name. Without it the previous file stays.
-  /// @throws ContractError  a tensor still lacks bytes
-  /// @throws FileError      the disk is full or broken; the text says which file is there now
-  void finish() {
-    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
-    file_.commit();
-  }
-
- private:
-  template <class = void>
-  SafetensorsWriter(std::string const& header, std::string path, std::vector<TensorSpec> tensors)
-      : file_{std::move(path)}, tensors_{std::move(tensors)} {
-    file_.write(std::as_bytes(std::span{header}));
-    to_next_incomplete();
-  }
-
-  template <class = void>
-  void to_next_incomplete() {
-    for (; missing_ == 0 && next_ < tensors_.size(); ++next_) {
-      missing_ = *tensor_bytes(tensors_[next_].dtype, tensors_[next_].shape);
-    }
-  }
-
-  AtomicFile file_;
-  std::vector<TensorSpec> tensors_;
-  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
-  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
-};
-
-/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
-///
-/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
-///                        are the same, or name, shape or metadata do not fit the format
-/// @throws FileError      the disk is full or broken; the text says which file is there now
-template <class = void>
-void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
-                       SafetensorsMetadata const& metadata = {}) {
+TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                                   SafetensorsMetadata const& metadata) {
   std::vector<TensorSpec> specs;
   specs.reserve(tensors.size());
   for (TensorView const& tensor : tensors) {
@@ -171,3 +193,5 @@ void write_safetensors(std::string const& path, std::span<TensorView const> tens
 }
 
 }  // namespace tandem
+
+#endif

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/measure/account/step_account.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
@@ -40,18 +41,51 @@ struct AccountLine {
     sum.written += launch.written;
     sum.operations += launch.operations;
   }
-  template <class = void>
-  [[nodiscard]] std::string text() const {
-    char line[256];
-    std::snprintf(line, sizeof line, "%-44.60s %8.0f %12.3f %12.3f %12.3f %12.1f\n", name.c_str(),
-                  sum.times, sum.read / 1e6, sum.written / 1e6, sum.operations / 1e9,
-                  seconds * 1e6);
-    return line;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string text() const;
 };
 
-template <class = void>
-AccountLine& line_of(std::vector<AccountLine>& lines, std::string_view name) {
+TANDEM_ONCE AccountLine& line_of(std::vector<AccountLine>& lines, std::string_view name);
+
+}  // namespace detail
+
+/// Two tables, of the nodes with their passes in the order of the step, and of the kernels, the
+/// dearest first; then the total. Times are roofline_seconds() of each kernel; messages and
+/// collectives have bytes, and no time, since that is the links'.
+TANDEM_ONCE [[nodiscard]] std::string account_text(StepAccount const& account,
+                                                   std::string const& title, Machine const& machine,
+                                                   MathPrecision precision);
+
+/// What `describe --backend cuda` prints: step_account() of each device of a replica as text.
+///
+///   std::puts(describe_cuda<Net, SingleDevice<>, Bf16>({.batch = 128}, dgx_h100()).c_str());
+template <class Net, class S = SingleDevice<>, class Precision = Tf32>
+[[nodiscard]] std::string describe_cuda(AccountOptions const& options, Machine const& machine,
+                                        std::string const& title = "Network") {
+  constexpr MathPrecision math = std::is_same_v<Precision, Fp32>   ? MathPrecision::fp32
+                                 : std::is_same_v<Precision, Tf32> ? MathPrecision::tf32
+                                                                   : MathPrecision::bf16;
+  std::string text;
+  for (AccountOptions own = options; own.device < S::devices; ++own.device) {
+    text += account_text(step_account<Net, S, Precision>(own), title + " in " + Precision::name,
+                         machine, math);
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string AccountLine::text() const {
+  char line[256];
+  std::snprintf(line, sizeof line, "%-44.60s %8.0f %12.3f %12.3f %12.3f %12.1f\n", name.c_str(),
+                sum.times, sum.read / 1e6, sum.written / 1e6, sum.operations / 1e9, seconds * 1e6);
+  return line;
+}
+
+TANDEM_ONCE AccountLine& line_of(std::vector<AccountLine>& lines, std::string_view name) {
   for (AccountLine& line : lines) {
     if (line.name == name) {
       return line;
@@ -60,22 +94,19 @@ AccountLine& line_of(std::vector<AccountLine>& lines, std::string_view name) {
   return lines.emplace_back(AccountLine{.name = std::string{name}});
 }
 
-template <class = void>
-std::string account_heads(char const* what) {
+TANDEM_ONCE std::string account_heads(char const* what) {
   char line[256];
   std::snprintf(line, sizeof line, "%-44s %8s %12s %12s %12s %12s\n", what, "kernels", "MB read",
                 "MB written", "Gop", "us");
   return line;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Two tables, of the nodes with their passes in the order of the step, and of the kernels, the
-/// dearest first; then the total. Times are roofline_seconds() of each kernel; messages and
-/// collectives have bytes, and no time, since that is the links'.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string account_text(StepAccount const& account, std::string const& title,
-                                       Machine const& machine, MathPrecision precision) {
+namespace tandem {
+
+TANDEM_ONCE std::string account_text(StepAccount const& account, std::string const& title,
+                                     Machine const& machine, MathPrecision precision) {
   check_machine(machine);
   std::vector<detail::AccountLine> nodes;
   std::vector<detail::AccountLine> kernels;
@@ -114,21 +145,6 @@ template <class = void>  // compiled where it is called, not by every include
   return text;
 }
 
-/// What `describe --backend cuda` prints: step_account() of each device of a replica as text.
-///
-///   std::puts(describe_cuda<Net, SingleDevice<>, Bf16>({.batch = 128}, dgx_h100()).c_str());
-template <class Net, class S = SingleDevice<>, class Precision = Tf32>
-[[nodiscard]] std::string describe_cuda(AccountOptions const& options, Machine const& machine,
-                                        std::string const& title = "Network") {
-  constexpr MathPrecision math = std::is_same_v<Precision, Fp32>   ? MathPrecision::fp32
-                                 : std::is_same_v<Precision, Tf32> ? MathPrecision::tf32
-                                                                   : MathPrecision::bf16;
-  std::string text;
-  for (AccountOptions own = options; own.device < S::devices; ++own.device) {
-    text += account_text(step_account<Net, S, Precision>(own), title + " in " + Precision::name,
-                         machine, math);
-  }
-  return text;
-}
-
 }  // namespace tandem
+
+#endif

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/dataset.hpp>
@@ -37,18 +38,8 @@ namespace tandem {
 
 /// Of one run: a global batch of @p batch in microbatches of the task's, for SingleDevice<>.
 /// @param samples  of the training data
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] TrainerOptions epoch_options(EpochTask const& task, int batch, int seed,
-                                           std::int64_t samples) {
-  std::int64_t const warm_up = std::llround(task.warm_up * static_cast<double>(samples) / batch);
-  return {.batch = batch,
-          .optimizer = scaled_optimizer(task, batch),
-          .schedule = Schedule{Constant{}, warm_up},
-          .seed = static_cast<std::uint64_t>(seed),
-          .drop_last = true,
-          .threads_per_device = task.threads_per_device,
-          .rows = make_schedule(SequentialStages::name, 1, batch / task.microbatch)};
-}
+TANDEM_ONCE [[nodiscard]] TrainerOptions epoch_options(EpochTask const& task, int batch, int seed,
+                                                       std::int64_t samples);
 
 namespace detail {
 
@@ -165,3 +156,23 @@ template <class Net, class Backend, Dataset Training, Dataset Test>
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE TrainerOptions epoch_options(EpochTask const& task, int batch, int seed,
+                                         std::int64_t samples) {
+  std::int64_t const warm_up = std::llround(task.warm_up * static_cast<double>(samples) / batch);
+  return {.batch = batch,
+          .optimizer = scaled_optimizer(task, batch),
+          .schedule = Schedule{Constant{}, warm_up},
+          .seed = static_cast<std::uint64_t>(seed),
+          .drop_last = true,
+          .threads_per_device = task.threads_per_device,
+          .rows = make_schedule(SequentialStages::name, 1, batch / task.microbatch)};
+}
+
+}  // namespace tandem
+
+#endif

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/io/json/string.hpp>
@@ -23,25 +24,7 @@
 namespace tandem {
 
 /// "64:1.2,128:1.3", as parse_epoch_points() reads it, with four digits of each number of epochs.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string epoch_points_text(std::vector<EpochPoint> const& points) {
-  std::string text;
-  for (EpochPoint const& point : points) {
-    text += text.empty() ? "" : ",";
-    text += detail::digits(point.batch, 15) + ":" + detail::digits(point.epochs, 4);
-  }
-  return text;
-}
-
-/// The law nearest to the points; none if there is only one, or they rise too steeply for it.
-template <class = void>
-[[nodiscard]] std::optional<CriticalBatchLaw> law_of(EpochMeasurement const& measured) {
-  try {
-    return fit_critical_batch(measured.epoch_points());
-  } catch (ContractError const&) {
-    return std::nullopt;
-  }
-}
+TANDEM_ONCE [[nodiscard]] std::string epoch_points_text(std::vector<EpochPoint> const& points);
 
 namespace detail {
 
@@ -52,8 +35,47 @@ inline std::string samples_text(double count) {
   return count < 100 ? digits(count, 3) : digits(std::round(count), 15);
 }
 
-template <class = void>
-std::string law_text(std::optional<CriticalBatchLaw> const& law) {
+}  // namespace detail
+
+/// A line for each point, a sentence for each batch that missed the target, the law, and the flag
+/// for `plan`.
+TANDEM_ONCE [[nodiscard]] std::string epochs_text(EpochMeasurement const& measured);
+
+/// An object with `target`, `samples`, `microbatch` and `seeds`; `points` with `batch`,
+/// `learning_rate`, `epochs` (the median), `least` and `most`; `missed`, the batches that are no
+/// points, a sentence each; and `law` with `least_epochs` and `slope` (epochs a sample), null where
+/// there is none.
+TANDEM_ONCE [[nodiscard]] std::string epochs_json(EpochMeasurement const& measured);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string epoch_points_text(std::vector<EpochPoint> const& points) {
+  std::string text;
+  for (EpochPoint const& point : points) {
+    text += text.empty() ? "" : ",";
+    text += detail::digits(point.batch, 15) + ":" + detail::digits(point.epochs, 4);
+  }
+  return text;
+}
+
+/// The law nearest to the points; none if there is only one, or they rise too steeply for it.
+TANDEM_ONCE [[nodiscard]] std::optional<CriticalBatchLaw> law_of(EpochMeasurement const& measured) {
+  try {
+    return fit_critical_batch(measured.epoch_points());
+  } catch (ContractError const&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string law_text(std::optional<CriticalBatchLaw> const& law) {
   if (!law) {
     return "no critical-batch law: it needs two points whose epochs rise no faster than batches\n";
   }
@@ -69,12 +91,11 @@ std::string law_text(std::optional<CriticalBatchLaw> const& law) {
   return text + "\n";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// A line for each point, a sentence for each batch that missed the target, the law, and the flag
-/// for `plan`.
-template <class = void>
-[[nodiscard]] std::string epochs_text(EpochMeasurement const& measured) {
+namespace tandem {
+
+TANDEM_ONCE std::string epochs_text(EpochMeasurement const& measured) {
   EpochTask const& task = measured.task;
   std::string text = "epochs to an accuracy of " + detail::digits(task.target, 4) +
                      ", microbatches of " + std::to_string(task.microbatch) + ", median of " +
@@ -99,12 +120,7 @@ template <class = void>
              : text + "--epochs \"" + epoch_points_text(measured.epoch_points()) + "\"\n";
 }
 
-/// An object with `target`, `samples`, `microbatch` and `seeds`; `points` with `batch`,
-/// `learning_rate`, `epochs` (the median), `least` and `most`; `missed`, the batches that are no
-/// points, a sentence each; and `law` with `least_epochs` and `slope` (epochs a sample), null where
-/// there is none.
-template <class = void>
-[[nodiscard]] std::string epochs_json(EpochMeasurement const& measured) {
+TANDEM_ONCE std::string epochs_json(EpochMeasurement const& measured) {
   EpochTask const& task = measured.task;
   std::string json = "{\"target\": " + detail::digits(task.target, 9) +
                      ", \"samples\": " + std::to_string(measured.samples) +
@@ -133,3 +149,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/finite.hpp>
@@ -87,8 +88,33 @@ struct EpochMeasurement {
 };
 
 /// The optimizer with its learning rate scaled to a global batch of @p batch.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] Optimizer scaled_optimizer(EpochTask const& task, int batch) {
+TANDEM_ONCE [[nodiscard]] Optimizer scaled_optimizer(EpochTask const& task, int batch);
+
+/// @param samples  of the training data
+/// @throws ContractError  there is no batch, batches do not ascend, are no multiples of the
+///                        microbatch or larger than an epoch; or another number is out of range
+TANDEM_ONCE void check_epoch_task(EpochTask const& task, std::int64_t samples);
+
+namespace detail {
+
+/// Of numbers that ascend; of an even count the mean of the middle two.
+TANDEM_ONCE double middle(std::vector<double> const& ascending);
+
+}  // namespace detail
+
+/// Points and sentences from runs. A batch is a point if all its runs reached the target: a median
+/// of those that did would be of the lucky ones.
+TANDEM_ONCE [[nodiscard]] EpochMeasurement summarize_runs(EpochTask const& task,
+                                                          std::int64_t samples,
+                                                          std::vector<EpochRun> runs);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Optimizer scaled_optimizer(EpochTask const& task, int batch) {
   double const ratio = static_cast<double>(batch) / task.optimizer_batch;
   double const factor = task.scaling == BatchScaling::linear ? ratio : std::sqrt(ratio);
   Optimizer optimizer = task.optimizer;
@@ -97,11 +123,7 @@ template <class = void>  // compiled where it is called, not by every include
   return optimizer;
 }
 
-/// @param samples  of the training data
-/// @throws ContractError  there is no batch, batches do not ascend, are no multiples of the
-///                        microbatch or larger than an epoch; or another number is out of range
-template <class = void>
-void check_epoch_task(EpochTask const& task, std::int64_t samples) {
+TANDEM_ONCE void check_epoch_task(EpochTask const& task, std::int64_t samples) {
   expects(!task.batches.empty(), "measure_epochs(task): give at least one batch in .batches");
   expects(task.microbatch >= 1, "measure_epochs(task): .microbatch must be 1 or more");
   expects(task.target > 0 && task.target <= 1,
@@ -130,18 +152,17 @@ void check_epoch_task(EpochTask const& task, std::int64_t samples) {
   }
 }
 
-namespace detail {
+}  // namespace tandem
 
-/// Of numbers that ascend; of an even count the mean of the middle two.
-template <class = void>
-double middle(std::vector<double> const& ascending) {
+namespace tandem::detail {
+
+TANDEM_ONCE double middle(std::vector<double> const& ascending) {
   std::size_t const half = ascending.size() / 2;
   return ascending.size() % 2 == 1 ? ascending[half] : (ascending[half - 1] + ascending[half]) / 2;
 }
 
-template <class = void>
-std::string missed_sentence(EpochTask const& task, int batch, std::size_t reached,
-                            std::vector<EpochRun> const& runs) {
+TANDEM_ONCE std::string missed_sentence(EpochTask const& task, int batch, std::size_t reached,
+                                        std::vector<EpochRun> const& runs) {
   double best = 0;
   std::string fault;
   for (EpochRun const& run : runs) {
@@ -155,13 +176,12 @@ std::string missed_sentence(EpochTask const& task, int batch, std::size_t reache
          digits(task.most_epochs, 4) + " epochs; the best accuracy was " + digits(best, 4) + fault;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Points and sentences from runs. A batch is a point if all its runs reached the target: a median
-/// of those that did would be of the lucky ones.
-template <class = void>
-[[nodiscard]] EpochMeasurement summarize_runs(EpochTask const& task, std::int64_t samples,
-                                              std::vector<EpochRun> runs) {
+namespace tandem {
+
+TANDEM_ONCE EpochMeasurement summarize_runs(EpochTask const& task, std::int64_t samples,
+                                            std::vector<EpochRun> runs) {
   EpochMeasurement result{.task = task, .samples = samples, .runs = std::move(runs)};
   for (int const batch : task.batches) {
     std::vector<double> epochs;
@@ -185,3 +205,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

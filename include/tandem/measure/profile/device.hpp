@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/measure/profile/backend.hpp>
@@ -66,25 +67,8 @@ struct StepParts {
 namespace detail {
 
 /// What a profile says of node @p n of a network whatever the device.
-template <class = void>  // compiled where it is called, not by every include
-ProfiledNode profiled_node(GraphView graph, int n, std::size_t scalar_bytes,
-                           std::size_t master_bytes) {
-  Node const& node = graph.node[n];
-  ProfiledNode result{
-      .name = node.kind == NodeKind::input ? std::string{"input"}
-                                           : to_string(node.path) + " " + std::string{node.name},
-      .part = node.top,
-      .output_bytes = node.out.elements() * static_cast<std::int64_t>(scalar_bytes)};
-  for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-    result.parameter_bytes +=
-        graph.parameter[p].parameter.shape.elements() * static_cast<std::int64_t>(master_bytes);
-  }
-  int const* const sources = graph.source + node.first_edge;
-  result.inputs.assign(sources, sources + node.edges);
-  std::sort(result.inputs.begin(), result.inputs.end());
-  result.inputs.erase(std::unique(result.inputs.begin(), result.inputs.end()), result.inputs.end());
-  return result;
-}
+TANDEM_ONCE ProfiledNode profiled_node(GraphView graph, int n, std::size_t scalar_bytes,
+                                       std::size_t master_bytes);
 
 }  // namespace detail
 
@@ -150,3 +134,30 @@ class ProfiledTrainer {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ProfiledNode profiled_node(GraphView graph, int n, std::size_t scalar_bytes,
+                                       std::size_t master_bytes) {
+  Node const& node = graph.node[n];
+  ProfiledNode result{
+      .name = node.kind == NodeKind::input ? std::string{"input"}
+                                           : to_string(node.path) + " " + std::string{node.name},
+      .part = node.top,
+      .output_bytes = node.out.elements() * static_cast<std::int64_t>(scalar_bytes)};
+  for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+    result.parameter_bytes +=
+        graph.parameter[p].parameter.shape.elements() * static_cast<std::int64_t>(master_bytes);
+  }
+  int const* const sources = graph.source + node.first_edge;
+  result.inputs.assign(sources, sources + node.edges);
+  std::sort(result.inputs.begin(), result.inputs.end());
+  result.inputs.erase(std::unique(result.inputs.begin(), result.inputs.end()), result.inputs.end());
+  return result;
+}
+
+}  // namespace tandem::detail
+
+#endif

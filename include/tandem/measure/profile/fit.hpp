@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/measure/profile/backend.hpp>
 #include <tandem/measure/profile/device.hpp>
 #include <tandem/measure/profile/links.hpp>
@@ -47,10 +48,26 @@ double median_of(Steps const& steps, F const& value) {
   return median(std::move(values));
 }
 
+/// The times of devices that train @p nodes nodes with @p bytes of parameters.
+/// @pre each size has a step or more
+TANDEM_ONCE DeviceTimes fit_times(std::span<ProfiledSteps const> sizes, int nodes,
+                                  std::int64_t bytes);
+
+/// What the sum of gradients adds to the end of a step: how much more of it is neither passes nor
+/// update where two devices train data parallel than on one.
+TANDEM_ONCE double fit_reduction(std::span<ProfiledSteps const> alone,
+                                 std::span<ProfiledSteps const> together);
+
+}  // namespace detail
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The line of a node's medians; a step has @p count passes of the kind.
-template <class = void>  // compiled where it is called, not by every include
-AffineTime fit_pass(std::span<ProfiledSteps const> sizes, std::size_t node,
-                    double NodeSeconds::*pass, int count) {
+TANDEM_ONCE AffineTime fit_pass(std::span<ProfiledSteps const> sizes, std::size_t node,
+                                double NodeSeconds::*pass, int count) {
   std::vector<SampleTime> points;
   for (ProfiledSteps const& size : sizes) {
     double const seconds = median_of(size.device, [&](StepTimes const& times) {
@@ -63,8 +80,7 @@ AffineTime fit_pass(std::span<ProfiledSteps const> sizes, std::size_t node,
 
 /// What a step's passes have taken, over what the lines of their nodes say. The device counts that
 /// took longest, since the others wait for it.
-template <class = void>
-double fit_scale(ProfiledSteps const& size, std::vector<PassTimes> const& nodes) {
+TANDEM_ONCE double fit_scale(ProfiledSteps const& size, std::vector<PassTimes> const& nodes) {
   double fitted = 0;
   for (PassTimes const& node : nodes) {
     fitted += 2 * node.forward.of(size.samples) + 2 * node.input_gradient.of(size.samples) +
@@ -74,10 +90,8 @@ double fit_scale(ProfiledSteps const& size, std::vector<PassTimes> const& nodes)
   return fitted > 0 ? measured / fitted : 1;
 }
 
-/// The times of devices that train @p nodes nodes with @p bytes of parameters.
-/// @pre each size has a step or more
-template <class = void>
-DeviceTimes fit_times(std::span<ProfiledSteps const> sizes, int nodes, std::int64_t bytes) {
+TANDEM_ONCE DeviceTimes fit_times(std::span<ProfiledSteps const> sizes, int nodes,
+                                  std::int64_t bytes) {
   DeviceTimes times;
   for (std::size_t n = 0; n < static_cast<std::size_t>(nodes); ++n) {
     times.node.push_back({.forward = fit_pass(sizes, n, &NodeSeconds::forward, 2),
@@ -98,11 +112,8 @@ DeviceTimes fit_times(std::span<ProfiledSteps const> sizes, int nodes, std::int6
   return times;
 }
 
-/// What the sum of gradients adds to the end of a step: how much more of it is neither passes nor
-/// update where two devices train data parallel than on one.
-template <class = void>
-double fit_reduction(std::span<ProfiledSteps const> alone,
-                     std::span<ProfiledSteps const> together) {
+TANDEM_ONCE double fit_reduction(std::span<ProfiledSteps const> alone,
+                                 std::span<ProfiledSteps const> together) {
   auto const rest = [](ProfiledSteps const& size) {
     return median_of(size.step, [](StepParts const& step) { return step.rest; });
   };
@@ -113,5 +124,6 @@ double fit_reduction(std::span<ProfiledSteps const> alone,
   return median(std::move(seconds));
 }
 
-}  // namespace detail
-}  // namespace tandem
+}  // namespace tandem::detail
+
+#endif

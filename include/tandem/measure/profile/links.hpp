@@ -13,6 +13,7 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/comm/threads/transport.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/profile.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/runtime/host/queue.hpp>
@@ -29,26 +30,37 @@ struct MeasuredLinks {
 namespace detail {
 
 /// @pre there is one value or more
-template <class = void>  // compiled where it is called, not by every include
-double median(std::vector<double> values) {
+TANDEM_ONCE double median(std::vector<double> values);
+
+}  // namespace detail
+
+/// Sends messages to and fro between two threads of a ThreadsTransport and lets them sum arrays, of
+/// 64 KiB and of @p bytes; medians of @p rounds rounds.
+TANDEM_ONCE [[nodiscard]] MeasuredLinks measure_links(int rounds, std::size_t bytes);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE double median(std::vector<double> values) {
   auto const middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
 /// A line through the times of messages of some bytes.
-template <class = void>
-LinkSpeed link_speed(std::vector<SampleTime> const& points) {
+TANDEM_ONCE LinkSpeed link_speed(std::vector<SampleTime> const& points) {
   AffineTime const line = fit_affine(points);
   return {.bandwidth = 1 / std::max(line.per_sample, 1e-15), .latency = line.fixed};
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Sends messages to and fro between two threads of a ThreadsTransport and lets them sum arrays, of
-/// 64 KiB and of @p bytes; medians of @p rounds rounds.
-template <class = void>
-[[nodiscard]] MeasuredLinks measure_links(int rounds, std::size_t bytes) {
+namespace tandem {
+
+TANDEM_ONCE MeasuredLinks measure_links(int rounds, std::size_t bytes) {
   ThreadsTransport<2> transport{TransportOptions{}};
   RankThreads threads{2, abort_on_error(transport)};
   std::vector<SampleTime> messages;
@@ -93,3 +105,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/io/atomic/file.hpp>
@@ -85,10 +86,10 @@ class Profiler {
                                                    sizeof(typename Clocked::Master)));
       bytes += profile.node.back().parameter_bytes;
     }
-    profile.alone = detail::fit_times<>(alone_, graph.nodes, bytes);
-    profile.together = detail::fit_times<>(together_, graph.nodes, bytes);
+    profile.alone = detail::fit_times(alone_, graph.nodes, bytes);
+    profile.together = detail::fit_times(together_, graph.nodes, bytes);
     profile.together.rest = profile.alone.rest;
-    double const reduction = detail::fit_reduction<>(alone_, together_);
+    double const reduction = detail::fit_reduction(alone_, together_);
     if (bytes > 0 && reduction > 0) {  // no faster than where nothing else is done
       profile.reduction.bandwidth =
           std::min(links.reduction.bandwidth, static_cast<double>(bytes) / reduction);
@@ -130,8 +131,15 @@ template <class Net, class Backend = Host, Loss LossType = DefaultLoss<Net>>
 
 /// Writes a profile for read_profile().
 /// @throws FileError  @p path cannot be written
-template <class = void>  // compiled where it is called, not by every include
-void write_profile(NetworkProfile const& profile, std::string const& path) {
+TANDEM_ONCE void write_profile(NetworkProfile const& profile, std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void write_profile(NetworkProfile const& profile, std::string const& path) {
   std::string const text = profile_json(profile);
   AtomicFile file{path};
   file.write(std::as_bytes(std::span{text}));
@@ -139,3 +147,5 @@ void write_profile(NetworkProfile const& profile, std::string const& path) {
 }
 
 }  // namespace tandem
+
+#endif

@@ -15,6 +15,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 
@@ -32,8 +33,15 @@ struct ChainPartition {
 ///
 /// Cost:   O(64 n) additions; no memory but for the result.
 /// @throws ContractError  @p parts is not in [1, n], or a load is negative or not finite
-template <class = void>
-[[nodiscard]] ChainPartition partition_chain(std::span<double const> loads, int parts) {
+TANDEM_ONCE [[nodiscard]] ChainPartition partition_chain(std::span<double const> loads, int parts);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ChainPartition partition_chain(std::span<double const> loads, int parts) {
   expects(parts >= 1, "partition_chain(loads, parts): parts must be at least 1");
   expects(static_cast<std::size_t>(parts) <= loads.size(),
           "partition_chain(loads, parts): there must be at least one load for each part");
@@ -87,3 +95,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 
 namespace tandem::detail {
@@ -24,8 +25,20 @@ struct ChainStage {
   double sent_bytes = 0;   ///< to later stages
 };
 
-template <class = void>
-std::vector<double> part_times(CostGraph const& graph) {
+TANDEM_ONCE std::vector<double> part_times(CostGraph const& graph);
+
+/// @param microbatches  of a replica, each of which takes what @p graph says
+TANDEM_ONCE std::vector<ChainStage> chain_stages(CostGraph const& graph,
+                                                 std::vector<int> const& sizes,
+                                                 int microbatches = 1);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<double> part_times(CostGraph const& graph) {
   std::vector<double> times;
   for (CostNode const& node : graph.node) {
     times.resize(std::max(times.size(), static_cast<std::size_t>(node.part) + 1));
@@ -34,10 +47,8 @@ std::vector<double> part_times(CostGraph const& graph) {
   return times;
 }
 
-/// @param microbatches  of a replica, each of which takes what @p graph says
-template <class = void>
-std::vector<ChainStage> chain_stages(CostGraph const& graph, std::vector<int> const& sizes,
-                                     int microbatches = 1) {
+TANDEM_ONCE std::vector<ChainStage> chain_stages(CostGraph const& graph,
+                                                 std::vector<int> const& sizes, int microbatches) {
   std::vector<ChainStage> stages(sizes.size());
   std::vector<std::size_t> stage_of(graph.node.size());
   std::size_t stage = 0;
@@ -69,3 +80,5 @@ std::vector<ChainStage> chain_stages(CostGraph const& graph, std::vector<int> co
 }
 
 }  // namespace tandem::detail
+
+#endif

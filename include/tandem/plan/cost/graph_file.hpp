@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/io/json/value.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -41,8 +42,21 @@ struct GraphFile {
 /// @throws FileError  parse_pipedream_graph() refuses it; or it is not JSON, lacks what its format
 ///                    has, has a number that is negative or above 1e12, two nodes of one number, an
 ///                    edge whose node is missing, or a cycle
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] GraphFile parse_graph_file(std::string_view text, std::string const& name) {
+TANDEM_ONCE [[nodiscard]] GraphFile parse_graph_file(std::string_view text,
+                                                     std::string const& name);
+
+/// The graph of a file.
+/// @throws FileError  see parse_graph_file(); or the file cannot be read, or is larger than
+///                    text_file_limit
+TANDEM_ONCE [[nodiscard]] GraphFile read_graph_file(std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE GraphFile parse_graph_file(std::string_view text, std::string const& name) {
   std::size_t const begin = text.find_first_not_of(" \t\r\n");
   if (begin == text.npos || text[begin] != '{') {
     return {parse_pipedream_graph(text, name), GraphFormat::pipedream};
@@ -54,13 +68,11 @@ template <class = void>  // compiled where it is called, not by every include
   return {detail::piper_graph(file, name), GraphFormat::piper};
 }
 
-/// The graph of a file.
-/// @throws FileError  see parse_graph_file(); or the file cannot be read, or is larger than
-///                    text_file_limit
-template <class = void>
-[[nodiscard]] GraphFile read_graph_file(std::string const& path) {
+TANDEM_ONCE GraphFile read_graph_file(std::string const& path) {
   std::vector<std::uint8_t> const bytes = read_file(path, text_file_limit);
   return parse_graph_file({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
 }
 
 }  // namespace tandem
+
+#endif

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/profile.hpp>
@@ -19,10 +20,18 @@ namespace tandem {
 /// @param microbatches  of a step that add up their gradients: the first one's are written, those
 ///                      of the others are added, and the mean of both is taken
 /// @throws ContractError  samples or microbatches < 1
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] CostGraph measured_costs(NetworkProfile const& profile, int samples,
-                                       DeviceLoad load = DeviceLoad::together,
-                                       int microbatches = 1) {
+TANDEM_ONCE [[nodiscard]] CostGraph measured_costs(NetworkProfile const& profile, int samples,
+                                                   DeviceLoad load = DeviceLoad::together,
+                                                   int microbatches = 1);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE CostGraph measured_costs(NetworkProfile const& profile, int samples, DeviceLoad load,
+                                     int microbatches) {
   expects(samples >= 1 && microbatches >= 1,
           "measured_costs(profile, samples, load, microbatches): give 1 sample and 1 microbatch, "
           "or more");
@@ -48,3 +57,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

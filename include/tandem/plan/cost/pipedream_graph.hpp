@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/io/file.hpp>
@@ -26,8 +27,36 @@ namespace detail {
 // Each edge as places in the file's list of nodes, with where it stands in the text.
 using PlacedEdges = std::map<std::pair<int, int>, char const*>;
 
-template <class = void>
-PlacedEdges placed_edges(PipedreamText<> const& text) {
+}  // namespace detail
+
+/// The graph that @p text describes; nodes are named as in "node7 LSTM(2048, 1024)".
+///
+/// Nodes are in topological order, of those that could come next the first of the file; edges are
+/// sorted by their first node, then their second. Times are in seconds; the outputs of a node count
+/// as one tensor. A node that reads no other and whose description begins with "Input" costs
+/// nothing: what was measured there is the loading of data, no work of the device (PipeDream's
+/// optimizer takes it out as well).
+///
+/// Cost:   O((nodes + edges) log(nodes + edges)).
+/// @param name  of the file, for messages such as "'graph.txt': line 3, column 7: ..."
+/// @throws FileError  a line is neither a node nor an edge, a field is missing, a number negative,
+///                    not finite or above 1e12, a node or an edge there twice, an edge's node
+///                    missing, there is a cycle, or no node
+TANDEM_ONCE [[nodiscard]] CostGraph parse_pipedream_graph(std::string_view text,
+                                                          std::string const& name);
+
+/// The graph of a file.
+/// @throws FileError  see parse_pipedream_graph; or the file cannot be read, or is larger
+///                    than text_file_limit
+TANDEM_ONCE [[nodiscard]] CostGraph read_pipedream_graph(std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE PlacedEdges placed_edges(PipedreamText<> const& text) {
   std::map<std::string_view, int> index;
   for (auto const& [name, description, cost] : text.node()) {
     if (!index.emplace(name, static_cast<int>(index.size())).second) {
@@ -54,8 +83,7 @@ PlacedEdges placed_edges(PipedreamText<> const& text) {
   return edges;
 }
 
-template <class = void>
-CostNode pipedream_node(PipedreamText<>::Node const& read, bool reads_another) {
+TANDEM_ONCE CostNode pipedream_node(PipedreamText<>::Node const& read, bool reads_another) {
   CostNode node = read.cost;
   if (!reads_another && read.description.substr(0, 5) == "Input") {
     node = {};
@@ -65,23 +93,11 @@ CostNode pipedream_node(PipedreamText<>::Node const& read, bool reads_another) {
   return node;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The graph that @p text describes; nodes are named as in "node7 LSTM(2048, 1024)".
-///
-/// Nodes are in topological order, of those that could come next the first of the file; edges are
-/// sorted by their first node, then their second. Times are in seconds; the outputs of a node count
-/// as one tensor. A node that reads no other and whose description begins with "Input" costs
-/// nothing: what was measured there is the loading of data, no work of the device (PipeDream's
-/// optimizer takes it out as well).
-///
-/// Cost:   O((nodes + edges) log(nodes + edges)).
-/// @param name  of the file, for messages such as "'graph.txt': line 3, column 7: ..."
-/// @throws FileError  a line is neither a node nor an edge, a field is missing, a number negative,
-///                    not finite or above 1e12, a node or an edge there twice, an edge's node
-///                    missing, there is a cycle, or no node
-template <class = void>
-[[nodiscard]] CostGraph parse_pipedream_graph(std::string_view text, std::string const& name) {
+namespace tandem {
+
+TANDEM_ONCE CostGraph parse_pipedream_graph(std::string_view text, std::string const& name) {
   detail::PipedreamText<> const lines{text, name};
   detail::PlacedEdges const placed = detail::placed_edges(lines);
   std::vector<CostEdge> edges;
@@ -104,14 +120,12 @@ template <class = void>
   });
 }
 
-/// The graph of a file.
-/// @throws FileError  see parse_pipedream_graph; or the file cannot be read, or is larger
-///                    than text_file_limit
-template <class = void>
-[[nodiscard]] CostGraph read_pipedream_graph(std::string const& path) {
+TANDEM_ONCE CostGraph read_pipedream_graph(std::string const& path) {
   std::vector<std::uint8_t> const bytes = read_file(path, text_file_limit);
   return parse_pipedream_graph(
       std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
 }
 
 }  // namespace tandem
+
+#endif

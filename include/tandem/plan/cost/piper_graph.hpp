@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/json/value.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/json_graph.hpp>
@@ -28,8 +29,16 @@
 
 namespace tandem::detail {
 
-template <class = void>  // compiled where it is called, not by every include
-CostNode piper_node(JsonRecord<> const& node, std::string const& path) {
+/// @throws FileError  as parse_graph_file()
+TANDEM_ONCE CostGraph piper_graph(JsonValue const& file, std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE CostNode piper_node(JsonRecord<> const& node, std::string const& path) {
   std::int64_t const number = node.number("id");
   JsonRecord<> const ways{node.at("TMPCs"), "\"TMPCs\"", path};
   if (ways.find("1") == nullptr) {
@@ -51,9 +60,7 @@ CostNode piper_node(JsonRecord<> const& node, std::string const& path) {
   return read;
 }
 
-/// @throws FileError  as parse_graph_file()
-template <class = void>
-CostGraph piper_graph(JsonValue const& file, std::string const& path) {
+TANDEM_ONCE CostGraph piper_graph(JsonValue const& file, std::string const& path) {
   JsonRecord<> const root{file, "the file", path};
   JsonNodeNumbers<> numbers{path};
   std::vector<CostNode> nodes;
@@ -82,3 +89,5 @@ CostGraph piper_graph(JsonValue const& file, std::string const& path) {
 }
 
 }  // namespace tandem::detail
+
+#endif

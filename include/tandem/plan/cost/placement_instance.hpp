@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/io/json/value.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -36,56 +37,8 @@ namespace tandem::detail {
 /// For each node the lowest of those that it reaches and that reach it: the node that they become.
 ///
 /// Cost: O(nodes + edges). Source: Tarjan 1972, with a list in place of calls.
-template <class = void>  // compiled where it is called, not by every include
-Numbered<int> mutual_nodes(std::size_t nodes, std::set<std::pair<int, int>> const& edges) {
-  Numbered<std::vector<int>> reader(nodes);
-  for (auto const& [from, to] : edges) {
-    reader[from].push_back(to);
-  }
-  Numbered<int> as(nodes, -1);
-  Numbered<int> number(nodes, -1);
-  Numbered<int> low(nodes);
-  Numbered<std::size_t> next(nodes);  // reader to look at
-  std::vector<int> open;              // of no group yet
-  std::vector<int> path;
-  int count = 0;
-  for (std::size_t first = 0; first < nodes; ++first) {
-    if (number[first] < 0) {
-      path.push_back(static_cast<int>(first));
-    }
-    while (!path.empty()) {
-      int const n = path.back();
-      if (number[n] < 0) {
-        number[n] = low[n] = count++;
-        open.push_back(n);
-      }
-      if (next[n] < reader[n].size()) {
-        int const r = reader[n][next[n]++];
-        if (number[r] < 0) {
-          path.push_back(r);
-        } else if (as[r] < 0) {
-          low[n] = std::min(low[n], number[r]);
-        }
-        continue;
-      }
-      path.pop_back();
-      if (!path.empty()) {
-        low[path.back()] = std::min(low[path.back()], low[n]);
-      }
-      if (low[n] == number[n]) {
-        auto group = open.end();
-        while (*--group != n) {
-        }
-        int const name = *std::min_element(group, open.end());
-        for (auto member = group; member != open.end(); ++member) {
-          as[*member] = name;
-        }
-        open.erase(group, open.end());
-      }
-    }
-  }
-  return as;
-}
+TANDEM_ONCE Numbered<int> mutual_nodes(std::size_t nodes,
+                                       std::set<std::pair<int, int>> const& edges);
 
 /// The file's operators and edges, until they are a graph.
 template <class = void>
@@ -222,3 +175,62 @@ class PlacementInstance {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE Numbered<int> mutual_nodes(std::size_t nodes,
+                                       std::set<std::pair<int, int>> const& edges) {
+  Numbered<std::vector<int>> reader(nodes);
+  for (auto const& [from, to] : edges) {
+    reader[from].push_back(to);
+  }
+  Numbered<int> as(nodes, -1);
+  Numbered<int> number(nodes, -1);
+  Numbered<int> low(nodes);
+  Numbered<std::size_t> next(nodes);  // reader to look at
+  std::vector<int> open;              // of no group yet
+  std::vector<int> path;
+  int count = 0;
+  for (std::size_t first = 0; first < nodes; ++first) {
+    if (number[first] < 0) {
+      path.push_back(static_cast<int>(first));
+    }
+    while (!path.empty()) {
+      int const n = path.back();
+      if (number[n] < 0) {
+        number[n] = low[n] = count++;
+        open.push_back(n);
+      }
+      if (next[n] < reader[n].size()) {
+        int const r = reader[n][next[n]++];
+        if (number[r] < 0) {
+          path.push_back(r);
+        } else if (as[r] < 0) {
+          low[n] = std::min(low[n], number[r]);
+        }
+        continue;
+      }
+      path.pop_back();
+      if (!path.empty()) {
+        low[path.back()] = std::min(low[path.back()], low[n]);
+      }
+      if (low[n] == number[n]) {
+        auto group = open.end();
+        while (*--group != n) {
+        }
+        int const name = *std::min_element(group, open.end());
+        for (auto member = group; member != open.end(); ++member) {
+          as[*member] = name;
+        }
+        open.erase(group, open.end());
+      }
+    }
+  }
+  return as;
+}
+
+}  // namespace tandem::detail
+
+#endif

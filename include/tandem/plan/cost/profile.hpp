@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
@@ -38,42 +39,7 @@ struct SampleTime {
 /// if there is one point only, or if the nearest one begins below 0.
 /// @throws ContractError  there is no point, or one whose samples are not positive or seconds
 ///                        negative
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] AffineTime fit_affine(std::vector<SampleTime> const& points) {
-  double most = 0;
-  bool sound = !points.empty();
-  for (SampleTime const& point : points) {
-    sound = sound && point.samples > 0 && point.seconds >= 0;
-    most = std::max(most, point.seconds);
-  }
-  expects(sound,
-          "fit_affine(points): give one point or more, of positive samples and of seconds that are "
-          "not negative");
-  if (most <= 0) {
-    return {};
-  }
-  double w = 0;  // sums of weights, and of weights times x, y, x x, x y
-  double wx = 0;
-  double wy = 0;
-  double wxx = 0;
-  double wxy = 0;
-  for (auto const& [x, y] : points) {
-    double const of_error = std::max(y, 1e-3 * most);  // where a clock saw next to nothing
-    double const weight = 1 / (of_error * of_error);
-    w += weight;
-    wx += weight * x;
-    wy += weight * y;
-    wxx += weight * x * x;
-    wxy += weight * x * y;
-  }
-  double const spread = w * wxx - wx * wx;
-  double const slope = spread > 1e-9 * w * wxx ? (w * wxy - wx * wy) / spread : wxy / wxx;
-  double const fixed = (wy - slope * wx) / w;
-  if (slope <= 0) {
-    return {.fixed = wy / w};
-  }
-  return fixed <= 0 ? AffineTime{.per_sample = wxy / wxx} : AffineTime{fixed, slope};
-}
+TANDEM_ONCE [[nodiscard]] AffineTime fit_affine(std::vector<SampleTime> const& points);
 
 /// Of one node, for a microbatch.
 struct PassTimes {
@@ -129,23 +95,68 @@ struct NetworkProfile {
 
   /// What the times of nodes are multiplied by for microbatches of @p size samples: linear between
   /// the measured sizes, constant beyond them; 1 if no scales are known.
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] double scale(DeviceLoad load, int size) const {
-    std::vector<double> const& known = times(load).scale;
-    auto const above = static_cast<std::size_t>(
-        std::lower_bound(samples.begin(), samples.end(), size) - samples.begin());
-    if (known.empty()) {
-      return 1;
-    }
-    if (above == 0 || above == samples.size()) {
-      return above == 0 ? known.front() : known.back();
-    }
-    double const share = static_cast<double>(size - samples[above - 1]) /
-                         static_cast<double>(samples[above] - samples[above - 1]);
-    return known[above - 1] + share * (known[above] - known[above - 1]);
-  }
+  TANDEM_ONCE [[nodiscard]] double scale(DeviceLoad load, int size) const;
 
   friend bool operator==(NetworkProfile const&, NetworkProfile const&) = default;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE AffineTime fit_affine(std::vector<SampleTime> const& points) {
+  double most = 0;
+  bool sound = !points.empty();
+  for (SampleTime const& point : points) {
+    sound = sound && point.samples > 0 && point.seconds >= 0;
+    most = std::max(most, point.seconds);
+  }
+  expects(sound,
+          "fit_affine(points): give one point or more, of positive samples and of seconds that are "
+          "not negative");
+  if (most <= 0) {
+    return {};
+  }
+  double w = 0;  // sums of weights, and of weights times x, y, x x, x y
+  double wx = 0;
+  double wy = 0;
+  double wxx = 0;
+  double wxy = 0;
+  for (auto const& [x, y] : points) {
+    double const of_error = std::max(y, 1e-3 * most);  // where a clock saw next to nothing
+    double const weight = 1 / (of_error * of_error);
+    w += weight;
+    wx += weight * x;
+    wy += weight * y;
+    wxx += weight * x * x;
+    wxy += weight * x * y;
+  }
+  double const spread = w * wxx - wx * wx;
+  double const slope = spread > 1e-9 * w * wxx ? (w * wxy - wx * wy) / spread : wxy / wxx;
+  double const fixed = (wy - slope * wx) / w;
+  if (slope <= 0) {
+    return {.fixed = wy / w};
+  }
+  return fixed <= 0 ? AffineTime{.per_sample = wxy / wxx} : AffineTime{fixed, slope};
+}
+
+TANDEM_ONCE double NetworkProfile::scale(DeviceLoad load, int size) const {
+  std::vector<double> const& known = times(load).scale;
+  auto const above = static_cast<std::size_t>(
+      std::lower_bound(samples.begin(), samples.end(), size) - samples.begin());
+  if (known.empty()) {
+    return 1;
+  }
+  if (above == 0 || above == samples.size()) {
+    return above == 0 ? known.front() : known.back();
+  }
+  double const share = static_cast<double>(size - samples[above - 1]) /
+                       static_cast<double>(samples[above] - samples[above - 1]);
+  return known[above - 1] + share * (known[above] - known[above - 1]);
+}
+
+}  // namespace tandem
+
+#endif

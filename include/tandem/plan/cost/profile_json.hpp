@@ -26,6 +26,7 @@
 #include <system_error>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/io/json/fields.hpp>
 #include <tandem/io/json/value.hpp>
@@ -41,18 +42,6 @@ template <class T>
 std::string exact(T value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
-/// A string with its quotes. Names have no characters that JSON wants escaped by number.
-inline std::string profile_text(std::string_view name) {
-  constexpr std::string_view special = "\"\\\b\f\n\r\t";
-  constexpr std::string_view letters = "\"\\bfnrt";
-  std::string quoted = "\"";
-  for (char const c : name) {
-    std::size_t const which = special.find(c);
-    quoted += which == special.npos ? std::string{c} : std::string{'\\', letters[which]};
-  }
-  return quoted + "\"";
 }
 
 /// "3 5 8".
@@ -71,22 +60,7 @@ inline std::string json_of(AffineTime const& time) {
 inline std::string json_of(LinkSpeed const& link) {
   return "{\"bandwidth\": " + exact(link.bandwidth) + ", \"latency\": " + exact(link.latency) + "}";
 }
-template <class = void>  // compiled where it is called, not by every include
-std::string json_of(DeviceTimes const& times) {
-  std::string json =
-      "{\"rest\": " + json_of(times.rest) + ", \"update\": " + exact(times.update) +
-      (times.scale.empty() ? "" : ", \"scale\": \"" + list_text(times.scale) + "\"") +
-      ", \"nodes\": {";
-  for (std::size_t n = 0; n < times.node.size(); ++n) {
-    PassTimes const& node = times.node[n];
-    json += (n > 0 ? ",\n    \"" : "\n    \"") + std::to_string(n) +
-            "\": {\"forward\": " + json_of(node.forward) +
-            ", \"input_gradient\": " + json_of(node.input_gradient) +
-            ",\n      \"weight_gradient\": " + json_of(node.weight_gradient) +
-            ", \"added_gradient\": " + json_of(node.added_gradient) + "}";
-  }
-  return json + "}}";
-}
+TANDEM_ONCE std::string json_of(DeviceTimes const& times);
 
 /// Reads the parts of a profile file.
 template <class = void>
@@ -241,8 +215,57 @@ class ProfileReader {
 }  // namespace detail
 
 /// The text of a profile file; parse_profile() reads the same profile from it.
-template <class = void>
-[[nodiscard]] std::string profile_json(NetworkProfile const& profile) {
+TANDEM_ONCE [[nodiscard]] std::string profile_json(NetworkProfile const& profile);
+
+/// Reads the text of a profile file; @p path names it in errors.
+/// @throws FileError  one sentence with line and column: the text is not JSON, a key is missing,
+///                    unknown or twice there, a value is of another type or range
+TANDEM_ONCE [[nodiscard]] NetworkProfile parse_profile(std::string_view text,
+                                                       std::string const& path);
+
+/// Reads a profile file.
+/// @throws FileError  the file cannot be read, is larger than 4 MiB, or as parse_profile()
+TANDEM_ONCE [[nodiscard]] NetworkProfile read_profile(std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// A string with its quotes. Names have no characters that JSON wants escaped by number.
+TANDEM_ONCE std::string profile_text(std::string_view name) {
+  constexpr std::string_view special = "\"\\\b\f\n\r\t";
+  constexpr std::string_view letters = "\"\\bfnrt";
+  std::string quoted = "\"";
+  for (char const c : name) {
+    std::size_t const which = special.find(c);
+    quoted += which == special.npos ? std::string{c} : std::string{'\\', letters[which]};
+  }
+  return quoted + "\"";
+}
+
+TANDEM_ONCE std::string json_of(DeviceTimes const& times) {
+  std::string json =
+      "{\"rest\": " + json_of(times.rest) + ", \"update\": " + exact(times.update) +
+      (times.scale.empty() ? "" : ", \"scale\": \"" + list_text(times.scale) + "\"") +
+      ", \"nodes\": {";
+  for (std::size_t n = 0; n < times.node.size(); ++n) {
+    PassTimes const& node = times.node[n];
+    json += (n > 0 ? ",\n    \"" : "\n    \"") + std::to_string(n) +
+            "\": {\"forward\": " + json_of(node.forward) +
+            ", \"input_gradient\": " + json_of(node.input_gradient) +
+            ",\n      \"weight_gradient\": " + json_of(node.weight_gradient) +
+            ", \"added_gradient\": " + json_of(node.added_gradient) + "}";
+  }
+  return json + "}}";
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE std::string profile_json(NetworkProfile const& profile) {
   std::string json = "{\n  \"backend\": " + detail::profile_text(profile.backend) +
                      ", \"precision\": " + detail::profile_text(profile.precision) +
                      ", \"threads\": " + std::to_string(profile.threads) + ", \"samples\": \"" +
@@ -263,20 +286,15 @@ template <class = void>
          ",\n  \"together\": " + detail::json_of(profile.together) + "\n}\n";
 }
 
-/// Reads the text of a profile file; @p path names it in errors.
-/// @throws FileError  one sentence with line and column: the text is not JSON, a key is missing,
-///                    unknown or twice there, a value is of another type or range
-template <class = void>
-[[nodiscard]] NetworkProfile parse_profile(std::string_view text, std::string const& path) {
+TANDEM_ONCE NetworkProfile parse_profile(std::string_view text, std::string const& path) {
   return detail::ProfileReader<>{path}.read(detail::JsonText<>{text, path}.document());
 }
 
-/// Reads a profile file.
-/// @throws FileError  the file cannot be read, is larger than 4 MiB, or as parse_profile()
-template <class = void>
-[[nodiscard]] NetworkProfile read_profile(std::string const& path) {
+TANDEM_ONCE NetworkProfile read_profile(std::string const& path) {
   std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 22);
   return parse_profile({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
 }
 
 }  // namespace tandem
+
+#endif

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -168,9 +169,17 @@ class NodeCosts {
 /// it, as each has a copy that is reduced and updated (Ties). A node's name is its path and its
 /// layer: "3.1 Conv2d"; the input's is "input".
 /// @throws ContractError  batch < 1, or check_machine() refuses the machine
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] CostGraph static_costs(GraphView graph, Machine const& machine,
-                                     MathPrecision precision, int batch) {
+TANDEM_ONCE [[nodiscard]] CostGraph static_costs(GraphView graph, Machine const& machine,
+                                                 MathPrecision precision, int batch);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE CostGraph static_costs(GraphView graph, Machine const& machine, MathPrecision precision,
+                                   int batch) {
   expects(batch >= 1, "static_costs(graph, machine, precision, batch): give 1 sample or more");
   check_machine(machine);
   CostGraph result;
@@ -198,3 +207,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

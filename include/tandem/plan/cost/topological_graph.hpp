@@ -11,29 +11,14 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 
 namespace tandem::detail {
 
 /// An edge of a cycle; there is one among the nodes whose place is -1.
-template <class = void>  // compiled where it is called, not by every include
-CostEdge edge_of_cycle(std::vector<CostEdge> const& edges, Numbered<int> const& place) {
-  Numbered<int> input(place.size(), -1);  // of each node of a cycle or behind one, an input too
-  int at = -1;
-  for (CostEdge const& edge : edges) {
-    if (place[edge.from] < 0 && place[edge.to] < 0) {
-      input[edge.to] = edge.from;
-      at = edge.to;
-    }
-  }
-  Numbered<bool> seen(place.size());
-  while (!seen[at]) {  // against the edges, until a node comes again
-    seen[at] = true;
-    at = input[at];
-  }
-  return {input[at], at};
-}
+TANDEM_ONCE CostEdge edge_of_cycle(std::vector<CostEdge> const& edges, Numbered<int> const& place);
 
 /// Nodes in topological order, of those that could come next the first of @p nodes, each a part of
 /// its own; edges sorted by their first node, then their second.
@@ -83,3 +68,28 @@ CostGraph topological_graph(std::vector<CostNode> nodes, std::vector<CostEdge> c
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE CostEdge edge_of_cycle(std::vector<CostEdge> const& edges, Numbered<int> const& place) {
+  Numbered<int> input(place.size(), -1);  // of each node of a cycle or behind one, an input too
+  int at = -1;
+  for (CostEdge const& edge : edges) {
+    if (place[edge.from] < 0 && place[edge.to] < 0) {
+      input[edge.to] = edge.from;
+      at = edge.to;
+    }
+  }
+  Numbered<bool> seen(place.size());
+  while (!seen[at]) {  // against the edges, until a node comes again
+    seen[at] = true;
+    at = input[at];
+  }
+  return {input[at], at};
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -14,6 +14,7 @@
 #include <limits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
@@ -95,8 +96,22 @@ struct CriticalBatchLaw {
 /// tell nothing of them.
 /// @throws ContractError  there are fewer than two points, they are not as check_epoch_points()
 ///                        wants them, or they rise so steeply that E_min would not be positive
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] CriticalBatchLaw fit_critical_batch(std::vector<EpochPoint> const& points) {
+TANDEM_ONCE [[nodiscard]] CriticalBatchLaw fit_critical_batch(
+    std::vector<EpochPoint> const& points);
+
+/// The law through one point with B_crit = @p noise_scale, the gradient noise scale B_noise in
+/// samples. Its errors are not known.
+/// @throws ContractError  a number is not positive
+TANDEM_ONCE [[nodiscard]] CriticalBatchLaw critical_batch_of_noise(double noise_scale,
+                                                                   EpochPoint const& point);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE CriticalBatchLaw fit_critical_batch(std::vector<EpochPoint> const& points) {
   check_epoch_points(points, 2);
   auto const weight = [](EpochPoint const& p) { return p.weight / (p.epochs * p.epochs); };
   CriticalBatchLaw law{.freedom = static_cast<int>(points.size()) - 2,
@@ -132,12 +147,7 @@ template <class = void>  // compiled where it is called, not by every include
   return law;
 }
 
-/// The law through one point with B_crit = @p noise_scale, the gradient noise scale B_noise in
-/// samples. Its errors are not known.
-/// @throws ContractError  a number is not positive
-template <class = void>
-[[nodiscard]] CriticalBatchLaw critical_batch_of_noise(double noise_scale,
-                                                       EpochPoint const& point) {
+TANDEM_ONCE CriticalBatchLaw critical_batch_of_noise(double noise_scale, EpochPoint const& point) {
   expects(noise_scale > 0 && is_finite(noise_scale),
           "critical_batch_of_noise(noise_scale, point): give a noise scale that is positive");
   check_epoch_points({point}, 1);
@@ -149,3 +159,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/finite.hpp>
@@ -28,21 +29,7 @@ struct EpochPoint {
 
 /// @throws ContractError  there are fewer than @p least points, a number is not positive and
 ///                        finite, or batches do not ascend
-template <class = void>  // compiled where it is called, not by every include
-void check_epoch_points(std::vector<EpochPoint> const& points, int least) {
-  if (static_cast<int>(points.size()) < least) {
-    throw ContractError{"points of epochs: there are " + std::to_string(points.size()) +
-                        "; give at least " + std::to_string(least)};
-  }
-  double before = 0;
-  for (EpochPoint const& point : points) {
-    expects(point.batch > 0 && point.epochs > 0 && point.weight > 0 && is_finite(point.batch) &&
-                is_finite(point.epochs) && is_finite(point.weight),
-            "points of epochs: give batches, epochs and weights that are positive");
-    expects(point.batch > before, "points of epochs: give them in order of batch, each batch once");
-    before = point.batch;
-  }
-}
+TANDEM_ONCE void check_epoch_points(std::vector<EpochPoint> const& points, int least);
 
 namespace detail {
 
@@ -106,9 +93,33 @@ class EpochPointReader {
 /// Reads "2048:4,4096:7": batch:epochs pairs in order of batch; blanks may follow a comma.
 /// @throws ContractError  the text is another: one sentence with the column, which counts bytes
 ///                        from 1
-template <class = void>
-[[nodiscard]] std::vector<EpochPoint> parse_epoch_points(std::string_view text) {
+TANDEM_ONCE [[nodiscard]] std::vector<EpochPoint> parse_epoch_points(std::string_view text);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_epoch_points(std::vector<EpochPoint> const& points, int least) {
+  if (static_cast<int>(points.size()) < least) {
+    throw ContractError{"points of epochs: there are " + std::to_string(points.size()) +
+                        "; give at least " + std::to_string(least)};
+  }
+  double before = 0;
+  for (EpochPoint const& point : points) {
+    expects(point.batch > 0 && point.epochs > 0 && point.weight > 0 && is_finite(point.batch) &&
+                is_finite(point.epochs) && is_finite(point.weight),
+            "points of epochs: give batches, epochs and weights that are positive");
+    expects(point.batch > before, "points of epochs: give them in order of batch, each batch once");
+    before = point.batch;
+  }
+}
+
+TANDEM_ONCE std::vector<EpochPoint> parse_epoch_points(std::string_view text) {
   return detail::EpochPointReader{text}.read();
 }
 
 }  // namespace tandem
+
+#endif

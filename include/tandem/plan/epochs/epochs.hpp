@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/epochs/critical_batch.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
@@ -134,8 +135,15 @@ template <class Make>
 
 /// The median of the errors; of an even number, the mean of the middle two.
 /// @throws ContractError  there is no point
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] double median_error(std::vector<LeftOutPoint> const& left_out) {
+TANDEM_ONCE [[nodiscard]] double median_error(std::vector<LeftOutPoint> const& left_out);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double median_error(std::vector<LeftOutPoint> const& left_out) {
   expects(!left_out.empty(), "median_error(left_out): give at least one point");
   std::vector<double> errors;
   for (LeftOutPoint const& each : left_out) {
@@ -147,3 +155,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

@@ -13,6 +13,7 @@
 
 #include <cmath>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
@@ -40,8 +41,24 @@ constexpr double seconds_between(Failures const& failures, int devices) {
 /// Share of the time that trains if @p interval seconds of training lie between checkpoints:
 /// t / (M e^(R/M) (e^((t + δ)/M) - 1)), Daly's equation 13. 0 where training never ends.
 /// @throws ContractError  as seconds_between(), or the interval is negative
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] double goodput(Failures const& failures, int devices, double interval) {
+TANDEM_ONCE [[nodiscard]] double goodput(Failures const& failures, int devices, double interval);
+
+/// Seconds of training between checkpoints with which most of the time trains: the t of
+/// 1 - t/M = e^(-(t + δ)/M), to a part in 10^9. 0 where a checkpoint takes no time.
+/// @throws ContractError  as seconds_between()
+TANDEM_ONCE [[nodiscard]] double checkpoint_interval(Failures const& failures, int devices);
+
+/// The same share with the best interval.
+/// @throws ContractError  as seconds_between()
+TANDEM_ONCE [[nodiscard]] double goodput(Failures const& failures, int devices);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double goodput(Failures const& failures, int devices, double interval) {
   double const between = seconds_between(failures, devices);
   expects(interval >= 0, "goodput(failures, devices, interval): give an interval >= 0");
   double const again = std::exp(-failures.restart / between);
@@ -49,11 +66,7 @@ template <class = void>  // compiled where it is called, not by every include
   return turn > 0 ? again * (interval / between) / turn : again;  // saved all the time, at no cost
 }
 
-/// Seconds of training between checkpoints with which most of the time trains: the t of
-/// 1 - t/M = e^(-(t + δ)/M), to a part in 10^9. 0 where a checkpoint takes no time.
-/// @throws ContractError  as seconds_between()
-template <class = void>
-[[nodiscard]] double checkpoint_interval(Failures const& failures, int devices) {
+TANDEM_ONCE double checkpoint_interval(Failures const& failures, int devices) {
   double const between = seconds_between(failures, devices);
   double const cost = failures.checkpoint / between;
   double low = 0;  // the difference of both sides falls from 1 - e^(-δ/M) to below 0
@@ -68,11 +81,10 @@ template <class = void>
   return high * between;
 }
 
-/// The same share with the best interval.
-/// @throws ContractError  as seconds_between()
-template <class = void>
-[[nodiscard]] double goodput(Failures const& failures, int devices) {
+TANDEM_ONCE double goodput(Failures const& failures, int devices) {
   return goodput(failures, devices, checkpoint_interval(failures, devices));
 }
 
 }  // namespace tandem
+
+#endif

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/plan/machine/collectives.hpp>
@@ -37,7 +38,7 @@ struct Calibration {
 namespace detail {
 
 /// Fits one of a machine's links.
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 class LinkFit {
  public:
   LinkFit(Machine& machine, LinkSpeed Machine::*link, std::vector<TimedAllReduce> points)
@@ -117,8 +118,16 @@ class LinkFit {
 /// of one size alone only the bandwidth is known, and without a point of a kind its link stays.
 /// @throws ContractError  check_machine() refuses the machine, there is no point, or one has fewer
 ///                        than 2 devices, more than the machine, or numbers that are not positive
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] Calibration calibrate(Machine machine, std::vector<TimedAllReduce> const& points) {
+TANDEM_ONCE [[nodiscard]] Calibration calibrate(Machine machine,
+                                                std::vector<TimedAllReduce> const& points);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Calibration calibrate(Machine machine, std::vector<TimedAllReduce> const& points) {
   check_machine(machine);
   std::vector<TimedAllReduce> near;
   std::vector<TimedAllReduce> far;
@@ -152,3 +161,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/plan/cost/kernel_times.hpp>
@@ -37,21 +38,7 @@ struct KernelFit {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-double product_ratio(Machine const& machine, TimedProduct const& point) {
-  return KernelTimes{machine, MathPrecision::bf16}.product(point.rows, point.columns, point.depth) /
-         point.seconds;
-}
-
-template <class = void>
-double product_error(Machine const& machine, std::vector<TimedProduct> const& points) {
-  double sum = 0;
-  for (TimedProduct const& point : points) {
-    double const log = std::log(product_ratio(machine, point));
-    sum += log * log;
-  }
-  return sum;
-}
+TANDEM_ONCE double product_error(Machine const& machine, std::vector<TimedProduct> const& points);
 
 }  // namespace detail
 
@@ -61,8 +48,34 @@ double product_error(Machine const& machine, std::vector<TimedProduct> const& po
 /// 64 and 64.
 /// @throws ContractError  check_machine() refuses the machine, there is no point, or one has
 ///                        numbers that are not positive
-template <class = void>
-[[nodiscard]] KernelFit fit_kernels(Machine machine, std::vector<TimedProduct> const& points) {
+TANDEM_ONCE [[nodiscard]] KernelFit fit_kernels(Machine machine,
+                                                std::vector<TimedProduct> const& points);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE double product_ratio(Machine const& machine, TimedProduct const& point) {
+  return KernelTimes{machine, MathPrecision::bf16}.product(point.rows, point.columns, point.depth) /
+         point.seconds;
+}
+
+TANDEM_ONCE double product_error(Machine const& machine, std::vector<TimedProduct> const& points) {
+  double sum = 0;
+  for (TimedProduct const& point : points) {
+    double const log = std::log(product_ratio(machine, point));
+    sum += log * log;
+  }
+  return sum;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE KernelFit fit_kernels(Machine machine, std::vector<TimedProduct> const& points) {
   check_machine(machine);
   expects(!points.empty(), "fit_kernels(machine, points): give one point or more");
   for (TimedProduct const& point : points) {
@@ -109,3 +122,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/io/json/fields.hpp>
 #include <tandem/io/json/value.hpp>
@@ -44,15 +45,32 @@ inline constexpr double most_seconds = 1e6;
 inline constexpr double most_rate = 1e18;  // bytes a second
 inline constexpr double most_math = 1e24;  // operations a second
 
-template <class = void>  // compiled where it is called, not by every include
-LinkSpeed link_of_json(JsonValue const& object, std::string const& path) {
+TANDEM_ONCE LinkSpeed link_of_json(JsonValue const& object, std::string const& path);
+
+}  // namespace detail
+
+/// Reads the text of a machine file; @p path names it in errors.
+/// @throws FileError  one sentence with line and column: the text is not JSON, a key is missing,
+///                    unknown or twice there, a value is of another type or range
+TANDEM_ONCE [[nodiscard]] Machine parse_machine(std::string_view text, std::string const& path);
+
+/// Reads a machine file.
+/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_machine()
+TANDEM_ONCE [[nodiscard]] Machine read_machine(std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE LinkSpeed link_of_json(JsonValue const& object, std::string const& path) {
   JsonFields<> const fields{object, {"bandwidth", "latency"}, path};
   return {.bandwidth = fields.positive("bandwidth", 1, most_rate),
           .latency = fields.not_negative("latency", most_seconds)};
 }
 
-template <class = void>
-KernelCurve kernels_of_json(JsonValue const& object, std::string const& path) {
+TANDEM_ONCE KernelCurve kernels_of_json(JsonValue const& object, std::string const& path) {
   JsonFields<> const fields{
       object, {"share", "half_side", "half_depth", "attention_share", "memory_share"}, path};
   return {.share = fields.share("share"),
@@ -62,26 +80,22 @@ KernelCurve kernels_of_json(JsonValue const& object, std::string const& path) {
           .memory_share = fields.share("memory_share")};
 }
 
-template <class = void>
-Fabric fabric_of_json(JsonValue const& object, std::string const& path) {
+TANDEM_ONCE Fabric fabric_of_json(JsonValue const& object, std::string const& path) {
   JsonFields<> const fields{object, {"leaf_nodes", "oversubscription"}, path};
   return {.leaf_nodes = static_cast<int>(fields.whole("leaf_nodes", 1, 1'000'000)),
           .oversubscription = fields.positive("oversubscription", 1, 1e6)};
 }
 
-template <class = void>
-SlowNodes slow_nodes_of_json(JsonValue const& object, std::string const& path) {
+TANDEM_ONCE SlowNodes slow_nodes_of_json(JsonValue const& object, std::string const& path) {
   JsonFields<> const fields{object, {"share", "by"}, path};
   return {.share = fields.share("share"), .by = fields.not_negative("by", 1000)};
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Reads the text of a machine file; @p path names it in errors.
-/// @throws FileError  one sentence with line and column: the text is not JSON, a key is missing,
-///                    unknown or twice there, a value is of another type or range
-template <class = void>
-[[nodiscard]] Machine parse_machine(std::string_view text, std::string const& path) {
+namespace tandem {
+
+TANDEM_ONCE Machine parse_machine(std::string_view text, std::string const& path) {
   constexpr std::int64_t many = 1'000'000;
   constexpr std::int64_t largest = std::int64_t{1} << 53;  // of the integers that doubles hold
   detail::JsonValue const file = detail::JsonText<>{text, path}.document();
@@ -118,12 +132,11 @@ template <class = void>
           .cpus = fields.has("cpus") && fields.whole("cpus", 0, 1) == 1};
 }
 
-/// Reads a machine file.
-/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_machine()
-template <class = void>
-[[nodiscard]] Machine read_machine(std::string const& path) {
+TANDEM_ONCE Machine read_machine(std::string const& path) {
   std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
   return parse_machine({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
 }
 
 }  // namespace tandem
+
+#endif

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/machine/kernel_curve.hpp>
 
@@ -150,8 +151,15 @@ struct Machine {
 /// @throws ContractError  a number is not positive (the latencies, the overhead and `nodes` may be
 ///                        0), the efficiency is more than 1, or a node has more adapters than
 ///                        devices
-template <class = void>  // compiled where it is called, not by every include
-void check_machine(Machine const& machine) {
+TANDEM_ONCE void check_machine(Machine const& machine);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_machine(Machine const& machine) {
   expects(machine.devices_per_node > 0 && machine.nodes >= 0,
           "Machine: give at least one device a node, and nodes that are not negative");
   expects(machine.adapters > 0 && machine.adapters <= machine.devices_per_node,
@@ -175,3 +183,5 @@ void check_machine(Machine const& machine) {
 }
 
 }  // namespace tandem
+
+#endif

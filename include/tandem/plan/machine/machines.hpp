@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/machine/kernel_curve.hpp>
 #include <tandem/plan/machine/machine.hpp>
 
@@ -47,8 +48,55 @@ constexpr KernelCurve tensor_cores(double share, double attention) {
 /// fp16; 900 GB/s; six NVLinks of 25 GB/s each way), DGX-1 data sheet (four EDR InfiniBand adapters
 /// of 100 Gb/s: 6.25 GB/s a device, 12.5 if only one of two sends). Kernels: 0.74 is fitted to
 /// ResNet-50 and GNMT of MLPerf v0.7 on one node; fused attention's 0.4 is about.
-template <class = void>  // compiled where it is called, not by every include
-Machine dgx1_v100() {
+TANDEM_ONCE Machine dgx1_v100();
+
+/// Eight A100 SXM4 of 80 GB. Sources: NVIDIA A100 data sheet (19.5 / 19.5 / 156 / 312 Top/s, fp64
+/// on tensor cores; 2,039 GB/s; NVLink 600 GB/s, both ways together), DGX A100 data sheet (eight
+/// InfiniBand adapters of 200 Gb/s: 25 GB/s a device). Kernels: 0.72 is fitted to steps of one
+/// node, two of Korthikanti et al., arXiv:2205.05198, table 5, with 22 G weights, and ResNet-50 and
+/// GNMT of MLPerf v0.7; fused attention's 0.55 is
+/// of the 50 to 73 % that FlashAttention-2 achieves (Dao, arXiv:2307.08691, abstract).
+TANDEM_ONCE Machine dgx_a100();
+
+/// Eight H100 SXM5 of 80 GB. Sources: NVIDIA H100 data sheet (67 / 67 / 495 / 989 Top/s, fp64 on
+/// tensor cores, the last two half of what it prints for sparse matrices; 3.35 TB/s; NVLink 900
+/// GB/s, both ways together), DGX H100 data sheet (eight adapters of 400 Gb/s: 50 GB/s a device).
+/// Kernels, not fitted: large products at about 710 Top/s; fused attention's 0.4 is
+/// between FlashAttention-2's 35 % and the 75 % of FlashAttention-3 (Shah et al., arXiv:2407.08608,
+/// abstract).
+TANDEM_ONCE Machine dgx_h100();
+
+/// Eight H200 SXM: a DGX H100 but for its memory. Source: NVIDIA H200 data sheet (141 GB, 4.8
+/// TB/s). Kernels: fitted to 94 products that bench/plan/time_products.py timed on one, 128 to
+/// 49,152 a side, to 4.8 % in the median and 49 % at most, of the products of 128 columns.
+TANDEM_ONCE Machine dgx_h200();
+
+/// Eight A100 cards of 80 GB on PCIe 4.0 x16, without NVLink bridges; one 100 Gb/s Ethernet adapter
+/// a box, 1.56 GB/s a device. Sources: NVIDIA A100 data sheet (1,935 GB/s; else as SXM4), PCI
+/// Express 4.0 (16 GT/s × 16 lanes × 128/130: 31.5 GB/s each way, of which headers leave about 26).
+/// Cards that share a switch have less when all send to the other switch; that is not modelled.
+TANDEM_ONCE Machine pcie_box();
+
+/// Two devices of a process, each one CPU core with AVX-512. All of it is about and to be replaced
+/// by a measurement: 3 GHz × 2 units × 16 lanes × 2 operations = 192 Gop/s in fp32, half of it in
+/// fp64, twice in bf16 (AVX512-BF16); 8 GB/s of memory and of copies to the other device, 2 µs to
+/// wake its thread; 8 GB of memory each.
+TANDEM_ONCE Machine two_cpus();
+
+/// The names that find_machine() knows, for messages.
+inline constexpr std::string_view machine_names[] = {
+    "dgx-1-v100", "dgx-a100", "dgx-h100", "dgx-h200", "gb200-nvl72", "pcie-box", "two-cpus"};
+
+/// The machine of that name, or null. It lives as long as the program.
+TANDEM_ONCE [[nodiscard]] Machine const* find_machine(std::string_view name);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Machine dgx1_v100() {
   return {.name = "dgx-1-v100",
           .devices_per_node = 8,
           .adapters = 4,
@@ -61,14 +109,7 @@ Machine dgx1_v100() {
           .between = {.bandwidth = link_share * 6.25e9, .latency = detail::network_latency}};
 }
 
-/// Eight A100 SXM4 of 80 GB. Sources: NVIDIA A100 data sheet (19.5 / 19.5 / 156 / 312 Top/s, fp64
-/// on tensor cores; 2,039 GB/s; NVLink 600 GB/s, both ways together), DGX A100 data sheet (eight
-/// InfiniBand adapters of 200 Gb/s: 25 GB/s a device). Kernels: 0.72 is fitted to steps of one
-/// node, two of Korthikanti et al., arXiv:2205.05198, table 5, with 22 G weights, and ResNet-50 and
-/// GNMT of MLPerf v0.7; fused attention's 0.55 is
-/// of the 50 to 73 % that FlashAttention-2 achieves (Dao, arXiv:2307.08691, abstract).
-template <class = void>
-Machine dgx_a100() {
+TANDEM_ONCE Machine dgx_a100() {
   return {.name = "dgx-a100",
           .devices_per_node = 8,
           .adapters = 8,
@@ -81,14 +122,7 @@ Machine dgx_a100() {
           .between = {.bandwidth = link_share * 25e9, .latency = detail::network_latency}};
 }
 
-/// Eight H100 SXM5 of 80 GB. Sources: NVIDIA H100 data sheet (67 / 67 / 495 / 989 Top/s, fp64 on
-/// tensor cores, the last two half of what it prints for sparse matrices; 3.35 TB/s; NVLink 900
-/// GB/s, both ways together), DGX H100 data sheet (eight adapters of 400 Gb/s: 50 GB/s a device).
-/// Kernels, not fitted: large products at about 710 Top/s; fused attention's 0.4 is
-/// between FlashAttention-2's 35 % and the 75 % of FlashAttention-3 (Shah et al., arXiv:2407.08608,
-/// abstract).
-template <class = void>
-Machine dgx_h100() {
+TANDEM_ONCE Machine dgx_h100() {
   return {.name = "dgx-h100",
           .devices_per_node = 8,
           .adapters = 8,
@@ -101,11 +135,7 @@ Machine dgx_h100() {
           .between = {.bandwidth = link_share * 50e9, .latency = detail::network_latency}};
 }
 
-/// Eight H200 SXM: a DGX H100 but for its memory. Source: NVIDIA H200 data sheet (141 GB, 4.8
-/// TB/s). Kernels: fitted to 94 products that bench/plan/time_products.py timed on one, 128 to
-/// 49,152 a side, to 4.8 % in the median and 49 % at most, of the products of 128 columns.
-template <class = void>
-Machine dgx_h200() {
+TANDEM_ONCE Machine dgx_h200() {
   Machine machine = dgx_h100();
   machine.name = "dgx-h200";
   machine.memory_bandwidth = 4.8e12;
@@ -120,8 +150,7 @@ Machine dgx_h200() {
 /// sheet, a 72nd of its figures (40 / 80 / 1,250 / 2,500 Top/s, the last two half of what it prints
 /// for sparse matrices; 186 GB, 8 TB/s; NVLink 1.8 TB/s, both ways together); an adapter of 400
 /// Gb/s a device. Its kernels are taken to be an H100's.
-template <class = void>
-Machine gb200_nvl72() {
+TANDEM_ONCE Machine gb200_nvl72() {
   return {.name = "gb200-nvl72",
           .devices_per_node = 72,
           .adapters = 72,
@@ -134,12 +163,7 @@ Machine gb200_nvl72() {
           .between = {.bandwidth = link_share * 50e9, .latency = detail::network_latency}};
 }
 
-/// Eight A100 cards of 80 GB on PCIe 4.0 x16, without NVLink bridges; one 100 Gb/s Ethernet adapter
-/// a box, 1.56 GB/s a device. Sources: NVIDIA A100 data sheet (1,935 GB/s; else as SXM4), PCI
-/// Express 4.0 (16 GT/s × 16 lanes × 128/130: 31.5 GB/s each way, of which headers leave about 26).
-/// Cards that share a switch have less when all send to the other switch; that is not modelled.
-template <class = void>
-Machine pcie_box() {
+TANDEM_ONCE Machine pcie_box() {
   Machine machine = dgx_a100();
   machine.name = "pcie-box";
   machine.adapters = 1;
@@ -149,12 +173,7 @@ Machine pcie_box() {
   return machine;
 }
 
-/// Two devices of a process, each one CPU core with AVX-512. All of it is about and to be replaced
-/// by a measurement: 3 GHz × 2 units × 16 lanes × 2 operations = 192 Gop/s in fp32, half of it in
-/// fp64, twice in bf16 (AVX512-BF16); 8 GB/s of memory and of copies to the other device, 2 µs to
-/// wake its thread; 8 GB of memory each.
-template <class = void>
-Machine two_cpus() {
+TANDEM_ONCE Machine two_cpus() {
   LinkSpeed const copy{.bandwidth = 8e9, .latency = 2e-6};
   return {.name = "two-cpus",
           .devices_per_node = 2,
@@ -168,13 +187,7 @@ Machine two_cpus() {
           .cpus = true};
 }
 
-/// The names that find_machine() knows, for messages.
-inline constexpr std::string_view machine_names[] = {
-    "dgx-1-v100", "dgx-a100", "dgx-h100", "dgx-h200", "gb200-nvl72", "pcie-box", "two-cpus"};
-
-/// The machine of that name, or null. It lives as long as the program.
-template <class = void>
-[[nodiscard]] Machine const* find_machine(std::string_view name) {
+TANDEM_ONCE Machine const* find_machine(std::string_view name) {
   static Machine const machines[] = {dgx1_v100(),   dgx_a100(), dgx_h100(), dgx_h200(),
                                      gb200_nvl72(), pcie_box(), two_cpus()};
   for (Machine const& machine : machines) {
@@ -186,3 +199,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

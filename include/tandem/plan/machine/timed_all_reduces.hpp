@@ -18,6 +18,7 @@
 #include <system_error>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/plan/machine/calibrate.hpp>
@@ -59,9 +60,20 @@ struct TimedLine {
 /// @throws FileError  one sentence with line and column: the first line is another, a line has
 ///                    other than three positive numbers, one out of range, fewer than 2 devices, or
 ///                    there is none
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
-                                                            std::string const& path) {
+TANDEM_ONCE [[nodiscard]] std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
+                                                                        std::string const& path);
+
+/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_all_reduces()
+TANDEM_ONCE [[nodiscard]] std::vector<TimedAllReduce> read_all_reduces(std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
+                                                          std::string const& path) {
   constexpr std::string_view head = "devices,bytes,seconds";
   std::vector<TimedAllReduce> points;
   for (int number = 1; !text.empty(); ++number) {
@@ -94,11 +106,11 @@ template <class = void>  // compiled where it is called, not by every include
   return points;
 }
 
-/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_all_reduces()
-template <class = void>
-[[nodiscard]] std::vector<TimedAllReduce> read_all_reduces(std::string const& path) {
+TANDEM_ONCE std::vector<TimedAllReduce> read_all_reduces(std::string const& path) {
   std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
   return parse_all_reduces({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
 }
 
 }  // namespace tandem
+
+#endif

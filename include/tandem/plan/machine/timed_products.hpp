@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/plan/machine/fit_kernels.hpp>
@@ -23,9 +24,20 @@ namespace tandem {
 /// @param path  names the text in errors
 /// @throws FileError  one sentence with line and column: the first line is another, a line has
 ///                    other than four positive numbers or one out of range, or there is none
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::vector<TimedProduct> parse_products(std::string_view text,
-                                                       std::string const& path) {
+TANDEM_ONCE [[nodiscard]] std::vector<TimedProduct> parse_products(std::string_view text,
+                                                                   std::string const& path);
+
+/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_products()
+TANDEM_ONCE [[nodiscard]] std::vector<TimedProduct> read_products(std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<TimedProduct> parse_products(std::string_view text,
+                                                     std::string const& path) {
   constexpr std::string_view head = "rows,columns,depth,seconds";
   constexpr char const* size = "a size from 1 to 1e9, and a comma";
   std::vector<TimedProduct> points;
@@ -54,11 +66,11 @@ template <class = void>  // compiled where it is called, not by every include
   return points;
 }
 
-/// @throws FileError  the file cannot be read, is larger than 1 MiB, or as parse_products()
-template <class = void>
-[[nodiscard]] std::vector<TimedProduct> read_products(std::string const& path) {
+TANDEM_ONCE std::vector<TimedProduct> read_products(std::string const& path) {
   std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
   return parse_products({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
 }
 
 }  // namespace tandem
+
+#endif

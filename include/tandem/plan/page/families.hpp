@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/search/report.hpp>
 #include <tandem/plan/search/search.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
@@ -36,8 +37,20 @@ inline constexpr std::array<std::string_view, 12> family_names{
     "late gradients",     "TensorParallel",  "Pipeline, TensorParallel",
     "Pipeline, Chunks",   "SpatialParallel", "Pipeline, SpatialParallel"};
 
-template <class = void>  // compiled where it is called, not by every include
-std::string_view family_name(Plan const& plan) {
+TANDEM_ONCE std::string_view family_name(Plan const& plan);
+
+}  // namespace detail
+
+/// Those that have a plan, in a fixed order. @p result outlives them.
+TANDEM_ONCE [[nodiscard]] std::vector<StrategyFamily> strategy_families(SearchResult const& result);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string_view family_name(Plan const& plan) {
   WorkerStrategy const& worker = plan.worker;
   if (worker.devices == 1) {
     return family_names[0];
@@ -60,11 +73,11 @@ std::string_view family_name(Plan const& plan) {
                                              : family_names[3];
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Those that have a plan, in a fixed order. @p result outlives them.
-template <class = void>
-[[nodiscard]] std::vector<StrategyFamily> strategy_families(SearchResult const& result) {
+namespace tandem {
+
+TANDEM_ONCE std::vector<StrategyFamily> strategy_families(SearchResult const& result) {
   std::vector<StrategyFamily> all;
   for (std::string_view const name : detail::family_names) {
     StrategyFamily family{.name = name};
@@ -88,3 +101,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/page/families.hpp>
 #include <tandem/plan/page/text.hpp>
@@ -20,10 +21,31 @@ namespace tandem {
 
 namespace detail {
 
+/// A bar of the picture.
+struct MemoryBar {
+  std::string name{};
+  double bytes = 0;
+  std::string label{};  ///< what is seen where the mouse is
+};
+
+TANDEM_ONCE std::string bars_svg(std::vector<MemoryBar> const& bars, double memory);
+
+}  // namespace detail
+
+/// An SVG element for a page whose style has the classes bar, full, limit and track: the plans for
+/// the most devices.
+/// @param memory  of a device, bytes
+TANDEM_ONCE [[nodiscard]] std::string memory_svg(SearchResult const& result, double memory);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Of each family the first of the plans whose memory is known, as a search sorts them; one that
 /// does not fit where none does.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<Plan const*> memory_plans(std::vector<Plan> const& plans, double memory) {
+TANDEM_ONCE std::vector<Plan const*> memory_plans(std::vector<Plan> const& plans, double memory) {
   std::vector<Plan const*> shown;
   for (std::string_view const name : family_names) {
     Plan const* first = nullptr;
@@ -40,15 +62,7 @@ std::vector<Plan const*> memory_plans(std::vector<Plan> const& plans, double mem
   return shown;
 }
 
-/// A bar of the picture.
-struct MemoryBar {
-  std::string name{};
-  double bytes = 0;
-  std::string label{};  ///< what is seen where the mouse is
-};
-
-template <class = void>
-std::string bars_svg(std::vector<MemoryBar> const& bars, double memory) {
+TANDEM_ONCE std::string bars_svg(std::vector<MemoryBar> const& bars, double memory) {
   constexpr double left = 170;
   constexpr double width = 560;
   constexpr double row = 26;
@@ -80,13 +94,11 @@ std::string bars_svg(std::vector<MemoryBar> const& bars, double memory) {
          "</svg>\n";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// An SVG element for a page whose style has the classes bar, full, limit and track: the plans for
-/// the most devices.
-/// @param memory  of a device, bytes
-template <class = void>
-[[nodiscard]] std::string memory_svg(SearchResult const& result, double memory) {
+namespace tandem {
+
+TANDEM_ONCE std::string memory_svg(SearchResult const& result, double memory) {
   std::vector<detail::MemoryBar> bars;
   for (Plan const* const plan : detail::memory_plans(result.of.back().plans, memory)) {
     bars.push_back({.name = std::string{detail::family_name(*plan)},
@@ -97,3 +109,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

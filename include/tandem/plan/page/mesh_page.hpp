@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/page/frame.hpp>
 #include <tandem/plan/page/memory_svg.hpp>
@@ -39,9 +40,29 @@ struct MeshResult {
 
 namespace detail {
 
+/// From so many devices on the fastest cuts or shares the model; 0: not on the most.
+TANDEM_ONCE int meshes_win_from(MeshResult const& result);
+
+}  // namespace detail
+
+/// HTML that is XML, too, like search_page(): the fastest layout and why; the seconds of a step
+/// against devices, a line for each family, and from where on the model is cut; where the time
+/// goes; memory; a step as the simulator has it, where it is small enough to be seen; and the table
+/// of all plans, whose columns a click sorts.
+/// @param title   what is planned
+/// @param memory  of a device, bytes
+/// @pre the result is not empty
+TANDEM_ONCE [[nodiscard]] std::string mesh_page(MeshTask const& task, MeshResult const& result,
+                                                std::string const& title, double memory);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The parts of a step, by name.
-template <class = void>  // compiled where it is called, not by every include
-std::array<std::pair<char const*, double>, 7> step_parts(MeshStep const& step) {
+TANDEM_ONCE std::array<std::pair<char const*, double>, 7> step_parts(MeshStep const& step) {
   return {{{"computing", step.computing},
            {"products", step.products},
            {"messages", step.messages},
@@ -51,9 +72,7 @@ std::array<std::pair<char const*, double>, 7> step_parts(MeshStep const& step) {
            {"waiting", step.waiting}}};
 }
 
-/// From so many devices on the fastest cuts or shares the model; 0: not on the most.
-template <class = void>
-int meshes_win_from(MeshResult const& result) {
+TANDEM_ONCE int meshes_win_from(MeshResult const& result) {
   int from = 0;
   for (std::size_t i = result.of.size(); i-- > 0;) {
     std::vector<MeshPlan> const& plans = result.of[i].found.plans;
@@ -65,14 +84,12 @@ int meshes_win_from(MeshResult const& result) {
   return from;
 }
 
-template <class = void>
-std::string crossover_of(int from) {
+TANDEM_ONCE std::string crossover_of(int from) {
   return "a model that is cut or shared wins from " + std::to_string(from) +
          (from == 1 ? " device on" : " devices on");
 }
 
-template <class = void>
-std::vector<TimeLine> mesh_lines(MeshTask const& task, MeshResult const& result) {
+TANDEM_ONCE std::vector<TimeLine> mesh_lines(MeshTask const& task, MeshResult const& result) {
   std::vector<TimeLine> lines;
   for (int family = 0; family < mesh_families; ++family) {
     TimeLine line{.name = mesh_family_name(family)};
@@ -91,8 +108,7 @@ std::vector<TimeLine> mesh_lines(MeshTask const& task, MeshResult const& result)
   return lines;
 }
 
-template <class = void>
-std::vector<MemoryBar> mesh_bars(MeshTask const& task, MeshSearch const& found) {
+TANDEM_ONCE std::vector<MemoryBar> mesh_bars(MeshTask const& task, MeshSearch const& found) {
   std::vector<MemoryBar> bars;
   for (int family = 0; family < mesh_families; ++family) {
     if (auto const& best = found.of_family[static_cast<std::size_t>(family)]) {
@@ -105,8 +121,7 @@ std::vector<MemoryBar> mesh_bars(MeshTask const& task, MeshSearch const& found) 
 }
 
 /// Of each number of devices the fastest's step, a bar whose parts say where its time goes.
-template <class = void>
-std::string mesh_steps_svg(MeshResult const& result) {
+TANDEM_ONCE std::string mesh_steps_svg(MeshResult const& result) {
   constexpr double left = 90;
   constexpr double width = 640;
   constexpr double row = 26;
@@ -143,9 +158,8 @@ std::string mesh_steps_svg(MeshResult const& result) {
          text + "</svg>\n";
 }
 
-template <class = void>
-std::string mesh_row(MeshTask const& task, int devices, MeshPlan const& plan, double first,
-                     double memory) {
+TANDEM_ONCE std::string mesh_row(MeshTask const& task, int devices, MeshPlan const& plan,
+                                 double first, double memory) {
   MeshStep const& step = plan.step;
   double const all = step.seconds();
   std::string rest;
@@ -173,8 +187,7 @@ std::string mesh_row(MeshTask const& task, int devices, MeshPlan const& plan, do
          "</td></tr>\n";
 }
 
-template <class = void>
-std::string mesh_table(MeshTask const& task, MeshResult const& result, double memory) {
+TANDEM_ONCE std::string mesh_table(MeshTask const& task, MeshResult const& result, double memory) {
   double first = 0;  // seconds of the fastest on the fewest devices
   for (std::size_t i = result.of.size(); i-- > 0;) {
     std::vector<MeshPlan> const& plans = result.of[i].found.plans;
@@ -190,8 +203,7 @@ std::string mesh_table(MeshTask const& task, MeshResult const& result, double me
   return text + "</tbody></table>\n";
 }
 
-template <class = void>
-std::string mesh_summary(MeshTask const& task, MeshResult const& result) {
+TANDEM_ONCE std::string mesh_summary(MeshTask const& task, MeshResult const& result) {
   MeshResult::Devices const& last = result.of.back();
   if (last.found.plans.empty()) {
     return "<p>Nothing fits: take more devices, more memory, or another batch.</p>\n";
@@ -205,8 +217,7 @@ std::string mesh_summary(MeshTask const& task, MeshResult const& result) {
          page_words(chosen_text(task, last.found, last.why)) + "</pre>\n";
 }
 
-template <class = void>
-std::string mesh_step_section(MeshTask const& task, MeshPlan const& best) {
+TANDEM_ONCE std::string mesh_step_section(MeshTask const& task, MeshPlan const& best) {
   std::optional<MeshTimeline> const timeline = mesh_timeline(task, best.layout);
   if (!timeline) {
     return "";
@@ -222,18 +233,12 @@ std::string mesh_step_section(MeshTask const& task, MeshPlan const& best) {
           "</div>\n");
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// HTML that is XML, too, like search_page(): the fastest layout and why; the seconds of a step
-/// against devices, a line for each family, and from where on the model is cut; where the time
-/// goes; memory; a step as the simulator has it, where it is small enough to be seen; and the table
-/// of all plans, whose columns a click sorts.
-/// @param title   what is planned
-/// @param memory  of a device, bytes
-/// @pre the result is not empty
-template <class = void>
-[[nodiscard]] std::string mesh_page(MeshTask const& task, MeshResult const& result,
-                                    std::string const& title, double memory) {
+namespace tandem {
+
+TANDEM_ONCE std::string mesh_page(MeshTask const& task, MeshResult const& result,
+                                  std::string const& title, double memory) {
   std::vector<int> devices;
   for (MeshResult::Devices const& own : result.of) {
     devices.push_back(own.devices);
@@ -265,3 +270,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/page/families.hpp>
 #include <tandem/plan/page/frame.hpp>
@@ -30,14 +31,39 @@ struct PageExtras {
 namespace detail {
 
 /// A cell that is sorted by a number.
-template <class = void>  // compiled where it is called, not by every include
-std::string number_cell(double value, std::string const& text) {
+TANDEM_ONCE std::string number_cell(double value, std::string const& text);
+
+/// The beginning of a page's table, of nine columns, the last two words.
+TANDEM_ONCE std::string table_head(std::array<char const*, 9> const& heads);
+
+/// What is shown of a page's table: rows of which devices, and whether rows of class refused.
+TANDEM_ONCE std::string table_choices(std::vector<int> const& devices, std::string const& refused);
+
+TANDEM_ONCE std::string page_beginning(std::string const& title);
+
+TANDEM_ONCE std::string page_section(std::string const& head, std::string const& what,
+                                     std::string const& body);
+
+}  // namespace detail
+
+/// HTML that is XML, too: the recommended strategy; the time to converge against devices, a line
+/// for each family; memory; the step; and the table of all plans, whose columns a click sorts.
+/// @pre the result is not empty
+TANDEM_ONCE [[nodiscard]] std::string search_page(SearchResult const& result,
+                                                  PageExtras const& extras);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string number_cell(double value, std::string const& text) {
   return "<td" + page_attribute("data-value", digits(value, 12)) + ">" + page_words(text) + "</td>";
 }
 
-template <class = void>
-std::string page_row(SearchResult const& result, int devices, Plan const& plan,
-                     std::string const& memory_share) {
+TANDEM_ONCE std::string page_row(SearchResult const& result, int devices, Plan const& plan,
+                                 std::string const& memory_share) {
   bool const possible = plan.feasible();
   std::string row = "<tr" + page_attribute("data-devices", std::to_string(devices)) +
                     (possible ? "" : " class=\"refused\"") + ">" +
@@ -61,9 +87,7 @@ std::string page_row(SearchResult const& result, int devices, Plan const& plan,
          "</td><td class=\"words\" data-value=\"" + why + "\">" + why + "</td></tr>\n";
 }
 
-/// The beginning of a page's table, of nine columns, the last two words.
-template <class = void>
-std::string table_head(std::array<char const*, 9> const& heads) {
+TANDEM_ONCE std::string table_head(std::array<char const*, 9> const& heads) {
   std::string text = "<table id=\"plans\">\n<thead><tr>";
   for (char const* const head : heads) {
     text += "<th scope=\"col\" tabindex=\"0\">" + std::string{head} + "</th>";
@@ -71,8 +95,7 @@ std::string table_head(std::array<char const*, 9> const& heads) {
   return text + "</tr></thead>\n<tbody>\n";
 }
 
-template <class = void>
-std::string page_table(SearchResult const& result, double memory) {
+TANDEM_ONCE std::string page_table(SearchResult const& result, double memory) {
   std::string text = table_head({"devices", "C", "speedup", "T ms", "S", "E", "GB", "strategy",
                                  "what bounds it, or why it cannot be"});
   for (SearchResult::Devices const& own : result.of) {
@@ -84,9 +107,7 @@ std::string page_table(SearchResult const& result, double memory) {
   return text + "</tbody></table>\n";
 }
 
-/// What is shown of a page's table: rows of which devices, and whether rows of class refused.
-template <class = void>
-std::string table_choices(std::vector<int> const& devices, std::string const& refused) {
+TANDEM_ONCE std::string table_choices(std::vector<int> const& devices, std::string const& refused) {
   std::string text =
       "<p class=\"choices\"><label>devices <select id=\"devices\"><option "
       "value=\"all\">all</option>";
@@ -102,13 +123,11 @@ std::string table_choices(std::vector<int> const& devices, std::string const& re
          refused + "</label> <span id=\"shown\"></span></p>\n";
 }
 
-template <class = void>
-std::string page_beginning(std::string const& title) {
+TANDEM_ONCE std::string page_beginning(std::string const& title) {
   return page_head + page_words(title) + page_style + "<h1>" + page_words(title) + "</h1>\n";
 }
 
-template <class = void>
-std::string page_summary(SearchResult const& result) {
+TANDEM_ONCE std::string page_summary(SearchResult const& result) {
   Plan const* const best = recommended_plan(result);
   if (best == nullptr) {
     return "<p>Nothing fits: take a smaller batch, more devices or more memory.</p>\n";
@@ -123,20 +142,17 @@ std::string page_summary(SearchResult const& result) {
          "</pre>\n";
 }
 
-template <class = void>
-std::string page_section(std::string const& head, std::string const& what,
-                         std::string const& body) {
+TANDEM_ONCE std::string page_section(std::string const& head, std::string const& what,
+                                     std::string const& body) {
   return "<section><h2>" + page_words(head) + "</h2><p>" + page_words(what) + "</p>\n" + body +
          "</section>\n";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// HTML that is XML, too: the recommended strategy; the time to converge against devices, a line
-/// for each family; memory; the step; and the table of all plans, whose columns a click sorts.
-/// @pre the result is not empty
-template <class = void>
-[[nodiscard]] std::string search_page(SearchResult const& result, PageExtras const& extras) {
+namespace tandem {
+
+TANDEM_ONCE std::string search_page(SearchResult const& result, PageExtras const& extras) {
   std::string const most = std::to_string(result.of.back().devices);
   std::vector<int> devices;
   for (SearchResult::Devices const& own : result.of) {
@@ -170,3 +186,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/utf8.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
 #include <tandem/schedule/time/timeline.hpp>
@@ -15,14 +16,7 @@
 namespace tandem::detail {
 
 /// @p text as it may stand between tags and in an attribute's quotes.
-template <class = void>  // compiled where it is called, not by every include
-std::string page_words(std::string_view text) {
-  std::string words;
-  for (char const c : svg_escaped(std::string{text})) {
-    words += c == '"' ? "&quot;" : c == '>' ? "&gt;" : std::string(1, c);
-  }
-  return words;
-}
+TANDEM_ONCE std::string page_words(std::string_view text);
 
 /// A length of a picture, in pixels and tenths of them.
 inline std::string svg_pixels(double length) {
@@ -41,3 +35,19 @@ inline std::string page_label(double x, double y, std::string_view more, std::st
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string page_words(std::string_view text) {
+  std::string words;
+  for (char const c : svg_escaped(std::string{text})) {
+    words += c == '"' ? "&quot;" : c == '>' ? "&gt;" : std::string(1, c);
+  }
+  return words;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/page/families.hpp>
 #include <tandem/plan/page/text.hpp>
@@ -28,38 +29,7 @@ struct TimeTick {
 };
 
 /// Times that people count in, from @p low to @p high.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<TimeTick> time_ticks(double low, double high) {
-  struct Unit {
-    double seconds;
-    char const* name;
-    std::vector<double> counts;  // up to the next unit
-  };
-  std::vector<Unit> units;
-  for (int power = -9; power < 0; ++power) {
-    units.push_back({std::pow(10, power), "", {1, 2, 5}});
-  }
-  units.insert(
-      units.end(),
-      {{1, " s", {1, 2, 5, 10, 30}}, {60, " min", {1, 2, 5, 10, 30}}, {3600, " h", {1, 2, 5, 12}}});
-  for (int power = 0; power < 9; ++power) {
-    units.push_back({86'400 * std::pow(10, power), " d", {1, 2, 5}});
-  }
-  std::vector<TimeTick> ticks;
-  for (Unit const& unit : units) {
-    for (double const count : unit.counts) {
-      double const seconds = count * unit.seconds;
-      if (seconds >= low && seconds <= high) {
-        double const days = seconds / 86'400;
-        ticks.push_back({seconds, unit.name[0] == '\0' ? digits(seconds, 3) + " s"
-                                  : unit.seconds < 86'400
-                                      ? digits(count, 3) + unit.name
-                                      : digits(days, 3) + (days > 1.5 ? " days" : " day")});
-      }
-    }
-  }
-  return ticks;
-}
+TANDEM_ONCE std::vector<TimeTick> time_ticks(double low, double high);
 
 /// A line of the picture: seconds against devices.
 struct TimePoint {
@@ -116,8 +86,60 @@ inline std::string axis_line(double x1, double y1, double x2, double y2, char co
          svg_pixels(y1) + "\" x2=\"" + svg_pixels(x2) + "\" y2=\"" + svg_pixels(y2) + "\"/>\n";
 }
 
-template <class = void>
-std::string time_frame(std::vector<int> const& devices, TimeAxes const& axes) {
+/// Lines over @p devices, ascending; from @p crossover devices on, if it is not 0, a mark that
+/// @p says what begins there.
+TANDEM_ONCE std::string lines_svg(std::vector<int> const& devices,
+                                  std::vector<TimeLine> const& lines, int crossover,
+                                  std::string const& says, std::string const& what);
+
+}  // namespace detail
+
+/// An SVG element for a page whose style has the classes grid, line, point, guess, key, crossover
+/// and f0, f1, … A point is the fastest strategy of its family for so many devices, which
+/// `data-devices` and `data-seconds` say, too; hollow where E is a guess.
+/// @param families  of @p result
+TANDEM_ONCE [[nodiscard]] std::string time_svg(SearchResult const& result,
+                                               std::vector<StrategyFamily> const& families);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<TimeTick> time_ticks(double low, double high) {
+  struct Unit {
+    double seconds;
+    char const* name;
+    std::vector<double> counts;  // up to the next unit
+  };
+  std::vector<Unit> units;
+  for (int power = -9; power < 0; ++power) {
+    units.push_back({std::pow(10, power), "", {1, 2, 5}});
+  }
+  units.insert(
+      units.end(),
+      {{1, " s", {1, 2, 5, 10, 30}}, {60, " min", {1, 2, 5, 10, 30}}, {3600, " h", {1, 2, 5, 12}}});
+  for (int power = 0; power < 9; ++power) {
+    units.push_back({86'400 * std::pow(10, power), " d", {1, 2, 5}});
+  }
+  std::vector<TimeTick> ticks;
+  for (Unit const& unit : units) {
+    for (double const count : unit.counts) {
+      double const seconds = count * unit.seconds;
+      if (seconds >= low && seconds <= high) {
+        double const days = seconds / 86'400;
+        ticks.push_back({seconds, unit.name[0] == '\0' ? digits(seconds, 3) + " s"
+                                  : unit.seconds < 86'400
+                                      ? digits(count, 3) + unit.name
+                                      : digits(days, 3) + (days > 1.5 ? " days" : " day")});
+      }
+    }
+  }
+  return ticks;
+}
+
+TANDEM_ONCE std::string time_frame(std::vector<int> const& devices, TimeAxes const& axes) {
   std::string text;
   double above = TimeAxes::bottom + 40;
   for (TimeTick const& tick : axes.ticks()) {
@@ -138,8 +160,7 @@ std::string time_frame(std::vector<int> const& devices, TimeAxes const& axes) {
 }
 
 /// @param at  which line it is
-template <class = void>
-std::string family_line(TimeLine const& line, std::size_t at, TimeAxes const& axes) {
+TANDEM_ONCE std::string family_line(TimeLine const& line, std::size_t at, TimeAxes const& axes) {
   std::string const colour = " f" + std::to_string(at);
   std::string points;
   std::string marks;
@@ -163,11 +184,9 @@ std::string family_line(TimeLine const& line, std::size_t at, TimeAxes const& ax
          page_label(TimeAxes::right + 42, y + 2, "", line.name) + "</g>\n";
 }
 
-/// Lines over @p devices, ascending; from @p crossover devices on, if it is not 0, a mark that
-/// @p says what begins there.
-template <class = void>
-std::string lines_svg(std::vector<int> const& devices, std::vector<TimeLine> const& lines,
-                      int crossover, std::string const& says, std::string const& what) {
+TANDEM_ONCE std::string lines_svg(std::vector<int> const& devices,
+                                  std::vector<TimeLine> const& lines, int crossover,
+                                  std::string const& says, std::string const& what) {
   TimeAxes const axes{devices, lines};
   std::string text =
       "<svg xmlns=\"http://www.w3.org/2000/svg\" id=\"time\" viewBox=\"0 0 860 400\" role=\"img\"" +
@@ -189,15 +208,12 @@ std::string lines_svg(std::vector<int> const& devices, std::vector<TimeLine> con
   return text + "</svg>\n";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// An SVG element for a page whose style has the classes grid, line, point, guess, key, crossover
-/// and f0, f1, … A point is the fastest strategy of its family for so many devices, which
-/// `data-devices` and `data-seconds` say, too; hollow where E is a guess.
-/// @param families  of @p result
-template <class = void>
-[[nodiscard]] std::string time_svg(SearchResult const& result,
-                                   std::vector<StrategyFamily> const& families) {
+namespace tandem {
+
+TANDEM_ONCE std::string time_svg(SearchResult const& result,
+                                 std::vector<StrategyFamily> const& families) {
   std::vector<int> devices;
   for (SearchResult::Devices const& own : result.of) {
     devices.push_back(own.devices);
@@ -219,3 +235,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

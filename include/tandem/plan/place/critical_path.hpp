@@ -9,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
@@ -23,21 +24,7 @@ namespace tandem {
 ///
 /// Cost:   O(nodes + edges).
 /// @throws ContractError  a number of the graph is out of range
-template <class = void>
-[[nodiscard]] double critical_path(CostGraph const& graph) {
-  detail::check_placement_task(graph, {});
-  detail::Numbered<double> rest(graph.node.size());  // of the paths that begin behind a node
-  auto const time = [&](int i) { return graph.node[static_cast<std::size_t>(i)].time(); };
-  double longest = 0;
-  detail::GraphNeighbours const neighbours{graph};
-  for (int i = graph.nodes(); i-- > 0;) {
-    for (int const reader : neighbours.readers(i)) {
-      rest[i] = std::max(rest[i], time(reader) + rest[reader]);
-    }
-    longest = std::max(longest, time(i) + rest[i]);
-  }
-  return longest;
-}
+TANDEM_ONCE [[nodiscard]] double critical_path(CostGraph const& graph);
 
 namespace detail {
 
@@ -191,8 +178,49 @@ class StepBound {
 };
 
 // What @p sink needs, and itself.
-template <class = void>
-CostGraph sources_of(CostGraph const& graph, int sink) {
+TANDEM_ONCE CostGraph sources_of(CostGraph const& graph, int sink);
+
+}  // namespace detail
+
+/// Seconds that no placement and no order of a step goes below, but for rounding: at least the
+/// critical path and the work shared by all devices, and more where the graph narrows to one op.
+/// Memory and waiting for links are left out.
+///
+/// With several sinks, such as an auxiliary classifier, also the bound of what each needs alone,
+/// which narrows in more places: leaving out nodes that no other reads makes no step longer.
+///
+/// Cost:   O((nodes + edges) sinks), of so many sinks as that is some millions.
+/// @throws ContractError  a number of the graph or the task is out of range
+/// Source: the bounds of Graham 1969, applied to each window between two cuts.
+TANDEM_ONCE [[nodiscard]] double step_lower_bound(CostGraph const& graph,
+                                                  PlacementTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double critical_path(CostGraph const& graph) {
+  detail::check_placement_task(graph, {});
+  detail::Numbered<double> rest(graph.node.size());  // of the paths that begin behind a node
+  auto const time = [&](int i) { return graph.node[static_cast<std::size_t>(i)].time(); };
+  double longest = 0;
+  detail::GraphNeighbours const neighbours{graph};
+  for (int i = graph.nodes(); i-- > 0;) {
+    for (int const reader : neighbours.readers(i)) {
+      rest[i] = std::max(rest[i], time(reader) + rest[reader]);
+    }
+    longest = std::max(longest, time(i) + rest[i]);
+  }
+  return longest;
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE CostGraph sources_of(CostGraph const& graph, int sink) {
   GraphNeighbours const neighbours{graph};
   Numbered<int> place(graph.node.size(), -1);
   place[sink] = 0;
@@ -216,20 +244,11 @@ CostGraph sources_of(CostGraph const& graph, int sink) {
   return result;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Seconds that no placement and no order of a step goes below, but for rounding: at least the
-/// critical path and the work shared by all devices, and more where the graph narrows to one op.
-/// Memory and waiting for links are left out.
-///
-/// With several sinks, such as an auxiliary classifier, also the bound of what each needs alone,
-/// which narrows in more places: leaving out nodes that no other reads makes no step longer.
-///
-/// Cost:   O((nodes + edges) sinks), of so many sinks as that is some millions.
-/// @throws ContractError  a number of the graph or the task is out of range
-/// Source: the bounds of Graham 1969, applied to each window between two cuts.
-template <class = void>
-[[nodiscard]] double step_lower_bound(CostGraph const& graph, PlacementTask const& task) {
+namespace tandem {
+
+TANDEM_ONCE double step_lower_bound(CostGraph const& graph, PlacementTask const& task) {
   detail::check_placement_task(graph, task);
   double bound = detail::StepBound{graph, task}.seconds();
   detail::GraphNeighbours const neighbours{graph};
@@ -244,3 +263,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

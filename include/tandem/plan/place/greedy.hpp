@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
@@ -22,8 +23,15 @@ namespace tandem::detail {
 /// the memory, on which it ends first, as if forward and backward were one pass and links were
 /// free; if none has the memory, to that with the most left. Cost: O((V + E) devices + V log V).
 /// Source: Topcuoglu, Hariri, Wu, IEEE TPDS 13(3), 2002 ("HEFT").
-template <class = void>  // compiled where it is called, not by every include
-std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task) {
+TANDEM_ONCE std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task) {
   GraphNeighbours const neighbours{graph};
   Numbered<double> path(graph.node.size());
   Numbered<double> transfer(graph.node.size());  // there and back
@@ -66,3 +74,5 @@ std::vector<int> place_greedy(CostGraph const& graph, PlacementTask const& task)
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -253,8 +254,52 @@ namespace tandem {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-void check_placement_task(CostGraph const& graph, PlacementTask const& task) {
+TANDEM_ONCE void check_placement_task(CostGraph const& graph, PlacementTask const& task);
+
+TANDEM_ONCE void check_devices(CostGraph const& graph, PlacementTask const& task,
+                               std::span<int const> device);
+
+/// Bytes that @p node takes on its device: its output, which backward needs, and its weights with
+/// what belongs to them; of gradients by rows these in place of a gradient of all. Whole, so that
+/// sums and differences below 2^53 are exact.
+inline double bytes_on_device(CostNode const& node, PlacementTask const& task) {
+  double const by_rows =
+      static_cast<double>(node.rows.parameter_bytes) * std::max(0.0, task.bytes_of_parameter - 1);
+  return static_cast<double>(node.output_bytes) +
+         std::ceil(node.dense_bytes() * task.bytes_of_parameter + by_rows) + node.rows.bytes();
+}
+
+TANDEM_ONCE bool fits_memory(CostGraph const& graph, PlacementTask const& task,
+                             std::span<int const> device);
+
+}  // namespace detail
+
+/// Seconds from the first forward to the last backward, if node i runs on device[i]. The most
+/// urgent of what is ready is that with the longest path of passes and transfers before it, its own
+/// time included; among equals that of the lower index, forward before backward.
+///
+/// Infinity if the outputs and weights of a device's nodes need more than task.memory.
+/// Cost: O((V + E) log V + V devices) time.
+/// @throws ContractError  a number of the graph or the task is out of range
+/// Source: the upward rank of Topcuoglu, Hariri, Wu, IEEE TPDS 13(3), 2002 ("HEFT"), of a given
+///         placement; Graham 1969 for list scheduling.
+TANDEM_ONCE [[nodiscard]] double schedule_step(CostGraph const& graph, PlacementTask const& task,
+                                               std::span<int const> device);
+
+/// When everything begins and ends in the step that schedule_step() measures, whether or not the
+/// devices have the memory.
+/// @throws ContractError  a number of the graph or the task is out of range
+TANDEM_ONCE [[nodiscard]] PlacementTimeline schedule_timeline(CostGraph const& graph,
+                                                              PlacementTask const& task,
+                                                              std::span<int const> device);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_placement_task(CostGraph const& graph, PlacementTask const& task) {
   expects(task.devices > 0, "PlacementTask: .devices must be at least 1");
   expects(static_cast<double>(graph.node.size()) * task.devices <= 1e7,
           "PlacementTask: nodes times devices must be 10,000,000 at most; give fewer devices, or a "
@@ -275,26 +320,16 @@ void check_placement_task(CostGraph const& graph, PlacementTask const& task) {
   }
 }
 
-template <class = void>
-void check_devices(CostGraph const& graph, PlacementTask const& task, std::span<int const> device) {
+TANDEM_ONCE void check_devices(CostGraph const& graph, PlacementTask const& task,
+                               std::span<int const> device) {
   expects(device.size() == graph.node.size(), "schedule_step: give one device for each node");
   for (int const d : device) {
     expects(0 <= d && d < task.devices, "schedule_step: devices count from 0 to .devices - 1");
   }
 }
 
-/// Bytes that @p node takes on its device: its output, which backward needs, and its weights with
-/// what belongs to them; of gradients by rows these in place of a gradient of all. Whole, so that
-/// sums and differences below 2^53 are exact.
-inline double bytes_on_device(CostNode const& node, PlacementTask const& task) {
-  double const by_rows =
-      static_cast<double>(node.rows.parameter_bytes) * std::max(0.0, task.bytes_of_parameter - 1);
-  return static_cast<double>(node.output_bytes) +
-         std::ceil(node.dense_bytes() * task.bytes_of_parameter + by_rows) + node.rows.bytes();
-}
-
-template <class = void>
-bool fits_memory(CostGraph const& graph, PlacementTask const& task, std::span<int const> device) {
+TANDEM_ONCE bool fits_memory(CostGraph const& graph, PlacementTask const& task,
+                             std::span<int const> device) {
   std::vector<double> bytes(static_cast<std::size_t>(task.devices));
   for (std::size_t i = 0; i < device.size(); ++i) {
     bytes[static_cast<std::size_t>(device[i])] += bytes_on_device(graph.node[i], task);
@@ -306,20 +341,12 @@ bool fits_memory(CostGraph const& graph, PlacementTask const& task, std::span<in
   return fits;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Seconds from the first forward to the last backward, if node i runs on device[i]. The most
-/// urgent of what is ready is that with the longest path of passes and transfers before it, its own
-/// time included; among equals that of the lower index, forward before backward.
-///
-/// Infinity if the outputs and weights of a device's nodes need more than task.memory.
-/// Cost: O((V + E) log V + V devices) time.
-/// @throws ContractError  a number of the graph or the task is out of range
-/// Source: the upward rank of Topcuoglu, Hariri, Wu, IEEE TPDS 13(3), 2002 ("HEFT"), of a given
-///         placement; Graham 1969 for list scheduling.
-template <class = void>
-[[nodiscard]] double schedule_step(CostGraph const& graph, PlacementTask const& task,
-                                   std::span<int const> device) {
+namespace tandem {
+
+TANDEM_ONCE double schedule_step(CostGraph const& graph, PlacementTask const& task,
+                                 std::span<int const> device) {
   detail::check_placement_task(graph, task);
   detail::check_devices(graph, task, device);
   if (!detail::fits_memory(graph, task, device)) {
@@ -328,15 +355,13 @@ template <class = void>
   return detail::ListSchedule{graph, task}.step(device);
 }
 
-/// When everything begins and ends in the step that schedule_step() measures, whether or not the
-/// devices have the memory.
-/// @throws ContractError  a number of the graph or the task is out of range
-template <class = void>
-[[nodiscard]] PlacementTimeline schedule_timeline(CostGraph const& graph, PlacementTask const& task,
-                                                  std::span<int const> device) {
+TANDEM_ONCE PlacementTimeline schedule_timeline(CostGraph const& graph, PlacementTask const& task,
+                                                std::span<int const> device) {
   detail::check_placement_task(graph, task);
   detail::check_devices(graph, task, device);
   return detail::ListSchedule{graph, task}.timeline(device);
 }
 
 }  // namespace tandem
+
+#endif

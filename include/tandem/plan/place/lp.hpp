@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
@@ -274,10 +275,20 @@ o_p_q: 1 if p ends before q begins.)";
 /// Cost:   O(V^2 devices + V^2 devices^2) rows, for graphs of up to about ten nodes.
 /// @throws ContractError  a number of the graph or the task is out of range
 /// Source: the problem of Pal et al. 2019, "DLPlacer"; disjunctive rows of Manne 1960.
-template <class = void>
-[[nodiscard]] std::string placement_lp(CostGraph const& graph, PlacementTask const& task) {
+TANDEM_ONCE [[nodiscard]] std::string placement_lp(CostGraph const& graph,
+                                                   PlacementTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string placement_lp(CostGraph const& graph, PlacementTask const& task) {
   detail::check_placement_task(graph, task);
   return detail::PlacementLp{graph, task, detail::placement_lp_comment}.str();
 }
 
 }  // namespace tandem
+
+#endif

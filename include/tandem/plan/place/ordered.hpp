@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/place/chain_groups.hpp>
 #include <tandem/plan/place/greedy.hpp>
@@ -54,9 +55,31 @@ class SettleLimit {
 /// Moves groups of a chain, then nodes, one at a time to where the ordered step is shortest, until
 /// none gains by it or @p limit is met; where @p memory bounds it, only to devices that have some
 /// left.
-template <class = void>
-void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& device,
-            SettleLimit limit, PlacementTask const& memory = {}) {
+TANDEM_ONCE void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& device,
+                        SettleLimit limit, PlacementTask const& memory = {});
+
+}  // namespace detail
+
+/// The device of each node, so that ordered_step() is short: @p start, or where nodes end earliest,
+/// with chains and nodes moved one at a time while the step gets shorter by 0.05 % or more and
+/// there is memory; whichever ends first. The same result every time; never slower than @p start.
+/// Cost: some ten thousand ordered steps for 300 nodes on 2 devices, or @p seconds.
+/// @param start    of place_graph(), say, which places for a list schedule
+/// @param seconds  by the clock, after which the best so far is taken, which then depends on it
+/// @throws ContractError  as ordered_step()
+TANDEM_ONCE [[nodiscard]] std::vector<int> place_ordered(CostGraph const& graph,
+                                                         PlacementTask const& task,
+                                                         std::vector<int> start,
+                                                         double seconds = HUGE_VAL);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& device,
+                        SettleLimit limit, PlacementTask const& memory) {
   OrderedStep<> ordered{graph, links};
   double best = ordered.step(device);
   bool goes_on = true;
@@ -94,18 +117,12 @@ void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& 
   }
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The device of each node, so that ordered_step() is short: @p start, or where nodes end earliest,
-/// with chains and nodes moved one at a time while the step gets shorter by 0.05 % or more and
-/// there is memory; whichever ends first. The same result every time; never slower than @p start.
-/// Cost: some ten thousand ordered steps for 300 nodes on 2 devices, or @p seconds.
-/// @param start    of place_graph(), say, which places for a list schedule
-/// @param seconds  by the clock, after which the best so far is taken, which then depends on it
-/// @throws ContractError  as ordered_step()
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::vector<int> place_ordered(CostGraph const& graph, PlacementTask const& task,
-                                             std::vector<int> start, double seconds = HUGE_VAL) {
+namespace tandem {
+
+TANDEM_ONCE std::vector<int> place_ordered(CostGraph const& graph, PlacementTask const& task,
+                                           std::vector<int> start, double seconds) {
   detail::check_placement_task(graph, task);
   detail::check_devices(graph, task, start);
   detail::PlacedLinks const links = detail::placed_links(task);
@@ -119,3 +136,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

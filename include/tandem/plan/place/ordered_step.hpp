@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/machine/machine.hpp>
@@ -29,23 +30,10 @@ struct PlacedLinks {
   bool one_port = false;           ///< a device sends one tensor at a time to all, and takes one
 };
 
-template <class = void>  // compiled where it is called, not by every include
-PlacedLinks placed_links(PlacementTask const& task) {
-  auto const devices = static_cast<std::size_t>(task.devices);
-  return {task.devices, std::vector<LinkSpeed>(devices * devices, {task.bandwidth, task.latency})};
-}
+TANDEM_ONCE PlacedLinks placed_links(PlacementTask const& task);
 
 /// Of the first devices of the machine.
-template <class = void>
-PlacedLinks placed_links(Machine const& machine, int devices, bool one_port) {
-  PlacedLinks links{.devices = devices, .one_port = one_port};
-  for (int from = 0; from < devices; ++from) {
-    for (int to = 0; to < devices; ++to) {
-      links.speed.push_back(machine.link(from, to));
-    }
-  }
-  return links;
-}
+TANDEM_ONCE PlacedLinks placed_links(Machine const& machine, int devices, bool one_port);
 
 /// Placed steps in the network's order: a device computes one pass at a time, a link and direction
 /// carries one tensor at a time, in the order in which they are made. Cost: O(V devices + E).
@@ -151,12 +139,41 @@ class OrderedStep {
 /// goes through its nodes in the graph's order. The rules of placement.hpp hold; memory does not
 /// count.
 /// @throws ContractError  a number of the graph or the task is out of range
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] double ordered_step(CostGraph const& graph, PlacementTask const& task,
-                                  std::vector<int> const& device) {
+TANDEM_ONCE [[nodiscard]] double ordered_step(CostGraph const& graph, PlacementTask const& task,
+                                              std::vector<int> const& device);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE PlacedLinks placed_links(PlacementTask const& task) {
+  auto const devices = static_cast<std::size_t>(task.devices);
+  return {task.devices, std::vector<LinkSpeed>(devices * devices, {task.bandwidth, task.latency})};
+}
+
+TANDEM_ONCE PlacedLinks placed_links(Machine const& machine, int devices, bool one_port) {
+  PlacedLinks links{.devices = devices, .one_port = one_port};
+  for (int from = 0; from < devices; ++from) {
+    for (int to = 0; to < devices; ++to) {
+      links.speed.push_back(machine.link(from, to));
+    }
+  }
+  return links;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double ordered_step(CostGraph const& graph, PlacementTask const& task,
+                                std::vector<int> const& device) {
   detail::check_placement_task(graph, task);
   detail::check_devices(graph, task, device);
   return detail::OrderedStep<>{graph, detail::placed_links(task)}.step(device);
 }
 
 }  // namespace tandem
+
+#endif

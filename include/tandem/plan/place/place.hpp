@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -59,8 +60,49 @@ class SearchBudget {
   long done_ = 0;
 };
 
-template <class = void>
-void check_memory(CostGraph const& graph, PlacementTask const& task) {
+TANDEM_ONCE void check_memory(CostGraph const& graph, PlacementTask const& task);
+
+/// Whether there are so few placements that all can be tried; the first node stays on device 0,
+/// since all devices are alike.
+inline bool has_few_placements(CostGraph const& graph, PlacementTask const& task) {
+  return (graph.nodes() - 1) * std::log2(task.devices) <= 14;
+}
+
+/// Heat of a search, in mean times of a node, while the budget's share goes from begin to end.
+struct Cooling {
+  double begin;
+  double end;
+  double hottest;
+  double coldest;
+};
+
+/// First the groups of chains, from hot to cold, then the nodes, from warm to cold. The heat was
+/// chosen on a graph of Inception-V3 (2 devices, 25 and 50 GB/s, 300,000 moves, 2 seeds), whose
+/// mean speedup it moves by less than 0.01 where it is half or twice as much.
+TANDEM_ONCE void search_placement(CostGraph const& graph, PlacementTask const& task,
+                                  SearchBudget& budget, double bound, std::uint32_t seed,
+                                  PlacementSearch& search);
+
+}  // namespace detail
+
+/// Places @p graph: all nodes on one device, a greedy placement, and simulated annealing from
+/// there; never slower than one device, if that has the memory. Of up to 2^14 placements (15 nodes
+/// on 2 devices) the best. `step` is what schedule_step() says, to within rounding.
+///
+/// Cost: options.seconds, or O((V + E) log V) for each of options.moves; less where the bound is
+///       met.
+/// @throws ContractError  a number is out of range, or nothing fits in memory
+TANDEM_ONCE [[nodiscard]] GraphPlacement place_graph(CostGraph const& graph,
+                                                     PlacementTask const& task,
+                                                     PlaceOptions const& options = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_memory(CostGraph const& graph, PlacementTask const& task) {
   double sum = 0;
   for (CostNode const& node : graph.node) {
     double const bytes = bytes_on_device(node, task);
@@ -78,14 +120,8 @@ void check_memory(CostGraph const& graph, PlacementTask const& task) {
   }
 }
 
-/// Whether there are so few placements that all can be tried; the first node stays on device 0,
-/// since all devices are alike.
-inline bool has_few_placements(CostGraph const& graph, PlacementTask const& task) {
-  return (graph.nodes() - 1) * std::log2(task.devices) <= 14;
-}
-
-template <class = void>
-void try_all(CostGraph const& graph, PlacementTask const& task, PlacementSearch& search) {
+TANDEM_ONCE void try_all(CostGraph const& graph, PlacementTask const& task,
+                         PlacementSearch& search) {
   std::vector<int> device(graph.node.size());
   for (std::size_t i = 0; i < device.size();) {
     search.start(device);
@@ -95,17 +131,9 @@ void try_all(CostGraph const& graph, PlacementTask const& task, PlacementSearch&
   }
 }
 
-/// Heat of a search, in mean times of a node, while the budget's share goes from begin to end.
-struct Cooling {
-  double begin;
-  double end;
-  double hottest;
-  double coldest;
-};
-
 /// Ends early where the bound is met.
-template <class = void>
-void anneal(PlacementSearch& search, SearchBudget& budget, Cooling const& cooling, double bound) {
+TANDEM_ONCE void anneal(PlacementSearch& search, SearchBudget& budget, Cooling const& cooling,
+                        double bound) {
   auto const met = [&] {
     return search.best_excess() == 0 && search.best_step() <= bound * (1 + 1e-12);
   };
@@ -115,12 +143,9 @@ void anneal(PlacementSearch& search, SearchBudget& budget, Cooling const& coolin
   }
 }
 
-/// First the groups of chains, from hot to cold, then the nodes, from warm to cold. The heat was
-/// chosen on a graph of Inception-V3 (2 devices, 25 and 50 GB/s, 300,000 moves, 2 seeds), whose
-/// mean speedup it moves by less than 0.01 where it is half or twice as much.
-template <class = void>
-void search_placement(CostGraph const& graph, PlacementTask const& task, SearchBudget& budget,
-                      double bound, std::uint32_t seed, PlacementSearch& search) {
+TANDEM_ONCE void search_placement(CostGraph const& graph, PlacementTask const& task,
+                                  SearchBudget& budget, double bound, std::uint32_t seed,
+                                  PlacementSearch& search) {
   ChainGroups const groups{graph};
   PlacementSearch coarse{groups.graph, task, seed};
   coarse.start(place_greedy(groups.graph, task));
@@ -129,18 +154,12 @@ void search_placement(CostGraph const& graph, PlacementTask const& task, SearchB
   anneal(search, budget, {0.5, 1, 0.3, 0.01}, bound);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Places @p graph: all nodes on one device, a greedy placement, and simulated annealing from
-/// there; never slower than one device, if that has the memory. Of up to 2^14 placements (15 nodes
-/// on 2 devices) the best. `step` is what schedule_step() says, to within rounding.
-///
-/// Cost: options.seconds, or O((V + E) log V) for each of options.moves; less where the bound is
-///       met.
-/// @throws ContractError  a number is out of range, or nothing fits in memory
-template <class = void>
-[[nodiscard]] GraphPlacement place_graph(CostGraph const& graph, PlacementTask const& task,
-                                         PlaceOptions const& options = {}) {
+namespace tandem {
+
+TANDEM_ONCE GraphPlacement place_graph(CostGraph const& graph, PlacementTask const& task,
+                                       PlaceOptions const& options) {
   detail::check_placement_task(graph, task);
   expects(options.seconds >= 0, "PlaceOptions: .seconds must be at least 0");
   expects(options.moves >= -1, "PlaceOptions: .moves must be at least 0, or -1 for .seconds");
@@ -172,3 +191,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/place/critical_path.hpp>
@@ -27,8 +28,36 @@ struct PlacementUse {
   }
 };
 
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] PlacementUse placement_use(PlacementTimeline const& timeline, int devices) {
+namespace detail {
+
+/// "node12" of "node12 Conv2d(…)".
+inline std::string_view node_id(CostNode const& node) {
+  return std::string_view{node.name}.substr(0, node.name.find(' '));
+}
+
+}  // namespace detail
+
+/// An object with `speedup` over one device; `step`, `one_device` and `lower_bound`, below which no
+/// step of any placement is, in seconds; `most_speedup`, which that bound leaves; `bottleneck`; and
+/// `placement`, the device of each node by its name up to the first space; `type`, if one is given.
+TANDEM_ONCE [[nodiscard]] std::string placement_json(CostGraph const& graph,
+                                                     PlacementTask const& task,
+                                                     GraphPlacement const& placement,
+                                                     std::string const& type = {});
+
+/// The same for people: a few lines, then a line a device with its nodes.
+TANDEM_ONCE [[nodiscard]] std::string placement_text(CostGraph const& graph,
+                                                     PlacementTask const& task,
+                                                     GraphPlacement const& placement);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE [[nodiscard]] PlacementUse placement_use(PlacementTimeline const& timeline,
+                                                     int devices) {
   auto const count = static_cast<std::size_t>(devices);
   PlacementUse use{std::vector<double>(count), std::vector<double>(count * count)};
   for (std::size_t n = 0; n < timeline.device.size(); ++n) {
@@ -46,9 +75,9 @@ template <class = void>  // compiled where it is called, not by every include
 /// What a shorter step needs first: "longest path" where the step is that of the longest path of
 /// operations, so that no more devices and no faster links help; else the device or the link that
 /// is busy longest, as "device 0" or "link 0 to 1".
-template <class = void>
-[[nodiscard]] std::string placement_bottleneck(CostGraph const& graph,
-                                               PlacementTimeline const& timeline, int devices) {
+TANDEM_ONCE [[nodiscard]] std::string placement_bottleneck(CostGraph const& graph,
+                                                           PlacementTimeline const& timeline,
+                                                           int devices) {
   if (critical_path(graph) >= timeline.step * (1 - 1e-9)) {
     return "longest path";
   }
@@ -73,22 +102,8 @@ template <class = void>
   return name;
 }
 
-namespace detail {
-
-/// "node12" of "node12 Conv2d(…)".
-inline std::string_view node_id(CostNode const& node) {
-  return std::string_view{node.name}.substr(0, node.name.find(' '));
-}
-
-}  // namespace detail
-
-/// An object with `speedup` over one device; `step`, `one_device` and `lower_bound`, below which no
-/// step of any placement is, in seconds; `most_speedup`, which that bound leaves; `bottleneck`; and
-/// `placement`, the device of each node by its name up to the first space; `type`, if one is given.
-template <class = void>
-[[nodiscard]] std::string placement_json(CostGraph const& graph, PlacementTask const& task,
-                                         GraphPlacement const& placement,
-                                         std::string const& type = {}) {
+TANDEM_ONCE std::string placement_json(CostGraph const& graph, PlacementTask const& task,
+                                       GraphPlacement const& placement, std::string const& type) {
   PlacementTimeline const timeline = schedule_timeline(graph, task, placement.device);
   std::string json = "{\n  \"speedup\": " + detail::json_number(placement.speedup(graph), 6);
   json += ",\n  \"step\": " + detail::json_number(placement.step, 9);
@@ -110,10 +125,8 @@ template <class = void>
   return json + (type.empty() ? "" : ",\n  \"type\": " + detail::json_text(type)) + "\n}\n";
 }
 
-/// The same for people: a few lines, then a line a device with its nodes.
-template <class = void>
-[[nodiscard]] std::string placement_text(CostGraph const& graph, PlacementTask const& task,
-                                         GraphPlacement const& placement) {
+TANDEM_ONCE std::string placement_text(CostGraph const& graph, PlacementTask const& task,
+                                       GraphPlacement const& placement) {
   PlacementTimeline const timeline = schedule_timeline(graph, task, placement.device);
   PlacementUse const use = placement_use(timeline, task.devices);
   auto const ms = [](double seconds) { return detail::digits(seconds * 1e3, 5) + " ms"; };
@@ -140,3 +153,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

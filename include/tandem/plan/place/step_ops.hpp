@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/place/placement.hpp>
@@ -46,8 +47,20 @@ struct StepOps {
 };
 
 /// [i][j]: 1 if op j waits for op i, directly or not. Cost: O(ops (nodes + edges)) steps.
-template <class = void>
-Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
+TANDEM_ONCE Numbered<Numbered<char>> reached_ops(StepOps const& ops);
+
+/// Seconds that the output of a node, or its gradient, takes from one device to another.
+inline double transfer_time(CostNode const& node, PlacementTask const& task) {
+  return task.latency + static_cast<double>(node.output_bytes) / task.bandwidth;
+}
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
   Numbered<Numbered<char>> reached(ops.time.size(), Numbered<char>(ops.time.size()));
   for (int i = ops.ops(); i-- > 0;) {
     for (int const next : ops.after[i]) {
@@ -60,9 +73,6 @@ Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
   return reached;
 }
 
-/// Seconds that the output of a node, or its gradient, takes from one device to another.
-inline double transfer_time(CostNode const& node, PlacementTask const& task) {
-  return task.latency + static_cast<double>(node.output_bytes) / task.bandwidth;
-}
-
 }  // namespace tandem::detail
+
+#endif

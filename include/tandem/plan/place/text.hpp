@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/graph/graph_view.hpp>
 
@@ -122,16 +123,26 @@ class PathTree {
 /// Cost: O(nodes × devices).
 /// @pre    one device for each node, counted from 0
 /// @throws ContractError  two nodes have the same path, and not the same device
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::vector<PlacedPath> placed_paths(GraphView network,
-                                                   std::vector<int> const& device) {
-  return detail::PathTree<>{network, device}.entries();
-}
+TANDEM_ONCE [[nodiscard]] std::vector<PlacedPath> placed_paths(GraphView network,
+                                                               std::vector<int> const& device);
 
 /// The same as a declaration, in lines of 100 columns at most:
 /// "inline constexpr auto table = place<Net>({{"3.1", 1}, {"4", 1}});".
-template <class = void>
-[[nodiscard]] std::string placed_text(GraphView network, std::vector<int> const& device) {
+TANDEM_ONCE [[nodiscard]] std::string placed_text(GraphView network,
+                                                  std::vector<int> const& device);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<PlacedPath> placed_paths(GraphView network,
+                                                 std::vector<int> const& device) {
+  return detail::PathTree<>{network, device}.entries();
+}
+
+TANDEM_ONCE std::string placed_text(GraphView network, std::vector<int> const& device) {
   std::string text;
   std::string line = "inline constexpr auto table = place<Net>({";
   bool first = true;
@@ -149,3 +160,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

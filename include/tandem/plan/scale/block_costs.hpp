@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/kernel_times.hpp>
@@ -24,7 +25,7 @@ struct TensorShare {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 struct BlockCosts {
   TransformerSizes const& sizes;
   KernelTimes times;
@@ -106,10 +107,29 @@ struct BlockCosts {
 /// Without dropout and tensor parallelism they are those of GptGraph as static_costs() has them,
 /// where products are bound by math. Collectives are not in them.
 /// @throws ContractError  sizes are not valid, or the devices do not divide the heads
-template <class = void>
-[[nodiscard]] std::vector<CostNode> block_costs(TransformerSizes const& sizes,
-                                                KernelTimes const& times, TensorShare share,
-                                                int samples) {
+TANDEM_ONCE [[nodiscard]] std::vector<CostNode> block_costs(TransformerSizes const& sizes,
+                                                            KernelTimes const& times,
+                                                            TensorShare share, int samples);
+
+/// What stands before the blocks, of so many tokens: rows of the words that are looked up.
+TANDEM_ONCE [[nodiscard]] CostNode words_costs(TransformerSizes const& sizes,
+                                               KernelTimes const& times, double tokens);
+
+/// What stands behind them: the logits of all words, in fp32 for the loss, which reads and writes
+/// them four times, and their gradient once more; @p tensor devices have a part of the words each.
+TANDEM_ONCE [[nodiscard]] CostNode logits_costs(TransformerSizes const& sizes,
+                                                KernelTimes const& times, int tensor,
+                                                double tokens);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<CostNode> block_costs(TransformerSizes const& sizes,
+                                              KernelTimes const& times, TensorShare share,
+                                              int samples) {
   check_sizes(sizes);
   expects(
       samples >= 1 && share.tensor >= 1 && share.sequence >= 1 && sizes.heads % share.tensor == 0,
@@ -132,10 +152,8 @@ template <class = void>
           block.sum()};
 }
 
-/// What stands before the blocks, of so many tokens: rows of the words that are looked up.
-template <class = void>
-[[nodiscard]] CostNode words_costs(TransformerSizes const& sizes, KernelTimes const& times,
-                                   double tokens) {
+TANDEM_ONCE CostNode words_costs(TransformerSizes const& sizes, KernelTimes const& times,
+                                 double tokens) {
   double const bytes = tokens * static_cast<double>(sizes.width) * element_bytes(times.precision);
   return {.name = "Embedding",
           .forward = times.pass(3 * bytes),
@@ -143,11 +161,8 @@ template <class = void>
           .output_bytes = static_cast<std::int64_t>(bytes)};
 }
 
-/// What stands behind them: the logits of all words, in fp32 for the loss, which reads and writes
-/// them four times, and their gradient once more; @p tensor devices have a part of the words each.
-template <class = void>
-[[nodiscard]] CostNode logits_costs(TransformerSizes const& sizes, KernelTimes const& times,
-                                    int tensor, double tokens) {
+TANDEM_ONCE CostNode logits_costs(TransformerSizes const& sizes, KernelTimes const& times,
+                                  int tensor, double tokens) {
   double const rows = sizes.predicted * tokens;
   double const words = static_cast<double>(sizes.vocabulary) / tensor;
   double const width = static_cast<double>(sizes.width);
@@ -158,3 +173,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

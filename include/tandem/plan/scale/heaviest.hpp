@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
@@ -14,8 +15,15 @@ namespace tandem {
 /// Source: Blom, "Statistical Estimates and Transformed Beta-Variables", 1958: the normal quantile
 /// at (count - 3/8) / (count + 1/4).
 /// @throws ContractError  count < 1
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] double heaviest_of(int count) {
+TANDEM_ONCE [[nodiscard]] double heaviest_of(int count);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double heaviest_of(int count) {
   expects(count >= 1, "heaviest_of(count): give one load or more");
   double const rest = 0.625 / (count + 0.25);  // of the distribution, above it
   double low = 0;
@@ -28,3 +36,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/scale/sharding.hpp>
@@ -96,9 +97,20 @@ inline double pass_rows(TransformerSizes const& sizes, MeshLayout const& layout)
   return mesh_rows(sizes, layout) / layout.time_chunks;
 }
 
+}  // namespace detail
+
+/// Why @p layout cannot train @p task, a sentence; empty where it can. Memory is asked elsewhere.
+TANDEM_ONCE [[nodiscard]] std::string mesh_problem(MeshTask const& task, MeshLayout const& layout);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Why sequences cannot be done in chunks of time; empty where they can.
-template <class = void>  // compiled where it is called, not by every include
-std::string time_chunks_problem(TransformerSizes const& sizes, MeshLayout const& layout) {
+TANDEM_ONCE std::string time_chunks_problem(TransformerSizes const& sizes,
+                                            MeshLayout const& layout) {
   if (layout.time_chunks == 1) {
     return "";
   }
@@ -110,11 +122,11 @@ std::string time_chunks_problem(TransformerSizes const& sizes, MeshLayout const&
   return sizes.context % layout.time_chunks == 0 ? "" : "chunks of time must divide a sequence";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Why @p layout cannot train @p task, a sentence; empty where it can. Memory is asked elsewhere.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string mesh_problem(MeshTask const& task, MeshLayout const& layout) {
+namespace tandem {
+
+TANDEM_ONCE std::string mesh_problem(MeshTask const& task, MeshLayout const& layout) {
   TransformerSizes const& sizes = task.sizes;
   if (layout.data < 1 || layout.pipeline < 1 || layout.tensor < 1 || layout.chunks < 1 ||
       layout.sequence < 1 || layout.microbatch < 1 || layout.time_chunks < 1) {
@@ -155,3 +167,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

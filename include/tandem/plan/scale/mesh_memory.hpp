@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/kernel_times.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
 
@@ -25,39 +26,10 @@ struct MeshMemory {
 namespace detail {
 
 /// Of a stage's weights, on one of the devices that share its products.
-template <class = void>  // compiled where it is called, not by every include
-double stage_parameters(TransformerSizes const& sizes, MeshLayout const& layout) {
-  StageBlocks const blocks = stage_blocks(sizes.layers, layout.pipeline);
-  double const block = sizes.block_parameters();
-  double const words = sizes.embedding_parameters();
-  double const most = layout.pipeline == 1
-                          ? static_cast<double>(sizes.layers) * block + words * (sizes.tied ? 1 : 2)
-                          : std::max(static_cast<double>(blocks.most) * block,
-                                     static_cast<double>(blocks.first) * block + words);
-  return most / layout.tensor;
-}
+TANDEM_ONCE double stage_parameters(TransformerSizes const& sizes, MeshLayout const& layout);
 
 /// What a block keeps for its backward pass, bytes of a microbatch.
-template <class = void>
-double kept_bytes(MeshTask const& task, MeshLayout const& layout) {
-  TransformerSizes const& sizes = task.sizes;
-  double const element = element_bytes(task.precision);
-  double const mask = sizes.dropout ? 1 : 0;
-  double const rows = mesh_rows(sizes, layout);
-  double const width = static_cast<double>(sizes.width);
-  double const whole = layout.sequence_rows ? layout.tensor : 1;
-  // The inputs of both norms and of what reads them; masks.
-  double const all = rows * width * (4 * element + 2 * mask) / whole;
-  double const shared = rows * element *
-                        (static_cast<double>(sizes.projections()) + width +
-                         static_cast<double>(sizes.inner()) * (sizes.gated ? 3 : 2)) /
-                        layout.tensor;
-  bool const scores =
-      sizes.attention == AttentionKernels::separate && layout.recomputation == Recomputation::none;
-  double const pairs =
-      scores ? rows * static_cast<double>(sizes.context * sizes.heads) / layout.tensor : 0;
-  return all + shared + pairs * (sizes.dropout ? 2 * element + 1 : element);
-}
+TANDEM_ONCE double kept_bytes(MeshTask const& task, MeshLayout const& layout);
 
 /// Microbatches of a device of @p layout whose activations it has at once, in whole microbatches of
 /// all its blocks.
@@ -81,8 +53,50 @@ inline double live_of(MeshLayout const& layout, double microbatches) {
 /// in chunks of time, all chunks are live, gradients of keys and values are carried from one to the
 /// next, and logits are a chunk's.
 /// Source: Korthikanti et al., arXiv:2205.05198, section 4, with e = 2: their 34 s b h is this one.
-template <class = void>
-[[nodiscard]] MeshMemory mesh_memory(MeshTask const& task, MeshLayout const& layout) {
+TANDEM_ONCE [[nodiscard]] MeshMemory mesh_memory(MeshTask const& task, MeshLayout const& layout);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE double stage_parameters(TransformerSizes const& sizes, MeshLayout const& layout) {
+  StageBlocks const blocks = stage_blocks(sizes.layers, layout.pipeline);
+  double const block = sizes.block_parameters();
+  double const words = sizes.embedding_parameters();
+  double const most = layout.pipeline == 1
+                          ? static_cast<double>(sizes.layers) * block + words * (sizes.tied ? 1 : 2)
+                          : std::max(static_cast<double>(blocks.most) * block,
+                                     static_cast<double>(blocks.first) * block + words);
+  return most / layout.tensor;
+}
+
+TANDEM_ONCE double kept_bytes(MeshTask const& task, MeshLayout const& layout) {
+  TransformerSizes const& sizes = task.sizes;
+  double const element = element_bytes(task.precision);
+  double const mask = sizes.dropout ? 1 : 0;
+  double const rows = mesh_rows(sizes, layout);
+  double const width = static_cast<double>(sizes.width);
+  double const whole = layout.sequence_rows ? layout.tensor : 1;
+  // The inputs of both norms and of what reads them; masks.
+  double const all = rows * width * (4 * element + 2 * mask) / whole;
+  double const shared = rows * element *
+                        (static_cast<double>(sizes.projections()) + width +
+                         static_cast<double>(sizes.inner()) * (sizes.gated ? 3 : 2)) /
+                        layout.tensor;
+  bool const scores =
+      sizes.attention == AttentionKernels::separate && layout.recomputation == Recomputation::none;
+  double const pairs =
+      scores ? rows * static_cast<double>(sizes.context * sizes.heads) / layout.tensor : 0;
+  return all + shared + pairs * (sizes.dropout ? 2 * element + 1 : element);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE MeshMemory mesh_memory(MeshTask const& task, MeshLayout const& layout) {
   TransformerSizes const& sizes = task.sizes;
   double const element = element_bytes(task.precision);
   double const master = master_bytes(task.precision);
@@ -125,3 +139,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

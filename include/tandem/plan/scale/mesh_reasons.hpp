@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/scale/mesh_search.hpp>
 
@@ -22,7 +23,7 @@ struct MeshReason {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 class MeshReasons {
  public:
   MeshReasons(MeshTask const& task, int devices, MeshLimits const& limits)
@@ -76,16 +77,26 @@ class MeshReasons {
 /// open the other way, all else sought anew.
 /// Cost: a search each, ten at most.
 /// @throws ContractError  as search_meshes()
-template <class = void>
-[[nodiscard]] std::vector<MeshReason> mesh_reasons(MeshTask const& task, int devices,
-                                                   MeshLimits const& limits,
-                                                   MeshLayout const& best) {
+TANDEM_ONCE [[nodiscard]] std::vector<MeshReason> mesh_reasons(MeshTask const& task, int devices,
+                                                               MeshLimits const& limits,
+                                                               MeshLayout const& best);
+
+/// A line each: "without a pipeline: 12 % slower", or that nothing fits.
+TANDEM_ONCE [[nodiscard]] std::string reasons_text(std::vector<MeshReason> const& reasons,
+                                                   double seconds);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<MeshReason> mesh_reasons(MeshTask const& task, int devices,
+                                                 MeshLimits const& limits, MeshLayout const& best) {
   return detail::MeshReasons<>{task, devices, limits}.of(best);
 }
 
-/// A line each: "without a pipeline: 12 % slower", or that nothing fits.
-template <class = void>
-[[nodiscard]] std::string reasons_text(std::vector<MeshReason> const& reasons, double seconds) {
+TANDEM_ONCE std::string reasons_text(std::vector<MeshReason> const& reasons, double seconds) {
   std::string text;
   for (MeshReason const& reason : reasons) {
     double const slower = 100 * (reason.seconds / seconds - 1);
@@ -96,3 +107,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/scale/mesh_reasons.hpp>
 #include <tandem/plan/scale/mesh_search.hpp>
@@ -16,10 +17,43 @@ namespace tandem {
 
 namespace detail {
 
+TANDEM_ONCE double model_share(MeshTask const& task, MeshPlan const& plan);
+
+inline int microbatches_of(MeshTask const& task, MeshLayout const& layout) {
+  return task.batch / layout.data / layout.microbatch;
+}
+
+}  // namespace detail
+
+namespace detail {
+
+/// Why the first was chosen, whether the library runs it, and the type of the fastest that it runs.
+/// @pre there is a plan
+TANDEM_ONCE std::string chosen_text(MeshTask const& task, MeshSearch const& found,
+                                    std::vector<MeshReason> const& why);
+
+}  // namespace detail
+
+/// A line for each plan: seconds, the share of the machine's peak that the model's own operations
+/// are (6 a weight and token, and attention's), GB of a device, where time goes, and the type; then
+/// why the first was chosen.
+TANDEM_ONCE [[nodiscard]] std::string mesh_text(MeshTask const& task, int devices,
+                                                MeshSearch const& found,
+                                                std::vector<MeshReason> const& why = {});
+
+TANDEM_ONCE [[nodiscard]] std::string mesh_json(MeshTask const& task, int devices,
+                                                MeshSearch const& found,
+                                                std::vector<MeshReason> const& why = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Operations of a step that the model needs, nothing computed again, all pairs of tokens: two for
 /// each weight of a product and token forward, four backward.
-template <class = void>
-double model_operations(MeshTask const& task) {
+TANDEM_ONCE double model_operations(MeshTask const& task) {
   TransformerSizes const& sizes = task.sizes;
   double const tokens = static_cast<double>(task.batch) * static_cast<double>(sizes.context);
   double const pairs = 12.0 * static_cast<double>(sizes.layers * sizes.width * sizes.context);
@@ -28,18 +62,12 @@ double model_operations(MeshTask const& task) {
                    pairs);
 }
 
-template <class = void>
-double model_share(MeshTask const& task, MeshPlan const& plan) {
+TANDEM_ONCE double model_share(MeshTask const& task, MeshPlan const& plan) {
   return model_operations(task) /
          (plan.step.seconds() * plan.layout.devices() * task.machine.peak.of(task.precision));
 }
 
-inline int microbatches_of(MeshTask const& task, MeshLayout const& layout) {
-  return task.batch / layout.data / layout.microbatch;
-}
-
-template <class = void>
-std::string mesh_line(MeshTask const& task, MeshPlan const& plan) {
+TANDEM_ONCE std::string mesh_line(MeshTask const& task, MeshPlan const& plan) {
   MeshStep const& step = plan.step;
   double const all = step.seconds();
   auto const share = [&](double part) {
@@ -53,8 +81,7 @@ std::string mesh_line(MeshTask const& task, MeshPlan const& plan) {
          mesh_type(plan.layout, microbatches_of(task, plan.layout)) + "\n";
 }
 
-template <class = void>
-std::string mesh_json_line(MeshTask const& task, MeshPlan const& plan) {
+TANDEM_ONCE std::string mesh_json_line(MeshTask const& task, MeshPlan const& plan) {
   MeshLayout const& layout = plan.layout;
   MeshStep const& step = plan.step;
   auto const field = [](char const* name, double value) {
@@ -77,15 +104,8 @@ std::string mesh_json_line(MeshTask const& task, MeshPlan const& plan) {
          ", \"plan_only\": " + (problem.empty() ? "null" : json_text(problem)) + "}";
 }
 
-}  // namespace detail
-
-namespace detail {
-
-/// Why the first was chosen, whether the library runs it, and the type of the fastest that it runs.
-/// @pre there is a plan
-template <class = void>
-std::string chosen_text(MeshTask const& task, MeshSearch const& found,
-                        std::vector<MeshReason> const& why) {
+TANDEM_ONCE std::string chosen_text(MeshTask const& task, MeshSearch const& found,
+                                    std::vector<MeshReason> const& why) {
   MeshPlan const& best = found.plans.front();
   std::string text = reasons_text(why, best.step.seconds());
   std::string const only = plan_only(best.layout);
@@ -104,14 +124,12 @@ std::string chosen_text(MeshTask const& task, MeshSearch const& found,
   return text;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// A line for each plan: seconds, the share of the machine's peak that the model's own operations
-/// are (6 a weight and token, and attention's), GB of a device, where time goes, and the type; then
-/// why the first was chosen.
-template <class = void>
-[[nodiscard]] std::string mesh_text(MeshTask const& task, int devices, MeshSearch const& found,
-                                    std::vector<MeshReason> const& why = {}) {
+namespace tandem {
+
+TANDEM_ONCE std::string mesh_text(MeshTask const& task, int devices, MeshSearch const& found,
+                                  std::vector<MeshReason> const& why) {
   std::string const gb = detail::digits(found.least_memory / 1e9, 3);
   std::string text = std::to_string(devices) + " devices of " + task.machine.name + ", " +
                      detail::digits(task.sizes.parameters() / 1e9, 4) + " G weights, batch " +
@@ -131,9 +149,8 @@ template <class = void>
   return text + detail::chosen_text(task, found, why);
 }
 
-template <class = void>
-[[nodiscard]] std::string mesh_json(MeshTask const& task, int devices, MeshSearch const& found,
-                                    std::vector<MeshReason> const& why = {}) {
+TANDEM_ONCE std::string mesh_json(MeshTask const& task, int devices, MeshSearch const& found,
+                                  std::vector<MeshReason> const& why) {
   std::string text = "{\n  \"devices\": " + std::to_string(devices) +
                      ",\n  \"machine\": " + detail::json_text(task.machine.name) +
                      ",\n  \"batch\": " + std::to_string(task.batch) +
@@ -152,3 +169,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

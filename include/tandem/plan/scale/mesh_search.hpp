@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
 #include <tandem/plan/scale/mesh_memory.hpp>
@@ -55,7 +56,7 @@ namespace detail {
 
 inline constexpr int most_time_chunks = 16;  // that are sought
 
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 class MeshSearcher {
  public:
   MeshSearcher(MeshTask const& task, MeshLimits const& limits, int devices, std::size_t keep)
@@ -198,9 +199,18 @@ class MeshSearcher {
 /// up to 16, and where less is computed again
 /// fits, more is not tried. All axes are sought that @p limits does not give.
 /// @throws ContractError  devices < 1, the batch is empty, or sizes or machine are not valid
-template <class = void>
-[[nodiscard]] MeshSearch search_meshes(MeshTask const& task, int devices,
-                                       MeshLimits const& limits = {}, std::size_t keep = 10) {
+TANDEM_ONCE [[nodiscard]] MeshSearch search_meshes(MeshTask const& task, int devices,
+                                                   MeshLimits const& limits = {},
+                                                   std::size_t keep = 10);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE MeshSearch search_meshes(MeshTask const& task, int devices, MeshLimits const& limits,
+                                     std::size_t keep) {
   check_sizes(task.sizes);
   check_machine(task.machine);
   expects(devices >= 1 && task.batch >= 1 && task.machine.has(devices),
@@ -209,3 +219,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

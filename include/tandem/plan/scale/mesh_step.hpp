@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/scale/block_costs.hpp>
@@ -43,8 +44,33 @@ struct MeshPasses {
   double products = 0;
 };
 
-template <class = void>  // compiled where it is called, not by every include
-MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
+TANDEM_ONCE MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout);
+
+}  // namespace detail
+
+/// A step of @p layout. The busiest stage's microbatches one after another; a pipeline idles for
+/// (pipeline - 1) / chunks of them. Four all-reduces of a block and microbatch, of B T C elements,
+/// among the devices that share products, two more where the block is computed again in full; with
+/// sequence_rows each is a reduce-scatter and an all-gather, and rows are gathered twice more.
+/// Where devices have parts of sequences, keys and values of a block are gathered, and the sums of
+/// their gradients scattered. What stages send does not run beside computation, nor do sums, unless
+/// the layout overlaps them: then only what is longer than the computation shows, and of the sums
+/// those of one chunk of blocks; sharded weights, see sum_seconds(), are gathered beside it in any
+/// case. In chunks of time a microbatch is as many passes, one behind another, so that the pipeline
+/// fills with a chunk, and does not idle longer: p devices do one microbatch in K chunks p K / (K +
+/// p - 1) times as fast as one. The update reads and writes gradient, weights and states once, and
+/// reads the gradient for its norm.
+/// @throws ContractError  mesh_problem() has something to say
+/// Source: Narayanan et al., arXiv:2104.04473, sections 2 and 3.
+TANDEM_ONCE [[nodiscard]] MeshStep mesh_step(MeshTask const& task, MeshLayout const& layout);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
   KernelTimes const times{task.machine, task.precision};
   MeshPasses passes;
   TensorShare const share{layout.tensor, layout.sequence * layout.time_chunks,
@@ -85,8 +111,7 @@ MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
 /// Of a microbatch, or of a chunk of its time: a stage receives and sends, in both passes, for each
 /// of its chunks, what its devices that share products have a part of each; these gather it unless
 /// they have rows.
-template <class = void>
-double message_seconds(MeshTask const& task, MeshLayout const& layout) {
+TANDEM_ONCE double message_seconds(MeshTask const& task, MeshLayout const& layout) {
   if (layout.pipeline == 1) {
     return 0;
   }
@@ -100,24 +125,11 @@ double message_seconds(MeshTask const& task, MeshLayout const& layout) {
   return 2 * layout.chunks * (send + gather);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// A step of @p layout. The busiest stage's microbatches one after another; a pipeline idles for
-/// (pipeline - 1) / chunks of them. Four all-reduces of a block and microbatch, of B T C elements,
-/// among the devices that share products, two more where the block is computed again in full; with
-/// sequence_rows each is a reduce-scatter and an all-gather, and rows are gathered twice more.
-/// Where devices have parts of sequences, keys and values of a block are gathered, and the sums of
-/// their gradients scattered. What stages send does not run beside computation, nor do sums, unless
-/// the layout overlaps them: then only what is longer than the computation shows, and of the sums
-/// those of one chunk of blocks; sharded weights, see sum_seconds(), are gathered beside it in any
-/// case. In chunks of time a microbatch is as many passes, one behind another, so that the pipeline
-/// fills with a chunk, and does not idle longer: p devices do one microbatch in K chunks p K / (K +
-/// p - 1) times as fast as one. The update reads and writes gradient, weights and states once, and
-/// reads the gradient for its norm.
-/// @throws ContractError  mesh_problem() has something to say
-/// Source: Narayanan et al., arXiv:2104.04473, sections 2 and 3.
-template <class = void>
-[[nodiscard]] MeshStep mesh_step(MeshTask const& task, MeshLayout const& layout) {
+namespace tandem {
+
+TANDEM_ONCE MeshStep mesh_step(MeshTask const& task, MeshLayout const& layout) {
   std::string const problem = mesh_problem(task, layout);
   expects(problem.empty(), "mesh_step(task, layout): ask mesh_problem() first, it says why not");
   TransformerSizes const& sizes = task.sizes;
@@ -171,3 +183,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/kernel_times.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
@@ -42,9 +43,17 @@ constexpr double shown_units(double units, double gathered, double reduced, doub
 /// unless the layout overlaps sums: then one unit, and what is longer than there is room.
 /// Source: Rajbhandari et al., arXiv:1910.02054, section 7; Zhao et al., "PyTorch FSDP",
 ///         arXiv:2304.11277, section 3.3
-template <class = void>  // compiled where it is called, not by every include
-double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parameters,
-                   MeshRoom const& room) {
+TANDEM_ONCE double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parameters,
+                               MeshRoom const& room);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parameters,
+                               MeshRoom const& room) {
   int const copies = layout.data * layout.sequence;  // of each weight
   if (copies == 1) {
     return 0;
@@ -72,3 +81,5 @@ double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parame
 }
 
 }  // namespace tandem::detail
+
+#endif

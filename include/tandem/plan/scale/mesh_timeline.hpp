@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/scale/block_costs.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
 #include <tandem/plan/scale/mesh_step.hpp>
@@ -39,10 +40,24 @@ inline Machine machine_of_pipeline(Machine machine, int stride) {
   return machine;
 }
 
+}  // namespace detail
+
+/// The passes of the pipeline of one replica of @p layout, with their messages; none where they are
+/// too many to be seen. Sums of gradients and the update are not in it.
+/// @throws ContractError  mesh_problem() has something to say
+TANDEM_ONCE [[nodiscard]] std::optional<MeshTimeline> mesh_timeline(MeshTask const& task,
+                                                                    MeshLayout const& layout);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// What stages take: blocks, the words before them, the logits behind them; collectives of products
 /// in halves, or where blocks are computed again a third in forward.
-template <class = void>  // compiled where it is called, not by every include
-SimulatedCosts mesh_costs(MeshTask const& task, MeshLayout const& layout, RuntimeMap const& map) {
+TANDEM_ONCE SimulatedCosts mesh_costs(MeshTask const& task, MeshLayout const& layout,
+                                      RuntimeMap const& map) {
   KernelTimes const times{task.machine, task.precision};
   MeshPasses const block = block_passes(task, layout);
   StageBlocks const blocks = stage_blocks(task.sizes.layers, layout.pipeline);
@@ -78,14 +93,12 @@ SimulatedCosts mesh_costs(MeshTask const& task, MeshLayout const& layout, Runtim
   return costs;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The passes of the pipeline of one replica of @p layout, with their messages; none where they are
-/// too many to be seen. Sums of gradients and the update are not in it.
-/// @throws ContractError  mesh_problem() has something to say
-template <class = void>
-[[nodiscard]] std::optional<MeshTimeline> mesh_timeline(MeshTask const& task,
-                                                        MeshLayout const& layout) {
+namespace tandem {
+
+TANDEM_ONCE std::optional<MeshTimeline> mesh_timeline(MeshTask const& task,
+                                                      MeshLayout const& layout) {
   expects(mesh_problem(task, layout).empty(),
           "mesh_timeline(task, layout): ask mesh_problem() first, it says why not");
   int const all = task.batch / layout.data / layout.microbatch;
@@ -107,3 +120,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -6,29 +6,14 @@
 
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
 #include <tandem/plan/scale/sharding.hpp>
 
 namespace tandem {
 
 /// Why the library cannot run @p layout yet, a few words; empty where mesh_type() is to be pasted.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string plan_only(MeshLayout const& layout) {
-  // A line each, to be left out as soon as the library runs it.
-  bool const in_chunks = layout.time_chunks > 1;
-  return layout.sequence > 1                           ? "parallelism of sequences"
-         : in_chunks && layout.sequence_rows           ? "chunks of time beside rows of sequences"
-         : in_chunks && layout.shard > Sharding::state ? "chunks of time beside sharded gradients"
-         : in_chunks && layout.recomputation == Recomputation::full
-             ? "chunks of time that are computed again"
-         : layout.sequence_rows && layout.shard > Sharding::state
-             ? "sharded gradients beside rows of sequences"
-         : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
-         : layout.recomputation == Recomputation::full && layout.pipeline == 1 && layout.tensor == 1
-             ? "recomputation outside of a pipeline"
-         : layout.data > 4096 ? "more than 4096 replicas"
-                              : "";
-}
+TANDEM_ONCE [[nodiscard]] std::string plan_only(MeshLayout const& layout);
 
 /// The kinds of layouts of which a picture has a line each: replicas of a whole model, the same
 /// with sharded gradients or weights, and models that are shared, cut, or both.
@@ -50,8 +35,32 @@ constexpr char const* mesh_family_name(int family) {
 /// The strategy of @p microbatches a replica: "Hybrid<DataParallel<8, ShardedState>,
 /// Pipeline<OneFOneB, 16, Auto<4>>, TensorParallel<2>>". What has no type stands in words behind
 /// it.
-template <class = void>
-[[nodiscard]] std::string mesh_type(MeshLayout const& layout, int microbatches) {
+TANDEM_ONCE [[nodiscard]] std::string mesh_type(MeshLayout const& layout, int microbatches);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string plan_only(MeshLayout const& layout) {
+  // A line each, to be left out as soon as the library runs it.
+  bool const in_chunks = layout.time_chunks > 1;
+  return layout.sequence > 1                           ? "parallelism of sequences"
+         : in_chunks && layout.sequence_rows           ? "chunks of time beside rows of sequences"
+         : in_chunks && layout.shard > Sharding::state ? "chunks of time beside sharded gradients"
+         : in_chunks && layout.recomputation == Recomputation::full
+             ? "chunks of time that are computed again"
+         : layout.sequence_rows && layout.shard > Sharding::state
+             ? "sharded gradients beside rows of sequences"
+         : layout.recomputation == Recomputation::selective ? "scores alone that are computed again"
+         : layout.recomputation == Recomputation::full && layout.pipeline == 1 && layout.tensor == 1
+             ? "recomputation outside of a pipeline"
+         : layout.data > 4096 ? "more than 4096 replicas"
+                              : "";
+}
+
+TANDEM_ONCE std::string mesh_type(MeshLayout const& layout, int microbatches) {
   auto const number = [](int value) { return std::to_string(value); };
   bool const again = layout.recomputation == Recomputation::full;
   std::string const blocks = again ? ", Checkpoint<Every<1>>" : "";
@@ -90,3 +99,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/json/value.hpp>
 #include <tandem/io/report_text.hpp>
 
@@ -28,7 +29,7 @@ inline JsonValue const* json_member(JsonValue const& object, std::string_view ke
 }
 
 /// Writes the lines; `one` and `other` stand in them for the two files.
-template <class = void>  // compiled where it is called, not by every include
+template <class = void>
 class ResultComparison {
  public:
   ResultComparison(std::string one, std::string other)
@@ -206,9 +207,19 @@ class ResultComparison {
 /// are cut; all that has changed in one is one line, such as
 /// "64 devices, DataParallel<64>: T 0.2672 -> 0.2545 (-4.75 %), C 585 -> 557 (-4.79 %)".
 /// @throws FileError  a text is not JSON
-template <class = void>
-[[nodiscard]] std::string compare_results(std::string_view one, std::string const& one_path,
-                                          std::string_view other, std::string const& other_path) {
+TANDEM_ONCE [[nodiscard]] std::string compare_results(std::string_view one,
+                                                      std::string const& one_path,
+                                                      std::string_view other,
+                                                      std::string const& other_path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string compare_results(std::string_view one, std::string const& one_path,
+                                        std::string_view other, std::string const& other_path) {
   using detail::JsonKinds;
   using detail::JsonText;
   return detail::ResultComparison<>{one_path, other_path}.text(
@@ -217,3 +228,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

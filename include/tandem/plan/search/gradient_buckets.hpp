@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/simulate/step.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -19,8 +20,16 @@ namespace tandem::detail {
 /// layer with gradients by rows ends one.
 /// @param graph         of a microbatch
 /// @param microbatches  of a replica
-template <class = void>  // compiled where it is called, not by every include
-std::vector<GradientBucket> gradient_buckets(CostGraph const& graph, int microbatches = 1) {
+TANDEM_ONCE std::vector<GradientBucket> gradient_buckets(CostGraph const& graph,
+                                                         int microbatches = 1);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<GradientBucket> gradient_buckets(CostGraph const& graph, int microbatches) {
   constexpr auto full = static_cast<double>(Batching{}.bucket_bytes);
   std::vector<GradientBucket> buckets;
   double left = 0;  // of the backward pass, behind what was looked at
@@ -43,3 +52,5 @@ std::vector<GradientBucket> gradient_buckets(CostGraph const& graph, int microba
 }
 
 }  // namespace tandem::detail
+
+#endif

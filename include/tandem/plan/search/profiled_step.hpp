@@ -10,6 +10,7 @@
 #include <numeric>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/plan/cost/chain_stages.hpp>
 #include <tandem/plan/cost/measured_costs.hpp>
@@ -36,9 +37,34 @@ namespace detail {
 
 inline Ticks nanoseconds(double seconds) { return static_cast<Ticks>(std::llround(seconds * 1e9)); }
 
+}  // namespace detail
+
+/// The step of @p workers equal replicas of the model, each as @p worker.
+///
+/// Passes and messages are those of the schedule's table. While two devices work both are slower
+/// than one alone: the step is that of devices alone and, for the share of it in which several
+/// work, that of devices together. All devices meet before the update. Gradients are summed by
+/// threads that share the devices' cores, so that this takes its time wherever in the step it is
+/// done; for more than two replicas, that of a ring.
+/// @param sizes    top-level parts of each stage, as Split
+/// @param workers  of more than one device only where @p worker has one copy of the model
+/// @param batch    of all workers together
+/// @pre two copies of a model are kept together by AverageGradients, and nothing is recomputed
+/// @throws ContractError  the sizes are not those of so many stages of the network, the batch is
+///                        smaller than its microbatches, or make_schedule() refuses the numbers
+TANDEM_ONCE [[nodiscard]] ProfiledStep profiled_step(NetworkProfile const& profile,
+                                                     WorkerStrategy const& worker,
+                                                     std::vector<int> const& sizes, int workers,
+                                                     int batch);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The share of the step in which two devices or more have passes.
-template <class = void>  // compiled where it is called, not by every include
-double shared_time(ActionRows const& table, TimelineRows const& timeline) {
+TANDEM_ONCE double shared_time(ActionRows const& table, TimelineRows const& timeline) {
   struct Change {
     Ticks at;
     int devices;  // more that are at work from then on
@@ -67,9 +93,9 @@ double shared_time(ActionRows const& table, TimelineRows const& timeline) {
 }
 
 /// The timeline of a worker's passes.
-template <class = void>
-TimelineRows profiled_timeline(ActionRows const& table, RuntimeMap const& map,
-                               std::vector<ChainStage> const& stages, LinkSpeed const& link) {
+TANDEM_ONCE TimelineRows profiled_timeline(ActionRows const& table, RuntimeMap const& map,
+                                           std::vector<ChainStage> const& stages,
+                                           LinkSpeed const& link) {
   std::vector<ActionCosts> of_stage;
   double largest = 0;
   for (std::size_t s = 0; s < map.device.size(); ++s) {
@@ -83,25 +109,12 @@ TimelineRows profiled_timeline(ActionRows const& table, RuntimeMap const& map,
   return simulate(table, map, {.transfer = nanoseconds(message), .of_stage = of_stage.data()});
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The step of @p workers equal replicas of the model, each as @p worker.
-///
-/// Passes and messages are those of the schedule's table. While two devices work both are slower
-/// than one alone: the step is that of devices alone and, for the share of it in which several
-/// work, that of devices together. All devices meet before the update. Gradients are summed by
-/// threads that share the devices' cores, so that this takes its time wherever in the step it is
-/// done; for more than two replicas, that of a ring.
-/// @param sizes    top-level parts of each stage, as Split
-/// @param workers  of more than one device only where @p worker has one copy of the model
-/// @param batch    of all workers together
-/// @pre two copies of a model are kept together by AverageGradients, and nothing is recomputed
-/// @throws ContractError  the sizes are not those of so many stages of the network, the batch is
-///                        smaller than its microbatches, or make_schedule() refuses the numbers
-template <class = void>
-[[nodiscard]] ProfiledStep profiled_step(NetworkProfile const& profile,
-                                         WorkerStrategy const& worker,
-                                         std::vector<int> const& sizes, int workers, int batch) {
+namespace tandem {
+
+TANDEM_ONCE ProfiledStep profiled_step(NetworkProfile const& profile, WorkerStrategy const& worker,
+                                       std::vector<int> const& sizes, int workers, int batch) {
   expects(!profile.node.empty() && !sizes.empty() &&
               sizes.size() == static_cast<std::size_t>(worker.stages()) &&
               *std::min_element(sizes.begin(), sizes.end()) > 0 &&
@@ -146,3 +159,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

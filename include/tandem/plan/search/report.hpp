@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/io/report_text.hpp>
@@ -48,9 +49,75 @@ struct SearchResult {
 /// @param devices  ascending
 /// @param sources  what search_sources() says, if a report is to have it
 /// @throws ContractError  as search_plans()
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] SearchResult search_all(WorkerSteps const& steps, EpochCurve const& epochs,
-                                      std::vector<int> const& devices, SearchSources sources = {}) {
+TANDEM_ONCE [[nodiscard]] SearchResult search_all(WorkerSteps const& steps,
+                                                  EpochCurve const& epochs,
+                                                  std::vector<int> const& devices,
+                                                  SearchSources sources = {});
+
+/// Of plans for one number of devices: data parallel, and the best where workers have more devices
+/// than one. Null where there is none that can win.
+TANDEM_ONCE [[nodiscard]] Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid);
+
+/// The best plan for the most devices; null where nothing can win.
+TANDEM_ONCE [[nodiscard]] Plan const* recommended_plan(SearchResult const& result);
+
+/// How much sooner the best hybrid converges than data parallel: 0.25 is a quarter more speed;
+/// negative where it is later. Infinity where only the hybrid can be, its negative likewise.
+TANDEM_ONCE [[nodiscard]] double hybrid_gain(std::vector<Plan> const& plans);
+
+namespace detail {
+
+/// Whether E is marked: without points it is one epoch, and no guess.
+inline bool marks_epochs(SearchResult const& result, Plan const& plan) {
+  return plan.extrapolated && result.sources.has_points;
+}
+
+/// C, speedup, T in ms, S, E and GB of a plan that can be.
+TANDEM_ONCE std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& plan);
+
+/// What bounds it, and whether its epochs are known.
+TANDEM_ONCE std::string plan_remark(Plan const& plan);
+
+inline std::string plan_head() {
+  return right("C", 10) + right("speedup", 9) + right("T ms", 9) + right("S", 11) + right("E", 7) +
+         right("GB", 8) + "  strategy (what bounds it)\n";
+}
+
+/// The number of devices from which on a hybrid wins; 0 where it does not on the most.
+TANDEM_ONCE int hybrid_wins_from(SearchResult const& result);
+
+TANDEM_ONCE std::string crossover_text(SearchResult const& result);
+
+/// What a placed strategy is declared with.
+TANDEM_ONCE std::string table_text(SearchResult const& result, Plan const& plan);
+
+}  // namespace detail
+
+/// A table. Of one number of devices all plans; of several, of each the best data parallel and the
+/// best hybrid plan, and from which number of devices on the hybrid wins. Then the type to paste,
+/// and where the numbers came from.
+/// @pre the result is not empty
+TANDEM_ONCE [[nodiscard]] std::string search_text(SearchResult const& result);
+
+/// `results`: for each number of `devices` the `plans` with `strategy`, `T` (seconds), `S`, `E`,
+/// `C` (seconds), `speedup`, `memory` (bytes), `bound`, or `strategy` and `problem`; `extrapolated`
+/// and `late_gradients` where E is a guess; `post_validated` where T is that of few clipped steps;
+/// `hybrid_gain` where both can be; `failures`
+/// with `seconds_between`, `checkpoint_interval` and `goodput` where devices fail; `bound` with
+/// `C`, below which none is, by what share the first is `above` it, `workers`, and how many were
+/// `simulated`, where search_bounded() left some out. `recommended`:
+/// the type to paste, null where nothing fits, and the `table` that it names where nodes are
+/// placed. `sources`: where the numbers came from.
+TANDEM_ONCE [[nodiscard]] std::string search_json(SearchResult const& result);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE SearchResult search_all(WorkerSteps const& steps, EpochCurve const& epochs,
+                                    std::vector<int> const& devices, SearchSources sources) {
   SearchResult result{.sources = std::move(sources)};
   SearchTask const& task = steps.task();
   result.one_device = convergence_of(task, epochs, 1, 1, steps.graph().time()).seconds();
@@ -62,10 +129,7 @@ template <class = void>  // compiled where it is called, not by every include
   return result;
 }
 
-/// Of plans for one number of devices: data parallel, and the best where workers have more devices
-/// than one. Null where there is none that can win.
-template <class = void>
-[[nodiscard]] Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid) {
+TANDEM_ONCE Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid) {
   for (Plan const& plan : plans) {
     if (plan.can_win() && (plan.worker.devices > 1) == hybrid) {
       return &plan;
@@ -74,17 +138,12 @@ template <class = void>
   return nullptr;
 }
 
-/// The best plan for the most devices; null where nothing can win.
-template <class = void>
-[[nodiscard]] Plan const* recommended_plan(SearchResult const& result) {
+TANDEM_ONCE Plan const* recommended_plan(SearchResult const& result) {
   std::vector<Plan> const& last = result.of.back().plans;
   return !last.empty() && last.front().can_win() ? &last.front() : nullptr;
 }
 
-/// How much sooner the best hybrid converges than data parallel: 0.25 is a quarter more speed;
-/// negative where it is later. Infinity where only the hybrid can be, its negative likewise.
-template <class = void>
-[[nodiscard]] double hybrid_gain(std::vector<Plan> const& plans) {
+TANDEM_ONCE double hybrid_gain(std::vector<Plan> const& plans) {
   Plan const* const hybrid = best_plan(plans, true);
   Plan const* const data = best_plan(plans, false);
   if (hybrid == nullptr || data == nullptr) {
@@ -93,16 +152,11 @@ template <class = void>
   return data->time.seconds() / hybrid->time.seconds() - 1;
 }
 
-namespace detail {
+}  // namespace tandem
 
-/// Whether E is marked: without points it is one epoch, and no guess.
-inline bool marks_epochs(SearchResult const& result, Plan const& plan) {
-  return plan.extrapolated && result.sources.has_points;
-}
+namespace tandem::detail {
 
-/// C, speedup, T in ms, S, E and GB of a plan that can be.
-template <class = void>
-std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& plan) {
+TANDEM_ONCE std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& plan) {
   double const c = plan.time.seconds();
   return {duration(c),
           digits(result.one_device / c, 3),
@@ -112,15 +166,12 @@ std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& pl
           digits(plan.step.memory / 1e9, 3)};
 }
 
-/// What bounds it, and whether its epochs are known.
-template <class = void>
-std::string plan_remark(Plan const& plan) {
+TANDEM_ONCE std::string plan_remark(Plan const& plan) {
   return plan.bound() + (plan.late_gradients ? "; late gradients" : "") +
          (plan.worker.post_validated ? "; no barrier" : "");
 }
 
-template <class = void>
-std::string plan_line(SearchResult const& result, Plan const& plan) {
+TANDEM_ONCE std::string plan_line(SearchResult const& result, Plan const& plan) {
   if (!plan.feasible()) {
     return "  -  " + strategy_label(plan) + ": " + plan.problem + "\n";
   }
@@ -129,14 +180,8 @@ std::string plan_line(SearchResult const& result, Plan const& plan) {
          right(memory, 8) + "  " + strategy_label(plan) + "  (" + plan_remark(plan) + ")\n";
 }
 
-inline std::string plan_head() {
-  return right("C", 10) + right("speedup", 9) + right("T ms", 9) + right("S", 11) + right("E", 7) +
-         right("GB", 8) + "  strategy (what bounds it)\n";
-}
-
 /// What the marks of the lines that were printed mean.
-template <class = void>
-std::string marks_text(bool extrapolated, bool late, bool unbarred) {
+TANDEM_ONCE std::string marks_text(bool extrapolated, bool late, bool unbarred) {
   return std::string{extrapolated ? "~: E is a guess there, the batch is outside the points\n"
                                   : ""} +
          (late ? "late gradients: E is that of synchronous training, theirs is not known\n" : "") +
@@ -147,8 +192,7 @@ std::string marks_text(bool extrapolated, bool late, bool unbarred) {
 
 /// "; of them one fails each 2.8 h, saved each 13 min 92 % of the time trains"; "" where none
 /// fails.
-template <class = void>
-std::string failures_text(Failures const& failures, int devices) {
+TANDEM_ONCE std::string failures_text(Failures const& failures, int devices) {
   if (!failures.known()) {
     return {};
   }
@@ -158,8 +202,7 @@ std::string failures_text(Failures const& failures, int devices) {
          digits(100 * goodput(failures, devices), 3) + " % of the time trains";
 }
 
-template <class = void>
-std::string failures_json(Failures const& failures, int devices) {
+TANDEM_ONCE std::string failures_json(Failures const& failures, int devices) {
   return !failures.known()
              ? ""
              : ", \"failures\": {\"seconds_between\": " +
@@ -170,16 +213,14 @@ std::string failures_json(Failures const& failures, int devices) {
 }
 
 /// How much longer than the bound the first takes: 0.02 is 2 %; infinity where none can win.
-template <class = void>
-double above_bound(SearchResult::Devices const& own) {
+TANDEM_ONCE double above_bound(SearchResult::Devices const& own) {
   bool const has_first = !own.plans.empty() && own.plans.front().can_win();
   return has_first ? own.plans.front().time.seconds() / own.bound.seconds - 1 : HUGE_VAL;
 }
 
 /// "; none converges before 2.9 s, were sums of gradients free; the first takes 2.1 % longer; 34 of
 /// 411 workers simulated"; "" where no bound is known.
-template <class = void>
-std::string bound_text(SearchResult::Devices const& own) {
+TANDEM_ONCE std::string bound_text(SearchResult::Devices const& own) {
   if (!own.bound.known()) {
     return {};
   }
@@ -192,8 +233,7 @@ std::string bound_text(SearchResult::Devices const& own) {
          " workers simulated";
 }
 
-template <class = void>
-std::string bound_json(SearchResult::Devices const& own) {
+TANDEM_ONCE std::string bound_json(SearchResult::Devices const& own) {
   if (!own.bound.known()) {
     return {};
   }
@@ -206,9 +246,7 @@ std::string bound_json(SearchResult::Devices const& own) {
          ", \"simulated\": " + std::to_string(own.bound.simulated) + "}";
 }
 
-/// The number of devices from which on a hybrid wins; 0 where it does not on the most.
-template <class = void>
-int hybrid_wins_from(SearchResult const& result) {
+TANDEM_ONCE int hybrid_wins_from(SearchResult const& result) {
   int wins_from = 0;
   for (std::size_t i = result.of.size(); i-- > 0 && hybrid_gain(result.of[i].plans) > 0;) {
     wins_from = result.of[i].devices;
@@ -216,8 +254,7 @@ int hybrid_wins_from(SearchResult const& result) {
   return wins_from;
 }
 
-template <class = void>
-std::string crossover_text(SearchResult const& result) {
+TANDEM_ONCE std::string crossover_text(SearchResult const& result) {
   int const wins_from = hybrid_wins_from(result);
   if (wins_from == 0) {
     return {};
@@ -229,9 +266,7 @@ std::string crossover_text(SearchResult const& result) {
                           : "; data parallel does not fit\n");
 }
 
-/// What a placed strategy is declared with.
-template <class = void>
-std::string table_text(SearchResult const& result, Plan const& plan) {
+TANDEM_ONCE std::string table_text(SearchResult const& result, Plan const& plan) {
   if (!plan.worker.is_placed()) {
     return {};
   }
@@ -239,14 +274,11 @@ std::string table_text(SearchResult const& result, Plan const& plan) {
                         : "// table: place<Net>, with devices as plan --place finds them\n";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// A table. Of one number of devices all plans; of several, of each the best data parallel and the
-/// best hybrid plan, and from which number of devices on the hybrid wins. Then the type to paste,
-/// and where the numbers came from.
-/// @pre the result is not empty
-template <class = void>
-[[nodiscard]] std::string search_text(SearchResult const& result) {
+namespace tandem {
+
+TANDEM_ONCE std::string search_text(SearchResult const& result) {
   std::string text;
   bool extrapolated = false;
   bool late = false;
@@ -275,10 +307,11 @@ template <class = void>
   return text + sources_text(result.sources);
 }
 
-namespace detail {
+}  // namespace tandem
 
-template <class = void>
-std::string plan_json(SearchResult const& result, Plan const& plan) {
+namespace tandem::detail {
+
+TANDEM_ONCE std::string plan_json(SearchResult const& result, Plan const& plan) {
   std::string json = "{\"strategy\": " + json_text(strategy_type(plan)) +
                      ", \"workers\": " + std::to_string(plan.workers) +
                      ", \"devices_per_worker\": " + std::to_string(plan.worker.devices);
@@ -298,19 +331,11 @@ std::string plan_json(SearchResult const& result, Plan const& plan) {
   return json + "}";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// `results`: for each number of `devices` the `plans` with `strategy`, `T` (seconds), `S`, `E`,
-/// `C` (seconds), `speedup`, `memory` (bytes), `bound`, or `strategy` and `problem`; `extrapolated`
-/// and `late_gradients` where E is a guess; `post_validated` where T is that of few clipped steps;
-/// `hybrid_gain` where both can be; `failures`
-/// with `seconds_between`, `checkpoint_interval` and `goodput` where devices fail; `bound` with
-/// `C`, below which none is, by what share the first is `above` it, `workers`, and how many were
-/// `simulated`, where search_bounded() left some out. `recommended`:
-/// the type to paste, null where nothing fits, and the `table` that it names where nodes are
-/// placed. `sources`: where the numbers came from.
-template <class = void>
-[[nodiscard]] std::string search_json(SearchResult const& result) {
+namespace tandem {
+
+TANDEM_ONCE std::string search_json(SearchResult const& result) {
   std::string json = "{\n  \"results\": [";
   for (SearchResult::Devices const& own : result.of) {
     json += std::string{&own == result.of.data() ? "" : ","} +
@@ -336,3 +361,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

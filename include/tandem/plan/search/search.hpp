@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/epochs/convergence_time.hpp>
 #include <tandem/plan/epochs/epochs.hpp>
 #include <tandem/plan/epochs/failures.hpp>
@@ -64,9 +65,75 @@ namespace detail {
 /// bucket while the one before is at work: what is longer than that shows.
 /// @param graph  of a pass
 /// @param again  its runs are computed again: shared parameters are gathered for that, too
-template <class = void>
-double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers,
-                         Sharding shard = Sharding::none, int passes = 1, bool again = false) {
+TANDEM_ONCE double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers,
+                                     Sharding shard = Sharding::none, int passes = 1,
+                                     bool again = false);
+
+/// A device of a pipeline sums its gradients when its last backward pass has ended, or those of
+/// each of so many @p passes, where it keeps a part alone, and gathers its parameters for each of
+/// them twice, where it has a part alone; all of it shows. Where steps have no barrier, the first
+/// passes of the next step stand beside the last ones of this, so that devices end later than the
+/// step is long: no more shows than the longest sum, by which each would begin a step later, and no
+/// more than with a barrier.
+TANDEM_ONCE double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers,
+                                     int stride, Sharding shard = Sharding::none, int passes = 1,
+                                     bool again = false);
+
+}  // namespace detail
+
+/// C of so many @p workers on @p devices in all, whose step takes so many @p seconds.
+TANDEM_ONCE [[nodiscard]] ConvergenceTime convergence_of(SearchTask const& task,
+                                                         EpochCurve const& epochs, int workers,
+                                                         int devices, double seconds);
+
+namespace detail {
+
+/// By which share of it a step takes longer for the slowest node.
+TANDEM_ONCE double waiting_share(Machine const& machine, int devices);
+
+}  // namespace detail
+
+/// The plan of one worker strategy on so many devices in all.
+/// @pre the worker's devices divide @p devices
+TANDEM_ONCE [[nodiscard]] Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one,
+                                         EpochCurve const& epochs, int devices);
+
+namespace detail {
+
+/// Whether a worker can stand on so many devices: alone if its gradients are late, since Hybrid
+/// takes none of these; in one node, where a process has them all, if its steps have no barrier.
+TANDEM_ONCE bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices);
+
+/// The fastest to converge first, those that cannot be last; before these asynchronous pipelines,
+/// if they may not be recommended. Of equals the first stays so.
+TANDEM_ONCE void sort_plans(std::vector<Plan>& plans);
+
+TANDEM_ONCE void check_devices(Machine const& machine, int devices);
+
+}  // namespace detail
+
+/// All plans for @p devices, the fastest to converge first, those that cannot be last. Before
+/// these stand asynchronous pipelines, if they may not be recommended; Hybrid takes none, so they
+/// are only there where a worker has all devices.
+/// @throws ContractError  devices < 1, or the machine has not so many
+TANDEM_ONCE [[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& steps,
+                                                         EpochCurve const& epochs, int devices);
+
+/// The type to paste: "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>". Where nodes are
+/// placed, "ModelParallel<Placed<table>>" with what placed_text() declares.
+TANDEM_ONCE [[nodiscard]] std::string strategy_type(Plan const& plan);
+
+/// The same in short, for a table: "ModelParallel<Placed<2 devices>>".
+TANDEM_ONCE [[nodiscard]] std::string strategy_label(Plan const& plan);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE double exposed_reduction(CostGraph const& graph, Machine const& machine, int workers,
+                                     Sharding shard, int passes, bool again) {
   DeviceGroup const group{workers, 1};
   double sent = -std::numeric_limits<double>::infinity();  // seconds behind the end of backward
   double gathered = 0;
@@ -95,15 +162,8 @@ double exposed_reduction(CostGraph const& graph, Machine const& machine, int wor
   return (shard == Sharding::gradients ? passes : 1) * std::max(0.0, sent) + gathered;
 }
 
-/// A device of a pipeline sums its gradients when its last backward pass has ended, or those of
-/// each of so many @p passes, where it keeps a part alone, and gathers its parameters for each of
-/// them twice, where it has a part alone; all of it shows. Where steps have no barrier, the first
-/// passes of the next step stand beside the last ones of this, so that devices end later than the
-/// step is long: no more shows than the longest sum, by which each would begin a step later, and no
-/// more than with a barrier.
-template <class = void>
-double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers, int stride,
-                         Sharding shard = Sharding::none, int passes = 1, bool again = false) {
+TANDEM_ONCE double exposed_reduction(WorkerStep const& step, Machine const& machine, int workers,
+                                     int stride, Sharding shard, int passes, bool again) {
   DeviceGroup const group{workers, stride};
   double last = step.seconds;
   double last_pass = step.seconds;
@@ -125,9 +185,8 @@ double exposed_reduction(WorkerStep const& step, Machine const& machine, int wor
 }
 
 /// Seconds of the sums of gradients among so many workers, and of the gathers of what they share.
-template <class = void>
-double seconds_of_sums(WorkerSteps const& steps, WorkerSteps::One const& one, int workers,
-                       Sharding shard) {
+TANDEM_ONCE double seconds_of_sums(WorkerSteps const& steps, WorkerSteps::One const& one,
+                                   int workers, Sharding shard) {
   Machine const& machine = steps.task().machine;
   WorkerStrategy const& worker = one.strategy;
   return workers == 1          ? 0
@@ -140,8 +199,7 @@ double seconds_of_sums(WorkerSteps const& steps, WorkerSteps::One const& one, in
 /// Counts the memory; where all of it does not fit, workers share as little as does, if they can:
 /// the optimizer's state, gradients too, parameters too. A wide search has them share more where
 /// that takes less time.
-template <class = void>
-void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& plan) {
+TANDEM_ONCE void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& plan) {
   SearchTask const& task = steps.task();
   double const memory = task.device_memory();
   plan.step.memory = steps.memory(one, plan.workers);
@@ -170,12 +228,12 @@ void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& one, Plan& pla
   }
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// C of so many @p workers on @p devices in all, whose step takes so many @p seconds.
-template <class = void>
-[[nodiscard]] ConvergenceTime convergence_of(SearchTask const& task, EpochCurve const& epochs,
-                                             int workers, int devices, double seconds) {
+namespace tandem {
+
+TANDEM_ONCE ConvergenceTime convergence_of(SearchTask const& task, EpochCurve const& epochs,
+                                           int workers, int devices, double seconds) {
   double const batch = static_cast<double>(workers) * task.batch_per_worker;
   return {.step = seconds,
           .steps_per_epoch = std::max(1.0, task.samples / batch),
@@ -183,21 +241,20 @@ template <class = void>
           .goodput = task.failures.known() ? goodput(task.failures, devices) : 1};
 }
 
-namespace detail {
+}  // namespace tandem
 
-/// By which share of it a step takes longer for the slowest node.
-template <class = void>
-double waiting_share(Machine const& machine, int devices) {
+namespace tandem::detail {
+
+TANDEM_ONCE double waiting_share(Machine const& machine, int devices) {
   return machine.slow.expected((devices - 1) / machine.devices_per_node + 1);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The plan of one worker strategy on so many devices in all.
-/// @pre the worker's devices divide @p devices
-template <class = void>
-[[nodiscard]] Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one,
-                             EpochCurve const& epochs, int devices) {
+namespace tandem {
+
+TANDEM_ONCE Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one,
+                           EpochCurve const& epochs, int devices) {
   SearchTask const& task = steps.task();
   Plan plan{.worker = one.strategy,
             .workers = devices / one.strategy.devices,
@@ -231,21 +288,17 @@ template <class = void>
   return plan;
 }
 
-namespace detail {
+}  // namespace tandem
 
-/// Whether a worker can stand on so many devices: alone if its gradients are late, since Hybrid
-/// takes none of these; in one node, where a process has them all, if its steps have no barrier.
-template <class = void>
-bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices) {
+namespace tandem::detail {
+
+TANDEM_ONCE bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices) {
   return devices % worker.devices == 0 &&
          (worker.devices == devices || !worker.asynchrony().on()) &&
          (!worker.post_validated || devices <= machine.devices_per_node);
 }
 
-/// The fastest to converge first, those that cannot be last; before these asynchronous pipelines,
-/// if they may not be recommended. Of equals the first stays so.
-template <class = void>
-void sort_plans(std::vector<Plan>& plans) {
+TANDEM_ONCE void sort_plans(std::vector<Plan>& plans) {
   std::stable_sort(plans.begin(), plans.end(), [](Plan const& a, Plan const& b) {
     return a.can_win() != b.can_win()     ? a.can_win()
            : a.feasible() != b.feasible() ? a.feasible()
@@ -253,8 +306,7 @@ void sort_plans(std::vector<Plan>& plans) {
   });
 }
 
-template <class = void>
-void check_devices(Machine const& machine, int devices) {
+TANDEM_ONCE void check_devices(Machine const& machine, int devices) {
   expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
   expects(
       machine.has(devices),
@@ -262,15 +314,12 @@ void check_devices(Machine const& machine, int devices) {
       "or 0 nodes for as many as are asked for");
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// All plans for @p devices, the fastest to converge first, those that cannot be last. Before
-/// these stand asynchronous pipelines, if they may not be recommended; Hybrid takes none, so they
-/// are only there where a worker has all devices.
-/// @throws ContractError  devices < 1, or the machine has not so many
-template <class = void>
-[[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve const& epochs,
-                                             int devices) {
+namespace tandem {
+
+TANDEM_ONCE std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve const& epochs,
+                                           int devices) {
   detail::check_devices(steps.task().machine, devices);
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
@@ -283,10 +332,11 @@ template <class = void>
   return plans;
 }
 
-namespace detail {
+}  // namespace tandem
 
-template <class = void>
-std::string strategy_text(Plan const& plan, std::string const& table) {
+namespace tandem::detail {
+
+TANDEM_ONCE std::string strategy_text(Plan const& plan, std::string const& table) {
   bool const has_name = plan.worker.devices > 1 || plan.worker.every > 0;  // of its own
   std::string const alone = has_name ? "" : accumulated_text(plan.worker);
   std::string const workers = std::to_string(plan.workers) + alone + sharding_option(plan.shard);
@@ -302,19 +352,18 @@ std::string strategy_text(Plan const& plan, std::string const& table) {
                           : "SingleDevice<" + alone.substr(2) + ">";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The type to paste: "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>". Where nodes are
-/// placed, "ModelParallel<Placed<table>>" with what placed_text() declares.
-template <class = void>
-[[nodiscard]] std::string strategy_type(Plan const& plan) {
+namespace tandem {
+
+TANDEM_ONCE std::string strategy_type(Plan const& plan) {
   return detail::strategy_text(plan, "table");
 }
 
-/// The same in short, for a table: "ModelParallel<Placed<2 devices>>".
-template <class = void>
-[[nodiscard]] std::string strategy_label(Plan const& plan) {
+TANDEM_ONCE std::string strategy_label(Plan const& plan) {
   return detail::strategy_text(plan, std::to_string(plan.worker.devices) + " devices");
 }
 
 }  // namespace tandem
+
+#endif

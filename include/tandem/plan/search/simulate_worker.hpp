@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -30,10 +31,21 @@ namespace tandem {
 /// @param step   what worker_step() or placed_worker_step() made of the worker
 /// @param graph  costs of one microbatch
 /// @throws ContractError  @p step has a problem; else as simulate_on() and simulate_placement()
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] SimulatedStep simulate_worker(WorkerStrategy const& worker, WorkerStep const& step,
-                                            CostGraph const& graph, Machine const& machine,
-                                            SimulationOptions const& options = {}) {
+TANDEM_ONCE [[nodiscard]] SimulatedStep simulate_worker(WorkerStrategy const& worker,
+                                                        WorkerStep const& step,
+                                                        CostGraph const& graph,
+                                                        Machine const& machine,
+                                                        SimulationOptions const& options = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE SimulatedStep simulate_worker(WorkerStrategy const& worker, WorkerStep const& step,
+                                          CostGraph const& graph, Machine const& machine,
+                                          SimulationOptions const& options) {
   if (!step.problem.empty()) {
     throw ContractError{"simulate_worker: it cannot run, " + step.problem};
   }
@@ -69,3 +81,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

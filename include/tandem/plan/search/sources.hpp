@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/cost/kernel_times.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
@@ -28,8 +29,27 @@ struct SearchSources {
 };
 
 /// Of static_costs(): the rates that it divides by.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string computed_nodes_source(Machine const& machine, MathPrecision precision) {
+TANDEM_ONCE [[nodiscard]] std::string computed_nodes_source(Machine const& machine,
+                                                            MathPrecision precision);
+
+/// @param nodes   computed_nodes_source(), or which file has measured costs
+/// @param points  of the epochs; none where one epoch is assumed for every batch
+TANDEM_ONCE [[nodiscard]] SearchSources search_sources(SearchTask const& task, std::string nodes,
+                                                       std::vector<EpochPoint> const& points);
+
+/// A line each; none where nothing is known.
+TANDEM_ONCE [[nodiscard]] std::string sources_text(SearchSources const& sources);
+
+/// An object with `costs`, `links`, `epochs` and `memory`.
+TANDEM_ONCE [[nodiscard]] std::string sources_json(SearchSources const& sources);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string computed_nodes_source(Machine const& machine, MathPrecision precision) {
   char const* const name = precision == MathPrecision::fp64   ? "fp64"
                            : precision == MathPrecision::tf32 ? "tf32"
                            : precision == MathPrecision::bf16 ? "bf16"
@@ -44,11 +64,8 @@ template <class = void>  // compiled where it is called, not by every include
          ") and its bytes at " + detail::digits(times.memory() / 1e9, 4) + " GB/s";
 }
 
-/// @param nodes   computed_nodes_source(), or which file has measured costs
-/// @param points  of the epochs; none where one epoch is assumed for every batch
-template <class = void>
-[[nodiscard]] SearchSources search_sources(SearchTask const& task, std::string nodes,
-                                           std::vector<EpochPoint> const& points) {
+TANDEM_ONCE SearchSources search_sources(SearchTask const& task, std::string nodes,
+                                         std::vector<EpochPoint> const& points) {
   auto const link = [](LinkSpeed const& speed) {
     return detail::digits(speed.bandwidth / 1e9, 4) + " GB/s and " +
            detail::digits(speed.latency * 1e6, 4) + " us";
@@ -74,9 +91,7 @@ template <class = void>
   return sources;
 }
 
-/// A line each; none where nothing is known.
-template <class = void>
-[[nodiscard]] std::string sources_text(SearchSources const& sources) {
+TANDEM_ONCE std::string sources_text(SearchSources const& sources) {
   std::string text;
   auto const line = [&](char const* what, std::string const& from) {
     text += from.empty() ? "" : std::string{what} + from + "\n";
@@ -88,9 +103,7 @@ template <class = void>
   return text;
 }
 
-/// An object with `costs`, `links`, `epochs` and `memory`.
-template <class = void>
-[[nodiscard]] std::string sources_json(SearchSources const& sources) {
+TANDEM_ONCE std::string sources_json(SearchSources const& sources) {
   return "{\"costs\": " + detail::json_text(sources.nodes) +
          ",\n    \"links\": " + detail::json_text(sources.links) +
          ",\n    \"epochs\": " + detail::json_text(sources.epochs) +
@@ -98,3 +111,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/chain_stages.hpp>
@@ -98,10 +99,7 @@ struct WorkerStep {
 
 namespace detail {
 
-template <class = void>
-std::string lacks_devices(WorkerStrategy const& worker) {
-  return "the machine has fewer than " + std::to_string(worker.devices) + " devices";
-}
+TANDEM_ONCE std::string lacks_devices(WorkerStrategy const& worker);
 
 /// The actions of a worker's devices, messages included.
 struct WorkerTable {
@@ -109,16 +107,7 @@ struct WorkerTable {
   ActionRows table{};
 };
 
-template <class = void>
-WorkerTable worker_table(WorkerStrategy const& worker) {
-  RuntimeMap const map = make_map(worker.schedule, worker.cut_devices(), worker.chunks);
-  Asynchrony const late = worker.asynchrony();
-  int const steps = late.on() ? measured_steps(late) : 0;
-  return {map, lower(chunked(make_schedule(worker.schedule, worker.cut_devices(),
-                                           worker.microbatches, worker.chunks, steps),
-                             worker.time_chunks),
-                     map)};
-}
+TANDEM_ONCE WorkerTable worker_table(WorkerStrategy const& worker);
 
 }  // namespace detail
 
@@ -138,10 +127,38 @@ WorkerTable worker_table(WorkerStrategy const& worker) {
 /// @param sizes               top-level parts of each stage; none: see above
 /// @pre    the worker has a schedule, and its devices share no layers
 /// @throws ContractError  the schedule does not exist, or check_machine() refuses the machine
-template <class = void>
-[[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const& graph,
-                                     Machine const& machine, double bytes_of_parameter,
-                                     std::vector<int> const& sizes = {}) {
+TANDEM_ONCE [[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker,
+                                                 CostGraph const& graph, Machine const& machine,
+                                                 double bytes_of_parameter,
+                                                 std::vector<int> const& sizes = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string lacks_devices(WorkerStrategy const& worker) {
+  return "the machine has fewer than " + std::to_string(worker.devices) + " devices";
+}
+
+TANDEM_ONCE WorkerTable worker_table(WorkerStrategy const& worker) {
+  RuntimeMap const map = make_map(worker.schedule, worker.cut_devices(), worker.chunks);
+  Asynchrony const late = worker.asynchrony();
+  int const steps = late.on() ? measured_steps(late) : 0;
+  return {map, lower(chunked(make_schedule(worker.schedule, worker.cut_devices(),
+                                           worker.microbatches, worker.chunks, steps),
+                             worker.time_chunks),
+                     map)};
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const& graph,
+                                   Machine const& machine, double bytes_of_parameter,
+                                   std::vector<int> const& sizes) {
   std::vector<double> const times = detail::part_times(graph);
   WorkerStep step;
   int const count = worker.stages();
@@ -207,3 +224,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

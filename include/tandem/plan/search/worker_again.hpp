@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/search/worker.hpp>
 
@@ -19,8 +20,22 @@ namespace tandem::detail {
 /// Costs with the further forward pass: a whole run's, before its backward pass begins, as the
 /// engine has it.
 /// @param every  parts of a run; 0: @p graph
-template <class = void>  // compiled where it is called, not by every include
-CostGraph costs_again(CostGraph graph, int every) {
+TANDEM_ONCE CostGraph costs_again(CostGraph graph, int every);
+
+/// The parts of a run that are tried, ascending: where layers are equal, the square root of their
+/// number keeps least (Chen et al. 2016); where they are blocks, a few do.
+TANDEM_ONCE std::vector<int> tried_runs(int parts);
+
+/// All workers, and behind each of one stage the same with runs.
+TANDEM_ONCE std::vector<WorkerStrategy> with_runs(std::vector<WorkerStrategy> const& workers);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE CostGraph costs_again(CostGraph graph, int every) {
   double forward = 0;  // of the run
   int first = 0;       // its first part
   for (std::size_t n = 0; every > 0 && n < graph.node.size(); ++n) {
@@ -35,10 +50,7 @@ CostGraph costs_again(CostGraph graph, int every) {
   return graph;
 }
 
-/// The parts of a run that are tried, ascending: where layers are equal, the square root of their
-/// number keeps least (Chen et al. 2016); where they are blocks, a few do.
-template <class = void>
-std::vector<int> tried_runs(int parts) {
+TANDEM_ONCE std::vector<int> tried_runs(int parts) {
   std::vector<int> runs{1, 2, 4, static_cast<int>(std::lround(std::sqrt(parts)))};
   std::sort(runs.begin(), runs.end());
   runs.erase(std::unique(runs.begin(), runs.end()), runs.end());
@@ -46,9 +58,7 @@ std::vector<int> tried_runs(int parts) {
   return runs;
 }
 
-/// All workers, and behind each of one stage the same with runs.
-template <class = void>
-std::vector<WorkerStrategy> with_runs(std::vector<WorkerStrategy> const& workers) {
+TANDEM_ONCE std::vector<WorkerStrategy> with_runs(std::vector<WorkerStrategy> const& workers) {
   std::vector<WorkerStrategy> all;
   for (WorkerStrategy const& worker : workers) {
     all.push_back(worker);
@@ -61,3 +71,5 @@ std::vector<WorkerStrategy> with_runs(std::vector<WorkerStrategy> const& workers
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/search/worker.hpp>
@@ -28,10 +29,7 @@ inline double least_filling(int p, int m) { return 1 / (1 - std::pow(1 - 1.0 / m
 
 /// Whether a stage's backward pass is one, which the stage before waits for, and each device has
 /// one stage.
-template <class = void>  // compiled where it is called, not by every include
-bool fills_stage_by_stage(WorkerStrategy const& worker) {
-  return worker.schedule == OneFOneB::name || worker.schedule == GPipe::name;
-}
+TANDEM_ONCE bool fills_stage_by_stage(WorkerStrategy const& worker);
 
 }  // namespace detail
 
@@ -39,8 +37,24 @@ bool fills_stage_by_stage(WorkerStrategy const& worker) {
 /// heaviest stage its own, of the best cut; and a pipeline has to fill and to drain. Infinity where
 /// the network has fewer parts than stages; 0 where gradients are late.
 /// @param graph  costs of one microbatch of the network, on one device
-template <class = void>
-[[nodiscard]] double least_worker_seconds(WorkerStrategy const& worker, CostGraph const& graph) {
+TANDEM_ONCE [[nodiscard]] double least_worker_seconds(WorkerStrategy const& worker,
+                                                      CostGraph const& graph);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool fills_stage_by_stage(WorkerStrategy const& worker) {
+  return worker.schedule == OneFOneB::name || worker.schedule == GPipe::name;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double least_worker_seconds(WorkerStrategy const& worker, CostGraph const& graph) {
   if (worker.asynchrony().on()) {
     return 0;
   }
@@ -69,3 +83,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

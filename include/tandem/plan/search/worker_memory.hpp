@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/graph/chunks.hpp>
@@ -159,9 +160,23 @@ struct RuntimeLayout {
   }
 };
 
+}  // namespace detail
+
+/// What each device of a worker needs at most, as device_memory<Net, S, Optimizer, Precision>()
+/// says of the strategy as a type.
+/// @pre each node of @p network has a part, each part a stage of each copy in worker.map
+TANDEM_ONCE [[nodiscard]] std::vector<DeviceMemory> worker_memory(GraphView network,
+                                                                  WorkerCut const& worker,
+                                                                  TensorSizes const& sizes);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Adds the elements of a graph's parameters and gradients, as the compiler lays them out.
-template <class = void>
-void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
+TANDEM_ONCE void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
   RuntimeLayout layout{graph};
   constexpr Batching usual{};
   fill_layout(layout, graph, task.master_bytes, usual.first_bucket_bytes, usual.bucket_bytes,
@@ -175,8 +190,7 @@ void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
 }
 
 /// held_gradients() of a device's rows.
-template <class = void>
-int gradients_held(GraphView graph, WorkerCut const& worker, int device, int passes) {
+TANDEM_ONCE int gradients_held(GraphView graph, WorkerCut const& worker, int device, int passes) {
   std::vector<LocalStage> stages;
   for (int n = 0; n < graph.nodes; ++n) {
     if (n == 0 || graph.node[n].stage != graph.node[n - 1].stage) {
@@ -186,9 +200,8 @@ int gradients_held(GraphView graph, WorkerCut const& worker, int device, int pas
   return held_gradients(worker.table, device, worker.map, stages, passes);
 }
 
-template <class = void>
-DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int device,
-                              TensorSizes const& sizes) {
+TANDEM_ONCE DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int device,
+                                          TensorSizes const& sizes) {
   WeightPlaces const places{.rule = worker.asynchrony, .stage = device};
   bool const again =
       worker.recomputes || (places.rule.on() && places.rule.weights == WeightRule::replayed);
@@ -234,14 +247,12 @@ DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int devi
   return device_memory(graph, task);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// What each device of a worker needs at most, as device_memory<Net, S, Optimizer, Precision>()
-/// says of the strategy as a type.
-/// @pre each node of @p network has a part, each part a stage of each copy in worker.map
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut const& worker,
-                                                      TensorSizes const& sizes) {
+namespace tandem {
+
+TANDEM_ONCE std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut const& worker,
+                                                    TensorSizes const& sizes) {
   std::vector<DeviceMemory> devices;
   detail::RuntimeRelays<> const relayed{network, worker};
   for (int d = 0; d < worker.map.devices; ++d) {
@@ -252,3 +263,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

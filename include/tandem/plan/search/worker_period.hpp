@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/simulate/simulator.hpp>
 #include <tandem/plan/simulate/step.hpp>
@@ -32,8 +33,21 @@ inline int measured_steps(Asynchrony const& late) {
 /// passes there are all behind the filling and before the draining.
 /// @param first         device of that stage, whose row has measured_steps() steps
 /// @param microbatches  of a step
-template <class = void>  // compiled where it is called, not by every include
-double period_seconds(SimulatedDevice const& first, int microbatches) {
+TANDEM_ONCE double period_seconds(SimulatedDevice const& first, int microbatches);
+
+/// step_period() in seconds on a machine, and no less than what a device has to do.
+/// @param table  of one step, with messages
+TANDEM_ONCE double unbarred_seconds(Machine const& machine, ActionRows const& table,
+                                    StageMapView const& map, SimulatedCosts const& costs,
+                                    int microbatches);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE double period_seconds(SimulatedDevice const& first, int microbatches) {
   std::vector<double> end;  // of each forward pass of the first stage
   for (SimulatedAction const& one : first.action) {
     if (one.action.kind == ActionKind::forward) {
@@ -45,11 +59,9 @@ double period_seconds(SimulatedDevice const& first, int microbatches) {
   return (end.back() - end[end.size() - 1 - steps * each]) / static_cast<double>(steps);
 }
 
-/// step_period() in seconds on a machine, and no less than what a device has to do.
-/// @param table  of one step, with messages
-template <class = void>
-double unbarred_seconds(Machine const& machine, ActionRows const& table, StageMapView const& map,
-                        SimulatedCosts const& costs, int microbatches) {
+TANDEM_ONCE double unbarred_seconds(Machine const& machine, ActionRows const& table,
+                                    StageMapView const& map, SimulatedCosts const& costs,
+                                    int microbatches) {
   auto const run = [&](int steps) {
     return simulate_on(machine, steps_in_a_row(table, microbatches, steps), map, costs);
   };
@@ -63,3 +75,5 @@ double unbarred_seconds(Machine const& machine, ActionRows const& table, StageMa
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/place/greedy.hpp>
@@ -34,9 +35,19 @@ namespace tandem {
 /// @param graph               costs of the worker's minibatch
 /// @param bytes_of_parameter  as PlacementTask
 /// @throws ContractError  check_machine() refuses the machine
-template <class = void>
-[[nodiscard]] WorkerStep placed_worker_step(WorkerStrategy const& worker, CostGraph const& graph,
-                                            Machine const& machine, double bytes_of_parameter) {
+TANDEM_ONCE [[nodiscard]] WorkerStep placed_worker_step(WorkerStrategy const& worker,
+                                                        CostGraph const& graph,
+                                                        Machine const& machine,
+                                                        double bytes_of_parameter);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE WorkerStep placed_worker_step(WorkerStrategy const& worker, CostGraph const& graph,
+                                          Machine const& machine, double bytes_of_parameter) {
   WorkerStep step;
   if (!machine.has(worker.devices)) {
     step.problem = detail::lacks_devices(worker);
@@ -110,3 +121,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

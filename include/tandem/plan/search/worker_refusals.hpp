@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>
@@ -17,8 +18,29 @@
 namespace tandem::detail {
 
 /// Whether some trained parameter's gradients are GradientRows.
-template <class = void>  // compiled where it is called, not by every include
-bool has_row_gradients(GraphView network) {
+TANDEM_ONCE bool has_row_gradients(GraphView network);
+
+/// Whether some layer is Stateful.
+TANDEM_ONCE bool carries_states(GraphView network);
+
+/// The network's sequences have so many rows; 0: it has none.
+TANDEM_ONCE int rows_of_time(GraphView network);
+
+/// Why Program has a sentence for @p worker where it trains @p network; else empty.
+TANDEM_ONCE std::string refusal_of(GraphView network, WorkerStrategy const& worker);
+
+/// Whether replicas of @p worker can have a part each of what @p shard says.
+/// @param packs  parameters are read in another form than they are kept in, each op its own
+TANDEM_ONCE bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker,
+                           bool packs);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool has_row_gradients(GraphView network) {
   for (int p = 0; p < network.parameters; ++p) {
     if (network.parameter[p].parameter.touched.sparse() && !network.parameter[p].frozen) {
       return true;
@@ -27,9 +49,7 @@ bool has_row_gradients(GraphView network) {
   return false;
 }
 
-/// Whether some layer is Stateful.
-template <class = void>
-bool carries_states(GraphView network) {
+TANDEM_ONCE bool carries_states(GraphView network) {
   for (int n = 0; n < network.nodes; ++n) {
     if (network.node[n].carried.any()) {
       return true;
@@ -38,9 +58,7 @@ bool carries_states(GraphView network) {
   return false;
 }
 
-/// The network's sequences have so many rows; 0: it has none.
-template <class = void>
-int rows_of_time(GraphView network) {
+TANDEM_ONCE int rows_of_time(GraphView network) {
   int rows = 0;
   for (int n = 0; n < network.nodes; ++n) {
     Shape const& out = network.node[n].out;
@@ -49,8 +67,7 @@ int rows_of_time(GraphView network) {
   return rows;
 }
 
-template <class = void>
-std::string refusal_of_chunks(GraphView network, int chunks) {
+TANDEM_ONCE std::string refusal_of_chunks(GraphView network, int chunks) {
   switch (check_chunks(RuntimeGraph{network}, chunks).fault) {
     case ChunkFault::none:
       return {};
@@ -63,9 +80,7 @@ std::string refusal_of_chunks(GraphView network, int chunks) {
   }
 }
 
-/// Why Program has a sentence for @p worker where it trains @p network; else empty.
-template <class = void>
-std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
+TANDEM_ONCE std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
   if (worker.slices > 1) {
     RuntimeGraph const graph{network};
     return has_row_gradients(network) ? "RowGradient is not for devices that share layers"
@@ -95,10 +110,8 @@ std::string refusal_of(GraphView network, WorkerStrategy const& worker) {
   return {};
 }
 
-/// Whether replicas of @p worker can have a part each of what @p shard says.
-/// @param packs  parameters are read in another form than they are kept in, each op its own
-template <class = void>
-bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, bool packs) {
+TANDEM_ONCE bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker,
+                           bool packs) {
   bool const state = !worker.asynchrony().on() && !worker.keeps_two_copies() &&
                      !worker.post_validated && !worker.has_tiles() && !has_row_gradients(network);
   bool const gradients = state && !worker.sequence_rows && worker.time_chunks == 1;
@@ -109,3 +122,5 @@ bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker, 
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/schedule/orders/all.hpp>
 
@@ -22,8 +23,42 @@ constexpr bool takes_one_wave(NamedSchedule const& schedule, int devices) {
 }
 
 /// How many microbatches are tried one after another where a stage has all layers.
-template <class = void>
-std::vector<int> accumulated(int batch, bool wide) {
+TANDEM_ONCE std::vector<int> accumulated(int batch, bool wide);
+
+/// What is tried on so many devices of a worker, where none share layers.
+/// @param wide  in any number of microbatches, and computing passes again in pipelines of other
+///              orders than 1F1B, too
+TANDEM_ONCE std::vector<WorkerStrategy> worker_strategies(int devices, int batch,
+                                                          bool wide = false);
+
+/// Those of @p plain that gain where no barrier stands between steps, without it.
+TANDEM_ONCE std::vector<WorkerStrategy> unbarred_strategies(
+    std::vector<WorkerStrategy> const& plain);
+
+/// What is tried where devices share layers, or passes have chunks of time.
+/// @param sequences  the network has some
+/// @param wide       as worker_strategies()
+TANDEM_ONCE std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool sequences,
+                                                             bool wide = false);
+
+/// ", Microbatches<4>" where there are more than one, of a type that does not have their number.
+TANDEM_ONCE std::string accumulated_text(WorkerStrategy const& worker);
+
+/// How the type begins: "Pipeline<Interleaved<2>, 8, ", "Pipeline<PostValidated<ZeroBubbleV>, 8, ".
+TANDEM_ONCE std::string type_beginning(WorkerStrategy const& worker);
+
+/// Two types, to stand in a Hybrid, where devices share the layers of a stage.
+/// @param table  what stands between the brackets of Placed
+TANDEM_ONCE std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& sizes,
+                                    std::string const& table);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<int> accumulated(int batch, bool wide) {
   std::vector<int> all{1};
   for (int m = 2; wide && m <= batch && batch % m == 0; m *= 2) {
     all.push_back(m);
@@ -31,11 +66,7 @@ std::vector<int> accumulated(int batch, bool wide) {
   return all;
 }
 
-/// What is tried on so many devices of a worker, where none share layers.
-/// @param wide  in any number of microbatches, and computing passes again in pipelines of other
-///              orders than 1F1B, too
-template <class = void>
-std::vector<WorkerStrategy> worker_strategies(int devices, int batch, bool wide = false) {
+TANDEM_ONCE std::vector<WorkerStrategy> worker_strategies(int devices, int batch, bool wide) {
   std::vector<WorkerStrategy> all;
   if (devices == 1) {
     for (int const m : accumulated(batch, wide)) {
@@ -83,9 +114,8 @@ std::vector<WorkerStrategy> worker_strategies(int devices, int batch, bool wide 
   return all;
 }
 
-/// Those of @p plain that gain where no barrier stands between steps, without it.
-template <class = void>
-std::vector<WorkerStrategy> unbarred_strategies(std::vector<WorkerStrategy> const& plain) {
+TANDEM_ONCE std::vector<WorkerStrategy> unbarred_strategies(
+    std::vector<WorkerStrategy> const& plain) {
   std::vector<WorkerStrategy> all;
   for (WorkerStrategy const& worker : plain) {
     if (worker.schedule == ZeroBubbleH2::name || worker.schedule == ZeroBubbleV::name) {
@@ -96,12 +126,8 @@ std::vector<WorkerStrategy> unbarred_strategies(std::vector<WorkerStrategy> cons
   return all;
 }
 
-/// What is tried where devices share layers, or passes have chunks of time.
-/// @param sequences  the network has some
-/// @param wide       as worker_strategies()
-template <class = void>
-std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool sequences,
-                                                 bool wide = false) {
+TANDEM_ONCE std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool sequences,
+                                                             bool wide) {
   std::vector<WorkerStrategy> all;
   auto const add = [&](WorkerStrategy worker) {
     all.push_back(worker);
@@ -141,8 +167,7 @@ std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool se
   return all;
 }
 
-template <class = void>
-std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& sizes) {
+TANDEM_ONCE std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& sizes) {
   std::string text;
   if (sizes.empty()) {
     return "Auto<" + std::to_string(worker.stages()) + ">";
@@ -153,22 +178,17 @@ std::string splits_text(WorkerStrategy const& worker, std::vector<int> const& si
   return text;
 }
 
-/// ", Microbatches<4>" where there are more than one, of a type that does not have their number.
-template <class = void>
-std::string accumulated_text(WorkerStrategy const& worker) {
+TANDEM_ONCE std::string accumulated_text(WorkerStrategy const& worker) {
   return worker.microbatches > 1 ? ", Microbatches<" + std::to_string(worker.microbatches) + ">"
                                  : "";
 }
 
 /// ", Checkpoint<Every<2>>" where such runs are computed again.
-template <class = void>
-std::string again_text(WorkerStrategy const& worker) {
+TANDEM_ONCE std::string again_text(WorkerStrategy const& worker) {
   return worker.every > 0 ? ", Checkpoint<Every<" + std::to_string(worker.every) + ">>" : "";
 }
 
-/// How the type begins: "Pipeline<Interleaved<2>, 8, ", "Pipeline<PostValidated<ZeroBubbleV>, 8, ".
-template <class = void>
-std::string type_beginning(WorkerStrategy const& worker) {
+TANDEM_ONCE std::string type_beginning(WorkerStrategy const& worker) {
   NamedSchedule const* const schedule = find_schedule(worker.schedule);
   expects(schedule != nullptr, "worker_type(worker): the worker has no schedule that there is");
   std::string text = schedule->words.type;
@@ -187,11 +207,8 @@ std::string type_beginning(WorkerStrategy const& worker) {
   return text;
 }
 
-/// Two types, to stand in a Hybrid, where devices share the layers of a stage.
-/// @param table  what stands between the brackets of Placed
-template <class = void>
-std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& sizes,
-                        std::string const& table) {
+TANDEM_ONCE std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& sizes,
+                                    std::string const& table) {
   if (worker.is_placed()) {
     return "ModelParallel<Placed<" + table + ">>";
   }
@@ -216,3 +233,5 @@ std::string worker_type(WorkerStrategy const& worker, std::vector<int> const& si
 }
 
 }  // namespace tandem::detail
+
+#endif

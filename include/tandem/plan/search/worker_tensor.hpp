@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -33,19 +34,56 @@
 namespace tandem {
 
 /// How the library deals @p network over @p slices devices.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] Dealing dealing_over(GraphView network, int slices) {
+TANDEM_ONCE [[nodiscard]] Dealing dealing_over(GraphView network, int slices);
+
+namespace detail {
+
+/// A problem where so many devices have no layers that they could share.
+TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices);
+
+/// Top-level parts of each stage, and with these the stage of each node.
+TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes);
+
+/// Of the gradients of layers between, of which each device of a group has its rows' part, and
+/// which they add up once a step: those of the stage that has the most, in seconds.
+TANDEM_ONCE double partial_sums(GraphView rank, WorkerStrategy const& worker,
+                                Machine const& machine, MathPrecision precision);
+
+/// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
+/// that lies in several nodes is alone.
+TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices);
+
+}  // namespace detail
+
+/// The step of a worker that rewrites the network: its layers' passes and the sums that stand
+/// between them, one after another, in the stages' order. A pair of layers that a cut parts is
+/// whole on both sides, as the compiler has it. Where all devices share all layers, done, sizes and
+/// gradient_bytes are of each device; else of one of each group. A problem where nothing is shared.
+/// @param batch  samples of the worker
+/// @throws ContractError  as static_costs()
+TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const& worker,
+                                                           GraphView network,
+                                                           Machine const& machine,
+                                                           MathPrecision precision, int batch);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Dealing dealing_over(GraphView network, int slices) {
   return {.slices = slices,
           .wishes = slices > 1
                         ? decide_tables(detail::RuntimeGraph{network}, slices, SpreadWishes{})
                         : SpreadWishes{}};
 }
 
-namespace detail {
+}  // namespace tandem
 
-/// A problem where so many devices have no layers that they could share.
-template <class = void>
-std::string nothing_to_share(GraphView network, int slices) {
+namespace tandem::detail {
+
+TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices) {
   if (slices == 1) {
     return {};
   }
@@ -58,9 +96,9 @@ std::string nothing_to_share(GraphView network, int slices) {
 
 /// The graph of each device, of all stages.
 /// @param part  of each node of the network: its stage; none: there is one
-template <class = void>
-RuntimeGraph rewritten_network(GraphView network, WorkerStrategy const& worker,
-                               Dealing const& dealing, std::vector<int> const& part = {}) {
+TANDEM_ONCE RuntimeGraph rewritten_network(GraphView network, WorkerStrategy const& worker,
+                                           Dealing const& dealing,
+                                           std::vector<int> const& part = {}) {
   RuntimeGraph graph{network};
   for (std::size_t n = 0; n < part.size(); ++n) {
     graph.node[n].stage = part[n];
@@ -73,9 +111,8 @@ RuntimeGraph rewritten_network(GraphView network, WorkerStrategy const& worker,
 
 /// Of each node what it computes and what the devices of a group send for it, one after the other.
 /// @param samples  of a microbatch
-template <class = void>
-CostGraph rank_costs(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
-                     MathPrecision precision, int samples) {
+TANDEM_ONCE CostGraph rank_costs(GraphView rank, WorkerStrategy const& worker,
+                                 Machine const& machine, MathPrecision precision, int samples) {
   CostGraph costs = static_costs(rank, machine, precision, samples);
   DeviceGroup const group{worker.slices, 1};
   auto const bytes = [&](std::int64_t elements, std::int64_t each) {
@@ -98,9 +135,7 @@ CostGraph rank_costs(GraphView rank, WorkerStrategy const& worker, Machine const
   return costs;
 }
 
-/// Top-level parts of each stage, and with these the stage of each node.
-template <class = void>
-std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes) {
+TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes) {
   std::vector<int> parts;
   int part = 0;
   int end = sizes[0];
@@ -113,11 +148,8 @@ std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes
   return parts;
 }
 
-/// Of the gradients of layers between, of which each device of a group has its rows' part, and
-/// which they add up once a step: those of the stage that has the most, in seconds.
-template <class = void>
-double partial_sums(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
-                    MathPrecision precision) {
+TANDEM_ONCE double partial_sums(GraphView rank, WorkerStrategy const& worker,
+                                Machine const& machine, MathPrecision precision) {
   std::map<int, double> bytes;  // of each stage
   for (int p = 0; p < rank.parameters; ++p) {
     GraphParameter const& own = rank.parameter[p];
@@ -133,27 +165,19 @@ double partial_sums(GraphView rank, WorkerStrategy const& worker, Machine const&
   return most > 0 ? all_reduce_seconds(machine, {worker.slices, 1}, most) : 0;
 }
 
-/// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
-/// that lies in several nodes is alone.
-template <class = void>
-Machine machine_of_groups(Machine machine, int slices) {
+TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices) {
   machine.devices_per_node = std::max(1, machine.devices_per_node / slices);
   machine.adapters = std::max(1, machine.adapters / slices);
   return machine;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The step of a worker that rewrites the network: its layers' passes and the sums that stand
-/// between them, one after another, in the stages' order. A pair of layers that a cut parts is
-/// whole on both sides, as the compiler has it. Where all devices share all layers, done, sizes and
-/// gradient_bytes are of each device; else of one of each group. A problem where nothing is shared.
-/// @param batch  samples of the worker
-/// @throws ContractError  as static_costs()
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const& worker, GraphView network,
-                                               Machine const& machine, MathPrecision precision,
-                                               int batch) {
+namespace tandem {
+
+TANDEM_ONCE WorkerStep rewritten_worker_step(WorkerStrategy const& worker, GraphView network,
+                                             Machine const& machine, MathPrecision precision,
+                                             int batch) {
   WorkerStep step;
   if (!machine.has(worker.devices)) {
     step.problem = detail::lacks_devices(worker);
@@ -208,3 +232,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <set>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
@@ -16,9 +17,21 @@
 
 namespace tandem::detail {
 
+/// Devices that share a weight add its gradients before the update, in each copy of the model;
+/// where stages update at different times, none can be shared. Its devices are taken to be as far
+/// apart as the first from the last, and those between to lie evenly.
+/// @param master_bytes  of an element of a gradient
+TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
+                          std::int64_t master_bytes, WorkerStep& step);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The devices that hold a parameter of @p owner's values, in the first copy of the model.
-template <class = void>  // compiled where it is called, not by every include
-std::set<int> holders_of(GraphView network, WorkerCut const& cut, int owner) {
+TANDEM_ONCE std::set<int> holders_of(GraphView network, WorkerCut const& cut, int owner) {
   std::set<int> devices;
   for (int p = owner; p < network.parameters; ++p) {
     if (network.parameter[p].owner() == owner) {
@@ -30,13 +43,8 @@ std::set<int> holders_of(GraphView network, WorkerCut const& cut, int owner) {
   return devices;
 }
 
-/// Devices that share a weight add its gradients before the update, in each copy of the model;
-/// where stages update at different times, none can be shared. Its devices are taken to be as far
-/// apart as the first from the last, and those between to lie evenly.
-/// @param master_bytes  of an element of a gradient
-template <class = void>
-void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
-              std::int64_t master_bytes, WorkerStep& step) {
+TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
+                          std::int64_t master_bytes, WorkerStep& step) {
   for (int p = 0; p < network.parameters; ++p) {
     if (network.parameter[p].shared >= 0 || network.parameter[p].frozen) {
       continue;
@@ -59,3 +67,5 @@ void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
 }
 
 }  // namespace tandem::detail
+
+#endif

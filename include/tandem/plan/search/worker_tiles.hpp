@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -41,8 +42,40 @@ namespace tandem {
 namespace detail {
 
 /// Whether some convolution or pool has a window on images.
-template <class = void>  // compiled where it is called, not by every include
-bool has_windows(GraphView network) {
+TANDEM_ONCE bool has_windows(GraphView network);
+
+/// A problem where no layer can be computed in such tiles.
+TANDEM_ONCE std::string nothing_to_tile(GraphView network, Extent2d tiles);
+
+/// What is tried on so many devices where those that would share layers have tiles: where these are
+/// all, in any shape, and in stages of a pipeline as many rows as columns or twice as many.
+/// @param node  devices that have fast links; groups that these do not hold whole are not tried
+/// @param wide  as worker_strategies()
+TANDEM_ONCE std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node,
+                                                        bool wide = false);
+
+/// From how many others a rank gets something in an exchange of tiles, at most.
+TANDEM_ONCE int tile_peers(Node const& node, bool backward);
+
+}  // namespace detail
+
+/// The step of a worker whose devices have tiles of images: as rewritten_worker_step(), with the
+/// exchanges of tiles and the sums of statistics where that has sums of layers. Between stages go
+/// whole images. Step.ties is the sum of the gradients of layers in tiles, none of it beside the
+/// backward pass.
+/// @pre    worker.has_tiles(), and some layer can be computed in these
+/// @throws ContractError  as static_costs()
+TANDEM_ONCE [[nodiscard]] WorkerStep tiled_worker_step(WorkerStrategy const& worker,
+                                                       GraphView network, Machine const& machine,
+                                                       MathPrecision precision, int batch);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool has_windows(GraphView network) {
   for (int n = 0; n < network.nodes; ++n) {
     Node const& node = network.node[n];
     bool const images = node.in.rank == 3 && node.out.rank == 3;
@@ -54,9 +87,7 @@ bool has_windows(GraphView network) {
   return false;
 }
 
-/// A problem where no layer can be computed in such tiles.
-template <class = void>
-std::string nothing_to_tile(GraphView network, Extent2d tiles) {
+TANDEM_ONCE std::string nothing_to_tile(GraphView network, Extent2d tiles) {
   return plan_tiles(RuntimeGraph{network}, tiles).windows > 0
              ? ""
              : "the network has no convolution or pool whose images " +
@@ -64,12 +95,8 @@ std::string nothing_to_tile(GraphView network, Extent2d tiles) {
                    " tiles divide";
 }
 
-/// What is tried on so many devices where those that would share layers have tiles: where these are
-/// all, in any shape, and in stages of a pipeline as many rows as columns or twice as many.
-/// @param node  devices that have fast links; groups that these do not hold whole are not tried
-/// @param wide  as worker_strategies()
-template <class = void>
-std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node, bool wide = false) {
+TANDEM_ONCE std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node,
+                                                        bool wide) {
   std::vector<WorkerStrategy> all;
   for (WorkerStrategy worker : rewriting_strategies(devices, batch, false, wide)) {
     for (int height = worker.slices; height >= 1 && node % worker.slices == 0; height /= 2) {
@@ -83,9 +110,7 @@ std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node, bo
   return all;
 }
 
-/// From how many others a rank gets something in an exchange of tiles, at most.
-template <class = void>
-int tile_peers(Node const& node, bool backward) {
+TANDEM_ONCE int tile_peers(Node const& node, bool backward) {
   bool const gathers = node.dealt == Dealt::gather;
   if (node.dealt != Dealt::halo) {  // a whole image all have, so that one way is for nothing
     return gathers == backward ? 0 : node.slices - 1;
@@ -101,8 +126,8 @@ int tile_peers(Node const& node, bool backward) {
 
 /// Of one way of an exchange, for the rank that gets most, so many bytes: its messages one after
 /// another.
-template <class = void>
-double tile_seconds(Node const& node, bool backward, Machine const& machine, double bytes) {
+TANDEM_ONCE double tile_seconds(Node const& node, bool backward, Machine const& machine,
+                                double bytes) {
   return bytes > 0 ? tile_peers(node, backward) * machine.inside.latency +
                          bytes / machine.inside.bandwidth
                    : 0;
@@ -111,9 +136,9 @@ double tile_seconds(Node const& node, bool backward, Machine const& machine, dou
 /// Adds what the nodes of a rank's graph take, and its exchanges and sums of statistics, to the
 /// nodes of the network that they are of.
 /// @param samples  of a microbatch
-template <class = void>
-void add_tile_times(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
-                    MathPrecision precision, int samples, CostGraph& to) {
+TANDEM_ONCE void add_tile_times(GraphView rank, WorkerStrategy const& worker,
+                                Machine const& machine, MathPrecision precision, int samples,
+                                CostGraph& to) {
   CostGraph const costs = static_costs(rank, machine, precision, samples);
   for (int n = 0; n < rank.nodes; ++n) {
     Node const& node = rank.node[n];
@@ -140,9 +165,8 @@ void add_tile_times(GraphView rank, WorkerStrategy const& worker, Machine const&
 
 /// What a rank's layers in tiles have of gradients, a part of each, is added up once a step, with
 /// all of a bucket that has some: seconds.
-template <class = void>
-double tile_sums(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
-                 MathPrecision precision) {
+TANDEM_ONCE double tile_sums(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
+                             MathPrecision precision) {
   RuntimeLayout layout{rank};
   constexpr Batching usual{};
   fill_layout(layout, rank, master_bytes(precision), usual.first_bucket_bytes, usual.bucket_bytes,
@@ -165,18 +189,13 @@ double tile_sums(GraphView rank, WorkerStrategy const& worker, Machine const& ma
   return seconds;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The step of a worker whose devices have tiles of images: as rewritten_worker_step(), with the
-/// exchanges of tiles and the sums of statistics where that has sums of layers. Between stages go
-/// whole images. Step.ties is the sum of the gradients of layers in tiles, none of it beside the
-/// backward pass.
-/// @pre    worker.has_tiles(), and some layer can be computed in these
-/// @throws ContractError  as static_costs()
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView network,
-                                           Machine const& machine, MathPrecision precision,
-                                           int batch) {
+namespace tandem {
+
+TANDEM_ONCE WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView network,
+                                         Machine const& machine, MathPrecision precision,
+                                         int batch) {
   WorkerStep step;
   if (!machine.has(worker.devices)) {
     step.problem = detail::lacks_devices(worker);
@@ -241,3 +260,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
@@ -61,144 +62,34 @@ namespace detail {
 
 /// A worker's step, for its memory. A placed device holds what it has, of one microbatch, however
 /// its stages are numbered, so that one stage a device does.
-template <class = void>
-WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker, WorkerStep const& step,
-                     int batch, Dealing const& dealing = {}) {
-  WorkerCut cut{.asynchrony = worker.asynchrony(),
-                .samples = std::max(1, batch / worker.microbatches),
-                .recomputes = worker.recomputes,
-                .dealing = dealing,
-                .sequence_rows = worker.sequence_rows,
-                .chunks = worker.time_chunks,
-                .tiles = worker.tiles,
-                .every = worker.every,
-                .post_validated = worker.post_validated};
-  WorkerTable made =
-      worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
-  cut.map = std::move(made.map);
-  cut.table = std::move(made.table);
-  cut.part = worker.is_placed() ? step.placement : parts_of_nodes(network, step.sizes);
-  return cut;
-}
+TANDEM_ONCE WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker,
+                                 WorkerStep const& step, int batch, Dealing const& dealing = {});
 
 /// Bytes of the fullest device, as fits<> counts them.
-template <class = void>
-double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut) {
-  TensorSizes const sizes{
-      .master_bytes = master_bytes(task.precision),
-      .scalar_bytes = element_bytes(task.precision),
-      .states = std::max(0, static_cast<int>(std::lround(task.bytes_of_parameter)) - 2)};
-  std::int64_t most = 0;
-  for (DeviceMemory const& device : worker_memory(network, cut, sizes)) {
-    most = std::max(most, device.total());
-  }
-  return static_cast<double>(most);
-}
+TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut);
 
-/// Refusals, memory, and what layers of several stages share.
-template <class = void>
-void count_network(WorkerStrategy const& worker, SearchTask const& task, WorkerStep& step) {
-  if (step.problem.empty()) {
-    step.problem = refusal_of(*task.network, worker);
-  }
-  if (step.problem.empty()) {
-    WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
-                                     dealing_over(*task.network, worker.layer_slices()));
-    step.memory = counted_memory(*task.network, task, cut);
-    add_ties(*task.network, cut, machine_of_groups(task.machine, worker.slices),
-             master_bytes(task.precision), step);
-  }
-}
-
-template <class = void>
-WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph, SearchTask const& task) {
-  WorkerStep step = worker.is_placed()
-                        ? placed_worker_step(worker, graph, task.machine, task.bytes_of_parameter)
-                        : worker_step(worker, graph, task.machine, task.bytes_of_parameter);
-  if (task.network) {
-    count_network(worker, task, step);
-  }
-  return step;
-}
+TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph,
+                               SearchTask const& task);
 
 /// Why none of @p worker's slices, rows and chunks of time can be, on however many devices.
-template <class = void>
-std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
-  std::string const refusal = refusal_of(*task.network, worker);
-  return !refusal.empty()     ? refusal
-         : worker.has_tiles() ? nothing_to_tile(*task.network, worker.tiles)
-                              : nothing_to_share(*task.network, worker.slices);
-}
+TANDEM_ONCE std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task);
 
 /// The same of one that rewrites the network, and is not refused.
-template <class = void>
-WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task) {
-  WorkerStep step = worker.has_tiles()
-                        ? tiled_worker_step(worker, *task.network, task.machine, task.precision,
-                                            task.batch_per_worker)
-                        : rewritten_worker_step(worker, *task.network, task.machine, task.precision,
-                                                task.batch_per_worker);
-  count_network(worker, task, step);
-  return step;
-}
+TANDEM_ONCE WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task);
 
 /// Whether so many devices run PostValidated schedules: those of Host, in one process, whose
 /// parameters are not rounded for products.
-template <class = void>
-bool validates_behind(SearchTask const& task, int devices) {
-  return task.machine.cpus && devices <= task.machine.devices_per_node &&
-         element_bytes(task.precision) == master_bytes(task.precision);
-}
+TANDEM_ONCE bool validates_behind(SearchTask const& task, int devices);
 
 /// How many parts of the network a run of @p worker best has: all take as long, so that those that
 /// need least memory are.
 /// @param step  of the worker without runs
-template <class = void>
-int best_runs(WorkerStrategy const& worker, WorkerStep const& step, SearchTask const& task) {
-  WorkerCut cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
-                             dealing_over(*task.network, worker.layer_slices()));
-  int best = 0;
-  double least = 0;
-  for (int const every : tried_runs(step.sizes[0])) {
-    cut.every = every;
-    double const memory = counted_memory(*task.network, task, cut);
-    if (best == 0 || memory < least) {
-      best = every;
-      least = memory;
-    }
-  }
-  return best;
-}
+TANDEM_ONCE int best_runs(WorkerStrategy const& worker, WorkerStep const& step,
+                          SearchTask const& task);
 
 /// Those that a search tries, in the order in which plans that are as fast stand; where memory is
 /// counted, those of one stage also with runs, see WorkerSteps.
-template <class = void>
-std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
-  std::vector<WorkerStrategy> all;
-  for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
-    std::vector<WorkerStrategy> const plain =
-        worker_strategies(m, task.batch_per_worker, task.wide);
-    all.insert(all.end(), plain.begin(), plain.end());
-    if (validates_behind(task, m)) {
-      std::vector<WorkerStrategy> const unbarred = unbarred_strategies(plain);
-      all.insert(all.end(), unbarred.begin(), unbarred.end());
-    }
-    if (m > 1 && task.computed && task.network) {
-      bool const sequences = rows_of_time(*task.network) > 0;
-      for (WorkerStrategy& worker :
-           rewriting_strategies(m, task.batch_per_worker, sequences, task.wide)) {
-        all.push_back(std::move(worker));
-      }
-      if (has_windows(*task.network)) {
-        int const node = task.machine.devices_per_node;
-        for (WorkerStrategy& worker : tile_strategies(m, task.batch_per_worker, node, task.wide)) {
-          all.push_back(std::move(worker));
-        }
-      }
-    }
-  }
-  return task.network ? with_runs(all) : all;
-}
+TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task);
 
 /// Why workers that rewrite the network cannot be, each kind of them looked at once.
 class WorkerKinds {
@@ -341,3 +232,134 @@ class WorkerSteps {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker,
+                                 WorkerStep const& step, int batch, Dealing const& dealing) {
+  WorkerCut cut{.asynchrony = worker.asynchrony(),
+                .samples = std::max(1, batch / worker.microbatches),
+                .recomputes = worker.recomputes,
+                .dealing = dealing,
+                .sequence_rows = worker.sequence_rows,
+                .chunks = worker.time_chunks,
+                .tiles = worker.tiles,
+                .every = worker.every,
+                .post_validated = worker.post_validated};
+  WorkerTable made =
+      worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
+  cut.map = std::move(made.map);
+  cut.table = std::move(made.table);
+  cut.part = worker.is_placed() ? step.placement : parts_of_nodes(network, step.sizes);
+  return cut;
+}
+
+TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut) {
+  TensorSizes const sizes{
+      .master_bytes = master_bytes(task.precision),
+      .scalar_bytes = element_bytes(task.precision),
+      .states = std::max(0, static_cast<int>(std::lround(task.bytes_of_parameter)) - 2)};
+  std::int64_t most = 0;
+  for (DeviceMemory const& device : worker_memory(network, cut, sizes)) {
+    most = std::max(most, device.total());
+  }
+  return static_cast<double>(most);
+}
+
+/// Refusals, memory, and what layers of several stages share.
+TANDEM_ONCE void count_network(WorkerStrategy const& worker, SearchTask const& task,
+                               WorkerStep& step) {
+  if (step.problem.empty()) {
+    step.problem = refusal_of(*task.network, worker);
+  }
+  if (step.problem.empty()) {
+    WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
+                                     dealing_over(*task.network, worker.layer_slices()));
+    step.memory = counted_memory(*task.network, task, cut);
+    add_ties(*task.network, cut, machine_of_groups(task.machine, worker.slices),
+             master_bytes(task.precision), step);
+  }
+}
+
+TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph,
+                               SearchTask const& task) {
+  WorkerStep step = worker.is_placed()
+                        ? placed_worker_step(worker, graph, task.machine, task.bytes_of_parameter)
+                        : worker_step(worker, graph, task.machine, task.bytes_of_parameter);
+  if (task.network) {
+    count_network(worker, task, step);
+  }
+  return step;
+}
+
+TANDEM_ONCE std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
+  std::string const refusal = refusal_of(*task.network, worker);
+  return !refusal.empty()     ? refusal
+         : worker.has_tiles() ? nothing_to_tile(*task.network, worker.tiles)
+                              : nothing_to_share(*task.network, worker.slices);
+}
+
+TANDEM_ONCE WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task) {
+  WorkerStep step = worker.has_tiles()
+                        ? tiled_worker_step(worker, *task.network, task.machine, task.precision,
+                                            task.batch_per_worker)
+                        : rewritten_worker_step(worker, *task.network, task.machine, task.precision,
+                                                task.batch_per_worker);
+  count_network(worker, task, step);
+  return step;
+}
+
+TANDEM_ONCE bool validates_behind(SearchTask const& task, int devices) {
+  return task.machine.cpus && devices <= task.machine.devices_per_node &&
+         element_bytes(task.precision) == master_bytes(task.precision);
+}
+
+TANDEM_ONCE int best_runs(WorkerStrategy const& worker, WorkerStep const& step,
+                          SearchTask const& task) {
+  WorkerCut cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
+                             dealing_over(*task.network, worker.layer_slices()));
+  int best = 0;
+  double least = 0;
+  for (int const every : tried_runs(step.sizes[0])) {
+    cut.every = every;
+    double const memory = counted_memory(*task.network, task, cut);
+    if (best == 0 || memory < least) {
+      best = every;
+      least = memory;
+    }
+  }
+  return best;
+}
+
+TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
+  std::vector<WorkerStrategy> all;
+  for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
+    std::vector<WorkerStrategy> const plain =
+        worker_strategies(m, task.batch_per_worker, task.wide);
+    all.insert(all.end(), plain.begin(), plain.end());
+    if (validates_behind(task, m)) {
+      std::vector<WorkerStrategy> const unbarred = unbarred_strategies(plain);
+      all.insert(all.end(), unbarred.begin(), unbarred.end());
+    }
+    if (m > 1 && task.computed && task.network) {
+      bool const sequences = rows_of_time(*task.network) > 0;
+      for (WorkerStrategy& worker :
+           rewriting_strategies(m, task.batch_per_worker, sequences, task.wide)) {
+        all.push_back(std::move(worker));
+      }
+      if (has_windows(*task.network)) {
+        int const node = task.machine.devices_per_node;
+        for (WorkerStrategy& worker : tile_strategies(m, task.batch_per_worker, node, task.wide)) {
+          all.push_back(std::move(worker));
+        }
+      }
+    }
+  }
+  return task.network ? with_runs(all) : all;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
@@ -23,9 +24,31 @@ namespace detail {
 
 /// Of stages that a chain has; each edge carries what its lower stage sends.
 /// @param again  backward passes repeat the forward ones, so that only what is sent is kept
-template <class = void>  // compiled where it is called, not by every include
-SimulatedCosts stage_costs(StageMapView const& map, std::vector<ChainStage> const& stages,
-                           bool again) {
+TANDEM_ONCE SimulatedCosts stage_costs(StageMapView const& map,
+                                       std::vector<ChainStage> const& stages, bool again);
+
+}  // namespace detail
+
+/// What a table costs whose stages are a chain of consecutive parts of a network, or copies of it.
+/// @param graph  costs of one microbatch
+/// @param sizes  top-level parts of each stage; if there are none, the stages are cut so that the
+///               heaviest is as light as it can be
+/// @param again  backward passes repeat the forward ones, so that only what is sent is kept
+/// @param microbatches  of a worker
+/// @throws ContractError  the network has fewer parts than the table, or there are other sizes
+TANDEM_ONCE [[nodiscard]] SimulatedCosts chain_costs(StageMapView const& map,
+                                                     CostGraph const& graph,
+                                                     std::vector<int> const& sizes = {},
+                                                     bool again = false, int microbatches = 1);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE SimulatedCosts stage_costs(StageMapView const& map,
+                                       std::vector<ChainStage> const& stages, bool again) {
   SimulatedCosts costs;
   for (int s = 0; s < map.stages; ++s) {
     ChainStage const& stage = stages[static_cast<std::size_t>(s % map.parts())];
@@ -44,19 +67,13 @@ SimulatedCosts stage_costs(StageMapView const& map, std::vector<ChainStage> cons
   return costs;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// What a table costs whose stages are a chain of consecutive parts of a network, or copies of it.
-/// @param graph  costs of one microbatch
-/// @param sizes  top-level parts of each stage; if there are none, the stages are cut so that the
-///               heaviest is as light as it can be
-/// @param again  backward passes repeat the forward ones, so that only what is sent is kept
-/// @param microbatches  of a worker
-/// @throws ContractError  the network has fewer parts than the table, or there are other sizes
-template <class = void>
-[[nodiscard]] SimulatedCosts chain_costs(StageMapView const& map, CostGraph const& graph,
-                                         std::vector<int> const& sizes = {}, bool again = false,
-                                         int microbatches = 1) {
+namespace tandem {
+
+TANDEM_ONCE SimulatedCosts chain_costs(StageMapView const& map, CostGraph const& graph,
+                                       std::vector<int> const& sizes, bool again,
+                                       int microbatches) {
   std::vector<double> const times = detail::part_times(graph);
   if (static_cast<std::size_t>(map.parts()) > times.size()) {
     throw ContractError{"chain_costs: the network has only " + std::to_string(times.size()) +
@@ -70,3 +87,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

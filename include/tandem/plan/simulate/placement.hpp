@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -28,12 +29,38 @@
 
 namespace tandem {
 
-namespace detail {
+/// The order of ModelParallel<Placed<...>>: a device goes forward through its nodes as the network
+/// has them and backward the opposite way, tensors go as they are made. Times are places in the
+/// order, no seconds.
+/// @pre  device[i] >= 0 is the device of node i
+TANDEM_ONCE [[nodiscard]] PlacementTimeline network_order(CostGraph const& graph,
+                                                          std::vector<int> const& device);
+
+/// The step of a placed graph whose devices, and pairs of devices, do everything in the order of
+/// @p order: that of schedule_timeline(), or network_order(). A pair sends one tensor at a time,
+/// each way; transfers of several pairs share the ports of the machine.
+///
+/// In the result node i is stage i of microbatch 0. Memory is that of outputs, from a node's
+/// forward to the end of its backward. Workers sum the gradients of a device when its last backward
+/// pass has ended.
+/// @param devices  of a worker
+/// @throws ContractError  a node has a device that is not there, or the machine has not so many;
+///                        the order is not one of this graph; more than 32,767 nodes
+TANDEM_ONCE [[nodiscard]] SimulatedStep simulate_placement(Machine const& machine,
+                                                           CostGraph const& graph,
+                                                           PlacementTimeline const& order,
+                                                           int devices,
+                                                           SimulationOptions const& options = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// What nodes keep, and the sum of a device's gradients at the node that goes backward last there.
-template <class = void>  // compiled where it is called, not by every include
-std::vector<StageLoad> placed_loads(CostGraph const& graph, PlacementTimeline const& order,
-                                    int devices) {
+TANDEM_ONCE std::vector<StageLoad> placed_loads(CostGraph const& graph,
+                                                PlacementTimeline const& order, int devices) {
   std::vector<StageLoad> loads(graph.node.size());
   std::vector<GradientBucket> own(static_cast<std::size_t>(devices));
   std::vector<std::size_t> last(own.size(), graph.node.size());
@@ -54,15 +81,12 @@ std::vector<StageLoad> placed_loads(CostGraph const& graph, PlacementTimeline co
   return loads;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The order of ModelParallel<Placed<...>>: a device goes forward through its nodes as the network
-/// has them and backward the opposite way, tensors go as they are made. Times are places in the
-/// order, no seconds.
-/// @pre  device[i] >= 0 is the device of node i
-template <class = void>
-[[nodiscard]] PlacementTimeline network_order(CostGraph const& graph,
-                                              std::vector<int> const& device) {
+namespace tandem {
+
+TANDEM_ONCE PlacementTimeline network_order(CostGraph const& graph,
+                                            std::vector<int> const& device) {
   detail::GraphNeighbours const neighbours{graph};
   PlacementTimeline order{.device = device};
   std::set<std::pair<int, int>> sent;  // node, device
@@ -88,20 +112,9 @@ template <class = void>
   return order;
 }
 
-/// The step of a placed graph whose devices, and pairs of devices, do everything in the order of
-/// @p order: that of schedule_timeline(), or network_order(). A pair sends one tensor at a time,
-/// each way; transfers of several pairs share the ports of the machine.
-///
-/// In the result node i is stage i of microbatch 0. Memory is that of outputs, from a node's
-/// forward to the end of its backward. Workers sum the gradients of a device when its last backward
-/// pass has ended.
-/// @param devices  of a worker
-/// @throws ContractError  a node has a device that is not there, or the machine has not so many;
-///                        the order is not one of this graph; more than 32,767 nodes
-template <class = void>
-[[nodiscard]] SimulatedStep simulate_placement(Machine const& machine, CostGraph const& graph,
-                                               PlacementTimeline const& order, int devices,
-                                               SimulationOptions const& options = {}) {
+TANDEM_ONCE SimulatedStep simulate_placement(Machine const& machine, CostGraph const& graph,
+                                             PlacementTimeline const& order, int devices,
+                                             SimulationOptions const& options) {
   detail::check_placement_task(graph, {.devices = devices});
   detail::check_devices(graph, {.devices = devices}, order.device);
   expects(options.workers >= 1 && order.forward.size() == graph.node.size() &&
@@ -140,3 +153,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
@@ -32,13 +33,28 @@ struct SimulatedReduction {
   double bytes = 0;
 };
 
+/// Adds the sums of gradients to a step whose passes are there, as they become whole, or, of copies
+/// whose parts do not end from the last to the first, when the rows end; a device does one at a
+/// time, beside its passes and messages, with which they share no port.
+/// @param all            of all workers, of which the step may have those only that differ
+/// @param reduces_early  of row_order() of the rows
+TANDEM_ONCE void add_reductions(SimulatedStep& step, Machine const& machine,
+                                StageMapView const& map, std::vector<StageLoad> const& stages,
+                                Mesh const& all, bool reduces_early);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Two copies of a stage send each other theirs, then all workers sum in the time of
 /// gradient_seconds(); the slowest pair of devices counts.
 /// @param mesh  of the workers that are simulated
 /// @param all   of all workers
-template <class = void>  // compiled where it is called, not by every include
-double reduction_seconds(Machine const& machine, StageMapView const& map, Mesh const& mesh,
-                         Mesh const& all, int part, GradientBucket const& bucket) {
+TANDEM_ONCE double reduction_seconds(Machine const& machine, StageMapView const& map,
+                                     Mesh const& mesh, Mesh const& all, int part,
+                                     GradientBucket const& bucket) {
   double swap = 0;
   for (int worker = 0; worker < mesh.groups(Axis::model); ++worker) {
     MeshGroup const devices = mesh.group(worker, Axis::model);
@@ -56,8 +72,8 @@ double reduction_seconds(Machine const& machine, StageMapView const& map, Mesh c
 }
 
 /// When the last backward pass of each part ends, in all copies and workers.
-template <class = void>
-std::vector<double> gradients_whole(SimulatedStep const& step, StageMapView const& map) {
+TANDEM_ONCE std::vector<double> gradients_whole(SimulatedStep const& step,
+                                                StageMapView const& map) {
   std::vector<double> whole(static_cast<std::size_t>(map.parts()));
   for (SimulatedDevice const& device : step.device) {
     for (auto const& [action, span] : device.action) {
@@ -72,9 +88,8 @@ std::vector<double> gradients_whole(SimulatedStep const& step, StageMapView cons
 
 /// When the last device that sums a part's gradients, but not as the part ends, has done its row; 0
 /// if there is none.
-template <class = void>
-double late_rows_end(SimulatedStep const& step, StageMapView const& map, Mesh const& all,
-                     bool reduces_early, int part) {
+TANDEM_ONCE double late_rows_end(SimulatedStep const& step, StageMapView const& map,
+                                 Mesh const& all, bool reduces_early, int part) {
   StepRules const rules{.replicas = all.extent(Axis::data)};
   double end = 0;
   for (int worker = 0; worker < step.mesh.groups(Axis::model); ++worker) {
@@ -89,14 +104,9 @@ double late_rows_end(SimulatedStep const& step, StageMapView const& map, Mesh co
   return end;
 }
 
-/// Adds the sums of gradients to a step whose passes are there, as they become whole, or, of copies
-/// whose parts do not end from the last to the first, when the rows end; a device does one at a
-/// time, beside its passes and messages, with which they share no port.
-/// @param all            of all workers, of which the step may have those only that differ
-/// @param reduces_early  of row_order() of the rows
-template <class = void>
-void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView const& map,
-                    std::vector<StageLoad> const& stages, Mesh const& all, bool reduces_early) {
+TANDEM_ONCE void add_reductions(SimulatedStep& step, Machine const& machine,
+                                StageMapView const& map, std::vector<StageLoad> const& stages,
+                                Mesh const& all, bool reduces_early) {
   if (all.extent(Axis::data) == 1 && map.copies == 1) {
     return;
   }
@@ -137,3 +147,5 @@ void add_reductions(SimulatedStep& step, Machine const& machine, StageMapView co
 }
 
 }  // namespace tandem::detail
+
+#endif

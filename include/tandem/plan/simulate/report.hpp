@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/simulate/step.hpp>
 
@@ -14,15 +15,39 @@ namespace tandem {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-std::string makespan_line(SimulatedStep const& step, double idle) {
+TANDEM_ONCE std::string makespan_line(SimulatedStep const& step, double idle);
+
+TANDEM_ONCE std::string device_lines(SimulatedStep const& step);
+
+TANDEM_ONCE std::string makespan_json(SimulatedStep const& step, double idle);
+
+/// Without the brace that opens it.
+TANDEM_ONCE std::string device_json(SimulatedDevice const& device);
+
+}  // namespace detail
+
+/// A table with a line a device: when it computes, waits and sums gradients, and the most bytes of
+/// activations that it has at once.
+TANDEM_ONCE [[nodiscard]] std::string simulated_text(SimulatedStep const& step);
+
+/// An object with `makespan` and `last_pass` in seconds, `idle`, a share of both time and devices,
+/// and `devices`, a list of objects with `busy`, `idle_in_step`, `idle_between_passes` in seconds
+/// and `peak_bytes` of activations.
+TANDEM_ONCE [[nodiscard]] std::string simulated_json(SimulatedStep const& step);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string makespan_line(SimulatedStep const& step, double idle) {
   return "makespan " + digits(step.makespan * 1e3, 5) + " ms, the last pass ends at " +
          digits(step.last_pass * 1e3, 5) + " ms; devices are idle for " + digits(100 * idle, 3) +
          " % of it\n";
 }
 
-template <class = void>
-std::string device_lines(SimulatedStep const& step) {
+TANDEM_ONCE std::string device_lines(SimulatedStep const& step) {
   auto const ms = [](double seconds) { return digits(seconds * 1e3, 5); };
   std::string text =
       "device   busy ms   idle ms of the step   idle ms between passes   sums ms   peak MB\n";
@@ -39,36 +64,28 @@ std::string device_lines(SimulatedStep const& step) {
   return text;
 }
 
-template <class = void>
-std::string makespan_json(SimulatedStep const& step, double idle) {
+TANDEM_ONCE std::string makespan_json(SimulatedStep const& step, double idle) {
   return "  \"makespan\": " + json_number(step.makespan, 9) +
          ",\n  \"last_pass\": " + json_number(step.last_pass, 9) +
          ",\n  \"idle\": " + json_number(idle, 9) + ",\n  \"devices\": [";
 }
 
-/// Without the brace that opens it.
-template <class = void>
-std::string device_json(SimulatedDevice const& device) {
+TANDEM_ONCE std::string device_json(SimulatedDevice const& device) {
   return "\"busy\": " + json_number(device.busy, 9) +
          ", \"idle_in_step\": " + json_number(device.idle_in_step, 9) +
          ", \"idle_between_passes\": " + json_number(device.idle_between_actions, 9) +
          ", \"peak_bytes\": " + json_number(device.peak_bytes, 15) + "}";
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// A table with a line a device: when it computes, waits and sums gradients, and the most bytes of
-/// activations that it has at once.
-template <class = void>
-[[nodiscard]] std::string simulated_text(SimulatedStep const& step) {
+namespace tandem {
+
+TANDEM_ONCE std::string simulated_text(SimulatedStep const& step) {
   return detail::makespan_line(step, step.idle()) + detail::device_lines(step);
 }
 
-/// An object with `makespan` and `last_pass` in seconds, `idle`, a share of both time and devices,
-/// and `devices`, a list of objects with `busy`, `idle_in_step`, `idle_between_passes` in seconds
-/// and `peak_bytes` of activations.
-template <class = void>
-[[nodiscard]] std::string simulated_json(SimulatedStep const& step) {
+TANDEM_ONCE std::string simulated_json(SimulatedStep const& step) {
   std::string json = "{\n" + detail::makespan_json(step, step.idle());
   char const* separator = "\n";
   for (SimulatedDevice const& device : step.device) {
@@ -79,3 +96,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

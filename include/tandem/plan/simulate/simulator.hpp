@@ -14,6 +14,7 @@
 #include <deque>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/core/mesh.hpp>
@@ -37,8 +38,41 @@ struct SimulationOptions {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-void check_costs(SimulatedCosts const& costs, StageMapView const& map) {
+/// The step of the first @p simulated of all workers, as it is where the others are like them.
+TANDEM_ONCE SimulatedStep simulate_workers(Machine const& machine, ActionRows const& table,
+                                           StageMapView const& map, SimulatedCosts const& costs,
+                                           SimulationOptions const& options, int simulated);
+
+/// @throws ContractError  as simulate_on(), but for actions that wait forever
+TANDEM_ONCE void check_simulation(ActionRows const& table, StageMapView const& map,
+                                  SimulatedCosts const& costs, SimulationOptions const& options);
+
+}  // namespace detail
+
+/// The step of @p table on the devices of @p map, which are those of one worker.
+///
+/// A message takes bytes / its rate, which changes with who else uses its ports
+/// (ports.hpp), and then the latency of its link. Gradients are summed among workers, and
+/// copies of stages, when the last backward pass of a stage has ended (GradientBucket), or where
+/// ranks would not begin so early, when rows end, in the time that collectives.hpp says.
+/// Cost: O(log n) for each of n actions of all workers, and at each instant at which a message
+///       begins or ends O(messages on their way).
+/// @pre    verify(table, map, ...) finds nothing wrong
+/// @param table  with messages: lower() puts them in
+/// @throws ContractError  the machine has not so many devices; the map is not one, or not of this
+///                        table; the costs are not of this map; an action waits forever
+TANDEM_ONCE [[nodiscard]] SimulatedStep simulate_on(Machine const& machine, ActionRows const& table,
+                                                    StageMapView const& map,
+                                                    SimulatedCosts const& costs,
+                                                    SimulationOptions const& options = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_costs(SimulatedCosts const& costs, StageMapView const& map) {
   expects(static_cast<int>(costs.stage.size()) == map.stages &&
               static_cast<int>(costs.message_bytes.size()) == map.edges,
           "simulate_on(machine, table, map, costs): give costs for each stage and bytes for each "
@@ -59,8 +93,7 @@ void check_costs(SimulatedCosts const& costs, StageMapView const& map) {
 }
 
 /// Whether messages cross the map and the table has none.
-template <class = void>
-bool lacks_messages(ActionRows const& table, StageMapView const& map) {
+TANDEM_ONCE bool lacks_messages(ActionRows const& table, StageMapView const& map) {
   for (std::vector<Action> const& row : table) {
     for (Action const& action : row) {
       if (is_message(action.kind)) {
@@ -76,11 +109,9 @@ bool lacks_messages(ActionRows const& table, StageMapView const& map) {
   return false;
 }
 
-/// The step of the first @p simulated of all workers, as it is where the others are like them.
-template <class = void>
-SimulatedStep simulate_workers(Machine const& machine, ActionRows const& table,
-                               StageMapView const& map, SimulatedCosts const& costs,
-                               SimulationOptions const& options, int simulated) {
+TANDEM_ONCE SimulatedStep simulate_workers(Machine const& machine, ActionRows const& table,
+                                           StageMapView const& map, SimulatedCosts const& costs,
+                                           SimulationOptions const& options, int simulated) {
   Mesh const model{Axis::model, map.devices};
   Mesh const mesh = Mesh{Axis::data, simulated} * model;
   MachinePorts const ports{machine, mesh.size()};
@@ -103,10 +134,8 @@ SimulatedStep simulate_workers(Machine const& machine, ActionRows const& table,
   return step;
 }
 
-/// @throws ContractError  as simulate_on(), but for actions that wait forever
-template <class = void>
-void check_simulation(ActionRows const& table, StageMapView const& map, SimulatedCosts const& costs,
-                      SimulationOptions const& options) {
+TANDEM_ONCE void check_simulation(ActionRows const& table, StageMapView const& map,
+                                  SimulatedCosts const& costs, SimulationOptions const& options) {
   expects(is_sound(map) && map.devices == devices_of(table) && options.depth >= 0 &&
               options.workers >= 1,
           "simulate_on(machine, table, map, costs, options): give a map with as many devices as "
@@ -117,26 +146,17 @@ void check_simulation(ActionRows const& table, StageMapView const& map, Simulate
           "simulate_on(machine, table, map, costs): the table has no messages; lower() it first");
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The step of @p table on the devices of @p map, which are those of one worker.
-///
-/// A message takes bytes / its rate, which changes with who else uses its ports
-/// (ports.hpp), and then the latency of its link. Gradients are summed among workers, and
-/// copies of stages, when the last backward pass of a stage has ended (GradientBucket), or where
-/// ranks would not begin so early, when rows end, in the time that collectives.hpp says.
-/// Cost: O(log n) for each of n actions of all workers, and at each instant at which a message
-///       begins or ends O(messages on their way).
-/// @pre    verify(table, map, ...) finds nothing wrong
-/// @param table  with messages: lower() puts them in
-/// @throws ContractError  the machine has not so many devices; the map is not one, or not of this
-///                        table; the costs are not of this map; an action waits forever
-template <class = void>
-[[nodiscard]] SimulatedStep simulate_on(Machine const& machine, ActionRows const& table,
-                                        StageMapView const& map, SimulatedCosts const& costs,
-                                        SimulationOptions const& options = {}) {
+namespace tandem {
+
+TANDEM_ONCE SimulatedStep simulate_on(Machine const& machine, ActionRows const& table,
+                                      StageMapView const& map, SimulatedCosts const& costs,
+                                      SimulationOptions const& options) {
   detail::check_simulation(table, map, costs, options);
   return detail::simulate_workers(machine, table, map, costs, options, options.workers);
 }
 
 }  // namespace tandem
+
+#endif

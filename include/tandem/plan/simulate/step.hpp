@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/plan/place/timeline.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -114,9 +115,19 @@ struct SimulatedStep {
 
 namespace detail {
 
+/// Sums up what the actions and reductions say; both must be there.
+TANDEM_ONCE void summarise(SimulatedStep& step, std::vector<StageLoad> const& stages);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Writes the memory curve of a device from its row.
-template <class = void>  // compiled where it is called, not by every include
-void add_memory(SimulatedDevice& device, std::vector<StageLoad> const& stages) {
+TANDEM_ONCE void add_memory(SimulatedDevice& device, std::vector<StageLoad> const& stages) {
   std::set<std::pair<int, int>> held;  // stage, microbatch
   double level = 0;
   auto const change = [&](double time, double bytes) {
@@ -148,9 +159,7 @@ void add_memory(SimulatedDevice& device, std::vector<StageLoad> const& stages) {
   }
 }
 
-/// Sums up what the actions and reductions say; both must be there.
-template <class = void>
-void summarise(SimulatedStep& step, std::vector<StageLoad> const& stages) {
+TANDEM_ONCE void summarise(SimulatedStep& step, std::vector<StageLoad> const& stages) {
   for (SimulatedDevice& device : step.device) {
     double first = -1;
     double& last = device.last_pass;
@@ -176,6 +185,6 @@ void summarise(SimulatedStep& step, std::vector<StageLoad> const& stages) {
                    [](auto const& a, auto const& b) { return a.span.begin < b.span.begin; });
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/simulate/step.hpp>
 #include <tandem/plan/simulate/trace.hpp>
@@ -178,8 +179,16 @@ class StepDrawing {
 
 /// An SVG picture of @p step.
 /// @param name  its title
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] std::string simulated_svg(SimulatedStep const& step, std::string const& name) {
+TANDEM_ONCE [[nodiscard]] std::string simulated_svg(SimulatedStep const& step,
+                                                    std::string const& name);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string simulated_svg(SimulatedStep const& step, std::string const& name) {
   detail::StepDrawing const drawing{step};
   std::string const caption = drawing.caption();
   std::size_t const words = 8 * std::max(caption.size(), name.size() + name.size() / 4);
@@ -200,3 +209,5 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif

@@ -15,6 +15,7 @@
 #include <numeric>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/io/report_text.hpp>
@@ -78,10 +79,27 @@ struct SymmetricStep {
 /// Cost: that of simulate_on() with one worker, or fewer than 2 lcm(P, D) / P, whatever
 ///       options.workers is.
 /// @throws ContractError  as simulate_on()
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] SymmetricStep simulate_symmetric(Machine const& machine, ActionRows const& table,
-                                               StageMapView const& map, SimulatedCosts const& costs,
-                                               SimulationOptions const& options) {
+TANDEM_ONCE [[nodiscard]] SymmetricStep simulate_symmetric(Machine const& machine,
+                                                           ActionRows const& table,
+                                                           StageMapView const& map,
+                                                           SimulatedCosts const& costs,
+                                                           SimulationOptions const& options);
+
+/// simulated_text() of the workers that were simulated, with how many do the same.
+TANDEM_ONCE [[nodiscard]] std::string symmetric_text(SymmetricStep const& all);
+
+/// simulated_json() of them, with `workers` and, of each device, `ranks`: how many do the same.
+TANDEM_ONCE [[nodiscard]] std::string symmetric_json(SymmetricStep const& all);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE SymmetricStep simulate_symmetric(Machine const& machine, ActionRows const& table,
+                                             StageMapView const& map, SimulatedCosts const& costs,
+                                             SimulationOptions const& options) {
   detail::check_simulation(table, map, costs, options);
   check_machine(machine);
   SymmetricStep all{.mesh = Mesh{Axis::data, options.workers} * Mesh{Axis::model, map.devices},
@@ -95,9 +113,7 @@ template <class = void>  // compiled where it is called, not by every include
   return all;
 }
 
-/// simulated_text() of the workers that were simulated, with how many do the same.
-template <class = void>
-[[nodiscard]] std::string symmetric_text(SymmetricStep const& all) {
+TANDEM_ONCE std::string symmetric_text(SymmetricStep const& all) {
   std::string const those = std::to_string(all.simulated());
   std::string text =
       std::to_string(all.workers()) + " workers, " + std::to_string(all.mesh.size()) +
@@ -109,9 +125,7 @@ template <class = void>
   return text + detail::makespan_line(all.step, all.idle()) + detail::device_lines(all.step);
 }
 
-/// simulated_json() of them, with `workers` and, of each device, `ranks`: how many do the same.
-template <class = void>
-[[nodiscard]] std::string symmetric_json(SymmetricStep const& all) {
+TANDEM_ONCE std::string symmetric_json(SymmetricStep const& all) {
   int const devices = all.mesh.extent(Axis::model);
   std::string json = "{\n  \"workers\": " + std::to_string(all.workers()) + ",\n";
   json += detail::makespan_json(all.step, all.idle());
@@ -126,3 +140,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

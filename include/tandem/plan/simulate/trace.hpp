@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/io/report_text.hpp>
 #include <tandem/plan/simulate/step.hpp>
@@ -19,32 +20,11 @@ namespace tandem {
 namespace detail {
 
 /// "1F3", or "F conv1" of a placement.
-template <class = void>  // compiled where it is called, not by every include
-std::string simulated_name(SimulatedStep const& step, Action const& action) {
-  bool const named = static_cast<std::size_t>(action.stage) < step.stage_name.size();
-  return named ? std::string{name_of(action.kind).text} + " " +
-                     step.stage_name[static_cast<std::size_t>(action.stage)]
-               : to_string(action);
-}
+TANDEM_ONCE std::string simulated_name(SimulatedStep const& step, Action const& action);
 
 /// Messages of a device so that none of a lane overlaps another.
-template <class = void>
-std::vector<std::vector<SimulatedMessage>> message_lanes(SimulatedStep const& step, int from) {
-  std::vector<std::vector<SimulatedMessage>> lanes;
-  for (SimulatedMessage const& message : step.message) {  // by begin
-    if (message.from != from) {
-      continue;
-    }
-    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](auto const& one) {
-      return one.back().span.end <= message.span.begin;
-    });
-    if (lane == lanes.end()) {
-      lane = lanes.emplace(lanes.end());
-    }
-    lane->push_back(message);
-  }
-  return lanes;
-}
+TANDEM_ONCE std::vector<std::vector<SimulatedMessage>> message_lanes(SimulatedStep const& step,
+                                                                     int from);
 
 class TraceText {
  public:
@@ -90,8 +70,44 @@ class TraceText {
 /// reductions of its gradients, and as many lanes of the messages that it sends as there are at
 /// once; and a counter of its activations. An event a line; times in microseconds.
 /// Source: Google, "Trace Event Format", complete, counter and metadata events.
-template <class = void>
-[[nodiscard]] std::string trace_json(SimulatedStep const& step) {
+TANDEM_ONCE [[nodiscard]] std::string trace_json(SimulatedStep const& step);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string simulated_name(SimulatedStep const& step, Action const& action) {
+  bool const named = static_cast<std::size_t>(action.stage) < step.stage_name.size();
+  return named ? std::string{name_of(action.kind).text} + " " +
+                     step.stage_name[static_cast<std::size_t>(action.stage)]
+               : to_string(action);
+}
+
+TANDEM_ONCE std::vector<std::vector<SimulatedMessage>> message_lanes(SimulatedStep const& step,
+                                                                     int from) {
+  std::vector<std::vector<SimulatedMessage>> lanes;
+  for (SimulatedMessage const& message : step.message) {  // by begin
+    if (message.from != from) {
+      continue;
+    }
+    auto lane = std::find_if(lanes.begin(), lanes.end(), [&](auto const& one) {
+      return one.back().span.end <= message.span.begin;
+    });
+    if (lane == lanes.end()) {
+      lane = lanes.emplace(lanes.end());
+    }
+    lane->push_back(message);
+  }
+  return lanes;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE std::string trace_json(SimulatedStep const& step) {
   detail::TraceText text;
   for (int d = 0, lanes = 0; d < static_cast<int>(step.device.size()); ++d) {
     SimulatedDevice const& device = step.device[static_cast<std::size_t>(d)];
@@ -126,3 +142,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

@@ -32,18 +32,8 @@ class BusyCores {
 
   /// What to tell the user after @p preemptions in @p seconds, or "".
   /// @param spins  whether waiting threads of OpenMP spin
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] TANDEM_COLD static std::string advice(std::int64_t preemptions, double seconds,
-                                                      bool spins) {
-    double const rate = static_cast<double>(preemptions) / seconds;
-    if (!spins || seconds < 1 || rate < preemptions_per_second) {
-      return "";
-    }
-    return "other programs took a core from this one " +
-           std::to_string(static_cast<std::int64_t>(rate)) +
-           " times a second, and OpenMP's threads spin while they wait for it: start this one with "
-           "OMP_WAIT_POLICY=passive\n";
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD static std::string advice(std::int64_t preemptions,
+                                                                  double seconds, bool spins);
 
  private:
   // How often the system has taken a core from a thread of this process that wanted to go on.
@@ -62,3 +52,22 @@ class BusyCores {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::string BusyCores::advice(std::int64_t preemptions, double seconds, bool spins) {
+  double const rate = static_cast<double>(preemptions) / seconds;
+  if (!spins || seconds < 1 || rate < preemptions_per_second) {
+    return "";
+  }
+  return "other programs took a core from this one " +
+         std::to_string(static_cast<std::int64_t>(rate)) +
+         " times a second, and OpenMP's threads spin while they wait for it: start this one with "
+         "OMP_WAIT_POLICY=passive\n";
+}
+
+}  // namespace tandem::host
+
+#endif

@@ -11,6 +11,8 @@
 #include <limits>
 #include <thread>
 
+#include <tandem/core/config.hpp>
+
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -19,8 +21,23 @@ namespace tandem::host {
 
 /// Whole CPUs, at least one, of a quota as cgroup v2 writes it in cpu.max: "200000 100000" is two;
 /// "max 100000", or what is no quota, is the largest int.
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] int cpus_of_quota(char const* text) {
+TANDEM_ONCE [[nodiscard]] int cpus_of_quota(char const* text);
+
+/// CPUs in the calling thread's affinity mask (taskset, cpusets of containers, batch systems);
+/// where that cannot be asked, the machine's. At least one.
+TANDEM_ONCE [[nodiscard]] int cpus_in_mask();
+
+/// CPUs that this process may use at a time: cpus_in_mask(), or fewer if its container has a quota
+/// of CPU time (docker --cpus, Kubernetes limits; cgroup v2).
+TANDEM_ONCE [[nodiscard]] int usable_cpus();
+
+}  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE int cpus_of_quota(char const* text) {
   constexpr int most = std::numeric_limits<int>::max();
   long long quota = 0;
   long long period = 0;
@@ -30,10 +47,7 @@ template <class = void>  // compiled where it is called, not by every include
   return static_cast<int>(std::clamp<long long>(quota / period, 1, most));
 }
 
-/// CPUs in the calling thread's affinity mask (taskset, cpusets of containers, batch systems);
-/// where that cannot be asked, the machine's. At least one.
-template <class = void>
-[[nodiscard]] int cpus_in_mask() {
+TANDEM_ONCE int cpus_in_mask() {
   auto cpus = static_cast<int>(std::thread::hardware_concurrency());
 #if defined(__linux__)
   bool known = false;
@@ -50,10 +64,7 @@ template <class = void>
   return std::max(cpus, 1);
 }
 
-/// CPUs that this process may use at a time: cpus_in_mask(), or fewer if its container has a quota
-/// of CPU time (docker --cpus, Kubernetes limits; cgroup v2).
-template <class = void>
-[[nodiscard]] int usable_cpus() {
+TANDEM_ONCE int usable_cpus() {
   char text[64] = "";
   if (std::FILE* const file = std::fopen("/sys/fs/cgroup/cpu.max", "r")) {  // a container's own
     if (std::fgets(text, sizeof text, file) == nullptr) {
@@ -65,3 +76,5 @@ template <class = void>
 }
 
 }  // namespace tandem::host
+
+#endif

@@ -39,8 +39,16 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// /sys/kernel/mm/transparent_hugepage/enabled), leaves all in small ones: only speed differs.
 /// Cost: one call of the system. Source: madvise(2), MADV_HUGEPAGE.
 /// @returns whether the system took note
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
+TANDEM_ONCE TANDEM_COLD bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
+                                                [[maybe_unused]] std::size_t bytes) noexcept;
+
+}  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
                                     [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(MADV_HUGEPAGE)
   std::size_t const filled = bytes / huge_page_bytes * huge_page_bytes;
@@ -51,3 +59,5 @@ TANDEM_COLD bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
 }
 
 }  // namespace tandem::host
+
+#endif

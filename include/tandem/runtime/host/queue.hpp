@@ -20,6 +20,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/thread_error.hpp>
 
 namespace tandem::host {
@@ -103,29 +104,13 @@ class Queue {
   /// Blocks until the task with this @p ticket is done, or some task has thrown.
   /// @pre ticket <= last()
   /// Throws what the first failed task threw; of the tasks posted so far none runs any more.
-  template <class = void>  // compiled where it is called, not by every include
-  void wait(Ticket ticket) {
-    std::unique_lock lock{mutex_};
-    ++awaiting_;
-    progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
-    --awaiting_;
-    if (error_ != nullptr) {
-      skip_until_ = posted_;
-      std::rethrow_exception(std::exchange(error_, nullptr));
-    }
-  }
+  TANDEM_ONCE void wait(Ticket ticket);
 
   /// Blocks until every task posted so far is done. Throws as wait() does.
   void synchronize() { wait(last()); }
 
   /// Skips what has not started, waits for the task that runs, and drops any error.
-  template <class = void>
-  void discard() {
-    std::unique_lock lock{mutex_};
-    skip_until_ = posted_;
-    progress_.wait(lock, [this] { return done_ >= skip_until_; });
-    error_ = nullptr;
-  }
+  TANDEM_ONCE void discard();
 
  private:
   struct Place {
@@ -133,30 +118,7 @@ class Queue {
     alignas(std::max_align_t) std::byte storage[task_bytes];
   };
 
-  template <class = void>
-  void serve() {
-    std::unique_lock lock{mutex_};
-    for (;;) {
-      work_.wait(lock, [this] { return done_ != posted_ || stop_; });
-      if (done_ == posted_) {
-        return;
-      }
-      if (error_ == nullptr && done_ >= skip_until_) {
-        Place& place = ring_[done_ % places];  // stays taken until done_ passes it
-        std::exception_ptr error;
-        lock.unlock();
-        try {
-          place.call(place.storage);
-        } catch (...) {
-          error = std::current_exception();
-        }
-        lock.lock();
-        error_ = std::move(error);
-      }
-      ++done_;
-      progress_.notify_all();
-    }
-  }
+  TANDEM_ONCE void serve();
 
   mutable std::mutex mutex_;  // guards everything but the places that are taken
   std::condition_variable work_;
@@ -172,3 +134,53 @@ class Queue {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE void Queue::wait(Ticket ticket) {
+  std::unique_lock lock{mutex_};
+  ++awaiting_;
+  progress_.wait(lock, [this, ticket] { return done_ >= ticket || error_ != nullptr; });
+  --awaiting_;
+  if (error_ != nullptr) {
+    skip_until_ = posted_;
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+}
+
+TANDEM_ONCE void Queue::discard() {
+  std::unique_lock lock{mutex_};
+  skip_until_ = posted_;
+  progress_.wait(lock, [this] { return done_ >= skip_until_; });
+  error_ = nullptr;
+}
+
+TANDEM_ONCE void Queue::serve() {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    work_.wait(lock, [this] { return done_ != posted_ || stop_; });
+    if (done_ == posted_) {
+      return;
+    }
+    if (error_ == nullptr && done_ >= skip_until_) {
+      Place& place = ring_[done_ % places];  // stays taken until done_ passes it
+      std::exception_ptr error;
+      lock.unlock();
+      try {
+        place.call(place.storage);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      error_ = std::move(error);
+    }
+    ++done_;
+    progress_.notify_all();
+  }
+}
+
+}  // namespace tandem::host
+
+#endif

@@ -19,6 +19,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/thread_error.hpp>
 #include <tandem/runtime/host/openmp.hpp>
@@ -38,35 +39,7 @@ class Team {
   /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
   /// @pre threads >= 1
   /// @throws Error  the system has not so many threads
-  template <class = void>  // compiled where it is called, not by every include
-  explicit Team(int threads = 1, OpenMp const& threads_of = openmp)
-      : size_{threads}, fork_{threads_of.fork} {
-    expects(threads >= 1, "Team: a device needs at least one thread");
-    if (threads_of.set_threads != nullptr) {
-      threads_of.set_threads(threads);
-      if (threads > 1) {
-        openmp_has_teams = true;
-      }
-    }
-    if (fork_ != nullptr) {
-      start_openmp_threads();
-      return;
-    }
-    members_.reserve(static_cast<std::size_t>(threads - 1));
-    try {
-      for (int member = 1; member < threads; ++member) {
-        members_.emplace_back([this, member] { serve(member); });
-      }
-    } catch (std::system_error const& error) {
-      auto const got = std::to_string(members_.size() + 1);
-      stop();
-      throw tandem::detail::no_more_threads(
-          "a device's team of " + std::to_string(threads) + " threads has got " + got, error);
-    } catch (...) {  // no more memory
-      stop();
-      throw;
-    }
-  }
+  TANDEM_ONCE explicit Team(int threads = 1, OpenMp const& threads_of = openmp);
 
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;
@@ -113,15 +86,7 @@ class Team {
   /// OpenMP ends the program where the system starts no more threads, so as many are asked for
   /// first, and OpenMP's are started then and there. One device at a time: two at once could take
   /// the same threads for theirs.
-  template <class = void>
-  void start_openmp_threads() {
-    if (size_ > 1) {
-      std::lock_guard const lock{detail::starts_of_openmp};
-      static_cast<void>(Team{size_, OpenMp{}});
-      fork_(
-          size_, [](void const*, int) {}, nullptr);
-    }
-  }
+  TANDEM_ONCE void start_openmp_threads();
 
   void run_part(int member) const {
     std::int64_t const begin = count_ * member / size_;
@@ -140,19 +105,7 @@ class Team {
     }
   }
 
-  template <class = void>
-  void serve(int member) {
-    for (std::uint32_t seen = 0;; ++seen) {
-      loop_.wait(seen, std::memory_order_acquire);
-      if (stop_.load(std::memory_order_relaxed)) {
-        return;
-      }
-      run_part(member);
-      if (working_.fetch_sub(1, std::memory_order_release) == 1) {
-        working_.notify_one();
-      }
-    }
-  }
+  TANDEM_ONCE void serve(int member);
 
   int size_;
   void (*fork_)(int, OpenMp::Part, void const*);
@@ -166,3 +119,62 @@ class Team {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE Team::Team(int threads, OpenMp const& threads_of)
+    : size_{threads}, fork_{threads_of.fork} {
+  expects(threads >= 1, "Team: a device needs at least one thread");
+  if (threads_of.set_threads != nullptr) {
+    threads_of.set_threads(threads);
+    if (threads > 1) {
+      openmp_has_teams = true;
+    }
+  }
+  if (fork_ != nullptr) {
+    start_openmp_threads();
+    return;
+  }
+  members_.reserve(static_cast<std::size_t>(threads - 1));
+  try {
+    for (int member = 1; member < threads; ++member) {
+      members_.emplace_back([this, member] { serve(member); });
+    }
+  } catch (std::system_error const& error) {
+    auto const got = std::to_string(members_.size() + 1);
+    stop();
+    throw tandem::detail::no_more_threads(
+        "a device's team of " + std::to_string(threads) + " threads has got " + got, error);
+  } catch (...) {  // no more memory
+    stop();
+    throw;
+  }
+}
+
+TANDEM_ONCE void Team::start_openmp_threads() {
+  if (size_ > 1) {
+    std::lock_guard const lock{detail::starts_of_openmp};
+    static_cast<void>(Team{size_, OpenMp{}});
+    fork_(
+        size_, [](void const*, int) {}, nullptr);
+  }
+}
+
+TANDEM_ONCE void Team::serve(int member) {
+  for (std::uint32_t seen = 0;; ++seen) {
+    loop_.wait(seen, std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) {
+      return;
+    }
+    run_part(member);
+    if (working_.fetch_sub(1, std::memory_order_release) == 1) {
+      working_.notify_one();
+    }
+  }
+}
+
+}  // namespace tandem::host
+
+#endif

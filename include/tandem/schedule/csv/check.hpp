@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/csv/reader.hpp>
 #include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/table/lower.hpp>
@@ -263,10 +264,20 @@ class TableCheck {
 /// @param name      of the file, for messages
 /// @param schedule  the name of an asynchronous schedule, whose versions the passes then read
 /// @throws TableError  the table cannot run: why, and at which action
-template <class = void>  // compiled where it is called, not by every include
-CheckedTable check_table(ReadTable const& table, int copies, int depth, std::string const& name,
-                         std::string_view schedule = {}) {
+TANDEM_ONCE CheckedTable check_table(ReadTable const& table, int copies, int depth,
+                                     std::string const& name, std::string_view schedule = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE CheckedTable check_table(ReadTable const& table, int copies, int depth,
+                                     std::string const& name, std::string_view schedule) {
   return detail::TableCheck<>{table, copies, schedule, name}.run(depth);
 }
 
 }  // namespace tandem
+
+#endif

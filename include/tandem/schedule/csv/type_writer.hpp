@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
@@ -25,23 +26,7 @@ struct StageLayout {
 
 /// That of a map of one copy of a chain, which may turn back at the last device, or of two copies
 /// in opposite directions; else nothing.
-template <class = void>  // compiled where it is called, not by every include
-std::optional<StageLayout> layout_of(RuntimeMap const& map) {
-  int const parts = static_cast<int>(map.device.size()) / map.copies;
-  StageLayout const layout{
-      .chunks = parts / map.devices,
-      .copies = map.copies,
-      .turns_back = map.copies == 1 && parts == 2 * map.devices && map.device.back() == 0};
-  for (int s = 0; s < map.copies * parts; ++s) {
-    bool const back = s >= parts || (layout.turns_back && s >= map.devices);
-    int const along = s % parts % map.devices;
-    if (parts % map.devices != 0 || (layout.copies > 1 && layout.chunks > 1) ||
-        map.device[static_cast<std::size_t>(s)] != (back ? map.devices - 1 - along : along)) {
-      return std::nullopt;
-    }
-  }
-  return layout;
-}
+TANDEM_ONCE std::optional<StageLayout> layout_of(RuntimeMap const& map);
 
 /// A header that defines struct @p name: its order is the table, for its own number of devices and
 /// microbatches, and the compiler verifies it as any other where Pipeline<name, microbatches, ...>
@@ -83,3 +68,28 @@ std::string to_type(Table const& table, int microbatches, StageLayout const& lay
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::optional<StageLayout> layout_of(RuntimeMap const& map) {
+  int const parts = static_cast<int>(map.device.size()) / map.copies;
+  StageLayout const layout{
+      .chunks = parts / map.devices,
+      .copies = map.copies,
+      .turns_back = map.copies == 1 && parts == 2 * map.devices && map.device.back() == 0};
+  for (int s = 0; s < map.copies * parts; ++s) {
+    bool const back = s >= parts || (layout.turns_back && s >= map.devices);
+    int const along = s % parts % map.devices;
+    if (parts % map.devices != 0 || (layout.copies > 1 && layout.chunks > 1) ||
+        map.device[static_cast<std::size_t>(s)] != (back ? map.devices - 1 - along : along)) {
+      return std::nullopt;
+    }
+  }
+  return layout;
+}
+
+}  // namespace tandem
+
+#endif

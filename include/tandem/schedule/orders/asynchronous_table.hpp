@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
 #include <tandem/schedule/table/action_table.hpp>
@@ -77,8 +78,15 @@ constexpr auto asynchronous_table() {
 
 /// The same at run time.
 /// @throws ContractError  @p steps is not in 1 to 255, or there is no device or microbatch
-template <class = void>  // compiled where it is called, not by every include
-ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
+TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
   expects(asynchrony.devices >= 1 && asynchrony.microbatches >= 1,
           "asynchronous_table(asynchrony, steps): give 1 device or more and 1 microbatch or more");
   expects(steps >= 1 && steps <= most_unrolled_steps,
@@ -92,3 +100,5 @@ ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
 }
 
 }  // namespace tandem
+
+#endif

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/schedule/orders/all.hpp>
 #include <tandem/schedule/orders/asynchronous_table.hpp>
@@ -17,8 +18,55 @@ namespace tandem {
 
 /// "sequential, gpipe, ...": the names that make_schedule() takes.
 /// @param asynchronous  of asynchronous schedules only, or of the others
-template <class = void>  // compiled where it is called, not by every include
-std::string schedule_names(bool asynchronous) {
+TANDEM_ONCE std::string schedule_names(bool asynchronous);
+
+namespace detail {
+
+/// Stages a device: as many as are asked for, where it takes any number of them.
+constexpr int chunks_of(NamedSchedule const& schedule, int asked) {
+  return schedule.takes_chunks ? asked : schedule.chunks;
+}
+
+template <class... S, class Sink>
+void generate_named(ScheduleList<S...>, std::string_view name, int devices, int microbatches,
+                    int chunks, Sink& sink) {
+  auto const generate = [&]<class One>(One const*) {
+    if constexpr (TakesChunks<One>) {
+      One::generate(devices, microbatches, chunks, sink);
+    } else if constexpr (PipelineSchedule<One>) {
+      One::generate(devices, microbatches, sink);
+    }
+  };
+  ((name == S::name ? generate(static_cast<S const*>(nullptr)) : void()), ...);
+}
+
+}  // namespace detail
+
+/// How a schedule trains, by its name; off where it is synchronous.
+/// @throws ContractError  no such schedule, or not on so many devices
+TANDEM_ONCE Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches);
+
+/// The passes of each device in their order, and, in asynchronous schedules, the updates; no
+/// messages.
+/// @param name          as the types in schedule/orders have it: "one_f_one_b", "pipedream", …
+/// @param microbatches  of a step
+/// @param chunks        stages a device, of "interleaved"; others have their own number anyway
+/// @param steps         of an asynchronous schedule; 0: unrolled_steps() of them
+/// @throws ContractError  no such schedule, or it has no order for these numbers
+TANDEM_ONCE ActionRows make_schedule(std::string_view name, int devices, int microbatches,
+                                     int chunks = 1, int steps = 0);
+
+/// The stages of a schedule: a chain, one that turns back, or two in opposite directions.
+/// @throws ContractError  no such schedule, or not on so many devices
+TANDEM_ONCE RuntimeMap make_map(std::string_view name, int devices, int chunks = 1);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string schedule_names(bool asynchronous) {
   std::string list;
   for (detail::NamedSchedule const& one : detail::all_schedules) {
     if (one.is_asynchronous == asynchronous) {
@@ -28,11 +76,12 @@ std::string schedule_names(bool asynchronous) {
   return list;
 }
 
-namespace detail {
+}  // namespace tandem
+
+namespace tandem::detail {
 
 /// "interleaved", of those that there are.
-template <class = void>
-std::string names_with_chunks() {
+TANDEM_ONCE std::string names_with_chunks() {
   std::string list;
   for (NamedSchedule const& one : all_schedules) {
     if (one.takes_chunks) {
@@ -42,14 +91,8 @@ std::string names_with_chunks() {
   return list;
 }
 
-/// Stages a device: as many as are asked for, where it takes any number of them.
-constexpr int chunks_of(NamedSchedule const& schedule, int asked) {
-  return schedule.takes_chunks ? asked : schedule.chunks;
-}
-
 /// The schedule of that name, which can have these stages.
-template <class = void>
-NamedSchedule const& checked_schedule(std::string_view name, int devices, int chunks) {
+TANDEM_ONCE NamedSchedule const& checked_schedule(std::string_view name, int devices, int chunks) {
   NamedSchedule const* const found = find_schedule(name);
   if (found == nullptr) {
     throw ContractError{"there is no schedule '" + std::string{name} + "'; take one of " +
@@ -75,21 +118,8 @@ NamedSchedule const& checked_schedule(std::string_view name, int devices, int ch
   return *found;
 }
 
-template <class... S, class Sink>
-void generate_named(ScheduleList<S...>, std::string_view name, int devices, int microbatches,
-                    int chunks, Sink& sink) {
-  auto const generate = [&]<class One>(One const*) {
-    if constexpr (TakesChunks<One>) {
-      One::generate(devices, microbatches, chunks, sink);
-    } else if constexpr (PipelineSchedule<One>) {
-      One::generate(devices, microbatches, sink);
-    }
-  };
-  ((name == S::name ? generate(static_cast<S const*>(nullptr)) : void()), ...);
-}
-
-template <class = void>
-ActionRows make_asynchronous(std::string_view name, Asynchrony const& asynchrony, int steps) {
+TANDEM_ONCE ActionRows make_asynchronous(std::string_view name, Asynchrony const& asynchrony,
+                                         int steps) {
   int const all = steps > 0 ? steps : unrolled_steps(asynchrony);
   if (steps < 0 || all > most_unrolled_steps) {
     throw ContractError{"schedule '" + std::string{name} + "' cannot be unrolled for " +
@@ -99,25 +129,16 @@ ActionRows make_asynchronous(std::string_view name, Asynchrony const& asynchrony
   return asynchronous_table(asynchrony, all);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// How a schedule trains, by its name; off where it is synchronous.
-/// @throws ContractError  no such schedule, or not on so many devices
-template <class = void>  // compiled where it is called, not by every include
-Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches) {
+namespace tandem {
+
+TANDEM_ONCE Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches) {
   return detail::checked_schedule(name, devices, 1).asynchrony(devices, microbatches);
 }
 
-/// The passes of each device in their order, and, in asynchronous schedules, the updates; no
-/// messages.
-/// @param name          as the types in schedule/orders have it: "one_f_one_b", "pipedream", …
-/// @param microbatches  of a step
-/// @param chunks        stages a device, of "interleaved"; others have their own number anyway
-/// @param steps         of an asynchronous schedule; 0: unrolled_steps() of them
-/// @throws ContractError  no such schedule, or it has no order for these numbers
-template <class = void>  // compiled where it is called, not by every include
-ActionRows make_schedule(std::string_view name, int devices, int microbatches, int chunks = 1,
-                         int steps = 0) {
+TANDEM_ONCE ActionRows make_schedule(std::string_view name, int devices, int microbatches,
+                                     int chunks, int steps) {
   detail::NamedSchedule const& one = detail::checked_schedule(name, devices, chunks);
   if (!one.fits(devices, microbatches)) {
     throw ContractError{"schedule '" + std::string{name} + "' cannot run " +
@@ -136,10 +157,7 @@ ActionRows make_schedule(std::string_view name, int devices, int microbatches, i
   return rows;
 }
 
-/// The stages of a schedule: a chain, one that turns back, or two in opposite directions.
-/// @throws ContractError  no such schedule, or not on so many devices
-template <class = void>  // compiled where it is called, not by every include
-RuntimeMap make_map(std::string_view name, int devices, int chunks = 1) {
+TANDEM_ONCE RuntimeMap make_map(std::string_view name, int devices, int chunks) {
   detail::NamedSchedule const& one = detail::checked_schedule(name, devices, chunks);
   RuntimeMap map;
   map.devices = devices;
@@ -162,3 +180,5 @@ RuntimeMap make_map(std::string_view name, int devices, int chunks = 1) {
 }
 
 }  // namespace tandem
+
+#endif

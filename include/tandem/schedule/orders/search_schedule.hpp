@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/table/action_table.hpp>
@@ -74,22 +75,7 @@ struct ListRules {
 };
 
 /// What lives on a device at most, in twelfths of a microbatch of its part.
-template <class = void>
-int most_live_twelfths(ActionRows const& rows, int chunks) {
-  int const of_pass = FoundSchedule::twelfths / chunks;
-  int most = 0;
-  for (std::vector<Action> const& row : rows) {
-    int live = 0;
-    for (Action const& action : row) {
-      live += action.kind == ActionKind::forward ? of_pass : 0;
-      most = std::max(most, live);
-      bool const ends =
-          action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient;
-      live -= ends ? of_pass : 0;
-    }
-  }
-  return most;
-}
+TANDEM_ONCE int most_live_twelfths(ActionRows const& rows, int chunks);
 
 /// Always does next, of all devices, the pass that can begin first.
 template <class = void>
@@ -344,8 +330,35 @@ class ScheduleSearch {
 ///
 /// Cost: of a list schedule, the passes times the devices.
 /// @throws ContractError  numbers out of range, or nothing has so little memory
-template <class = void>  // compiled where it is called, not by every include
-FoundSchedule search_schedule(ScheduleTask const& task) {
+TANDEM_ONCE FoundSchedule search_schedule(ScheduleTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int most_live_twelfths(ActionRows const& rows, int chunks) {
+  int const of_pass = FoundSchedule::twelfths / chunks;
+  int most = 0;
+  for (std::vector<Action> const& row : rows) {
+    int live = 0;
+    for (Action const& action : row) {
+      live += action.kind == ActionKind::forward ? of_pass : 0;
+      most = std::max(most, live);
+      bool const ends =
+          action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient;
+      live -= ends ? of_pass : 0;
+    }
+  }
+  return most;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE FoundSchedule search_schedule(ScheduleTask const& task) {
   expects(task.devices >= 1 && task.microbatches >= 1 && task.memory >= 0,
           "search_schedule(task): give 1 device or more, 1 microbatch or more, and a memory of 1 "
           "microbatch or more, or 0 for any");
@@ -355,3 +368,5 @@ FoundSchedule search_schedule(ScheduleTask const& task) {
 }
 
 }  // namespace tandem
+
+#endif

@@ -12,6 +12,7 @@
 #include <limits>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/utf8.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -49,19 +50,7 @@ inline std::string svg_text(Ticks x, Ticks y, char const* rest, std::string cons
          "</text>\n";
 }
 
-inline std::string svg_escaped(std::string const& text) {
-  std::string escaped;
-  for (char const c : valid_utf8(text)) {
-    if (c == '&') {
-      escaped += "&amp;";
-    } else if (c == '<') {
-      escaped += "&lt;";
-    } else if (static_cast<unsigned char>(c) >= ' ') {  // control characters are no XML
-      escaped += c;
-    }
-  }
-  return escaped;
-}
+TANDEM_ONCE std::string svg_escaped(std::string const& text);
 
 // Widths are in tenths; this is how many of them a tick has, as a fraction. No time is so long that
 // its product with `tenths` is not a number of 64 bits: long ones lose bits that no picture shows.
@@ -101,17 +90,6 @@ SvgScale svg_scale(Table const& table, Result const& timeline) {
                                   : SvgScale{80'000, whole / shortest * shortest + shortest, whole};
 }
 
-// Times on the axis are multiples of 1, 2 or 5 times a power of ten, 60 or more apart.
-inline Ticks svg_axis_step(SvgScale const& scale) {
-  for (Ticks step = 1;; step *= 10) {
-    for (Ticks const factor : {1, 2, 5}) {
-      if (scale.at(step * factor) >= 600) {
-        return step * factor;
-      }
-    }
-  }
-}
-
 // Bars of the other stages of a row are lighter.
 inline int lowest_stage(ActionSpan row) {
   int lowest = row.size > 0 ? row[0].stage : 0;
@@ -121,22 +99,8 @@ inline int lowest_stage(ActionSpan row) {
   return lowest;
 }
 
-inline std::string svg_bar(Action const& action, Interval const& time, SvgScale const& scale,
-                           Ticks y, bool lighter) {
-  Ticks const left = 10 * svg_left + scale.at(time.begin);
-  Ticks const width = 10 * svg_left + scale.at(time.end) - left;
-  std::string const number = std::to_string(action.index);
-  Ticks const gap = width > 40 ? 10 : 0;
-  std::string text = svg_rectangle(left, y, width - gap, svg_bar_height, "fill=\"");
-  text += svg_colour(action.kind);
-  text += lighter ? "\" fill-opacity=\"0.5\">" : "\">";
-  text += "<title>" + to_string(action) + ", from " + std::to_string(time.begin) + " to " +
-          std::to_string(time.end) + "</title></rect>\n";
-  if (10 * svg_digit * static_cast<Ticks>(number.size()) <= width) {
-    text += svg_text(left + (width - gap) / 2, y + 15, " text-anchor=\"middle\"", number);
-  }
-  return text;
-}
+TANDEM_ONCE std::string svg_bar(Action const& action, Interval const& time, SvgScale const& scale,
+                                Ticks y, bool lighter);
 
 constexpr bool is_update(ActionKind kind) {
   return kind == ActionKind::update || kind == ActionKind::exchange;
@@ -179,16 +143,7 @@ std::string svg_legend(Table const& table, bool lighter) {
   return text + (lighter ? svg_text(x, 61, "", "lighter: another stage of the rank") : "");
 }
 
-inline std::string svg_axis(Ticks makespan, SvgScale const& scale, Ticks bottom) {
-  std::string text;
-  Ticks const step = svg_axis_step(scale);
-  for (Ticks time = 0; time <= makespan; time += step) {
-    Ticks const x = 10 * svg_left + scale.at(time);
-    text += svg_rectangle(x, svg_top - 4, 5, bottom - svg_top + 6, "fill=\"#cccccc\"/>\n");
-    text += svg_text(x, bottom + 16, " text-anchor=\"middle\"", std::to_string(time));
-  }
-  return text;
-}
+TANDEM_ONCE std::string svg_axis(Ticks makespan, SvgScale const& scale, Ticks bottom);
 
 }  // namespace detail
 
@@ -243,3 +198,64 @@ std::string schedule_svg(Table const& table, Result const& timeline, std::string
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string svg_escaped(std::string const& text) {
+  std::string escaped;
+  for (char const c : valid_utf8(text)) {
+    if (c == '&') {
+      escaped += "&amp;";
+    } else if (c == '<') {
+      escaped += "&lt;";
+    } else if (static_cast<unsigned char>(c) >= ' ') {  // control characters are no XML
+      escaped += c;
+    }
+  }
+  return escaped;
+}
+
+// Times on the axis are multiples of 1, 2 or 5 times a power of ten, 60 or more apart.
+TANDEM_ONCE Ticks svg_axis_step(SvgScale const& scale) {
+  for (Ticks step = 1;; step *= 10) {
+    for (Ticks const factor : {1, 2, 5}) {
+      if (scale.at(step * factor) >= 600) {
+        return step * factor;
+      }
+    }
+  }
+}
+
+TANDEM_ONCE std::string svg_bar(Action const& action, Interval const& time, SvgScale const& scale,
+                                Ticks y, bool lighter) {
+  Ticks const left = 10 * svg_left + scale.at(time.begin);
+  Ticks const width = 10 * svg_left + scale.at(time.end) - left;
+  std::string const number = std::to_string(action.index);
+  Ticks const gap = width > 40 ? 10 : 0;
+  std::string text = svg_rectangle(left, y, width - gap, svg_bar_height, "fill=\"");
+  text += svg_colour(action.kind);
+  text += lighter ? "\" fill-opacity=\"0.5\">" : "\">";
+  text += "<title>" + to_string(action) + ", from " + std::to_string(time.begin) + " to " +
+          std::to_string(time.end) + "</title></rect>\n";
+  if (10 * svg_digit * static_cast<Ticks>(number.size()) <= width) {
+    text += svg_text(left + (width - gap) / 2, y + 15, " text-anchor=\"middle\"", number);
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string svg_axis(Ticks makespan, SvgScale const& scale, Ticks bottom) {
+  std::string text;
+  Ticks const step = svg_axis_step(scale);
+  for (Ticks time = 0; time <= makespan; time += step) {
+    Ticks const x = 10 * svg_left + scale.at(time);
+    text += svg_rectangle(x, svg_top - 4, 5, bottom - svg_top + 6, "fill=\"#cccccc\"/>\n");
+    text += svg_text(x, bottom + 16, " text-anchor=\"middle\"", std::to_string(time));
+  }
+  return text;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -12,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/picture/picture_bar.hpp>
 #include <tandem/schedule/picture/picture_tail.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
@@ -62,11 +63,23 @@ inline bool has_messages(ActionRows const& rows) {
   });
 }
 
+}  // namespace detail
+
+/// The picture of the step that complete() makes of the passes @p rows on the devices of @p map; of
+/// an asynchronous pipeline, of as many steps as the rows have, updates included.
+TANDEM_ONCE StepPicture step_picture(ActionRows const& rows, StageMapView const& map,
+                                     PictureRules const& rules, PictureCosts costs = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Runs the rows on the clock of simulate(): there is a place for each message, and it takes no
 /// time.
-template <class = void>  // compiled where it is called, not by every include
-void time_passes(ActionRows const& rows, StageMapView const& map, PictureCosts const& costs,
-                 PictureTail& tail) {
+TANDEM_ONCE void time_passes(ActionRows const& rows, StageMapView const& map,
+                             PictureCosts const& costs, PictureTail& tail) {
   ActionCosts const passes{.forward = costs.forward,
                            .input_gradient = costs.half_backward,
                            .weight_gradient = costs.half_backward,
@@ -81,13 +94,12 @@ void time_passes(ActionRows const& rows, StageMapView const& map, PictureCosts c
   Simulation{rows, map, passes, std::numeric_limits<int>::max(), tail}.run(timeline);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The picture of the step that complete() makes of the passes @p rows on the devices of @p map; of
-/// an asynchronous pipeline, of as many steps as the rows have, updates included.
-template <class = void>  // compiled where it is called, not by every include
-StepPicture step_picture(ActionRows const& rows, StageMapView const& map, PictureRules const& rules,
-                         PictureCosts costs = {}) {
+namespace tandem {
+
+TANDEM_ONCE StepPicture step_picture(ActionRows const& rows, StageMapView const& map,
+                                     PictureRules const& rules, PictureCosts costs) {
   if (rules.asynchrony.on() && rules.asynchrony.weights == WeightRule::replayed) {
     costs.backward += costs.forward;
   }
@@ -128,3 +140,5 @@ StepPicture step_picture(ActionRows const& rows, StageMapView const& map, Pictur
 }
 
 }  // namespace tandem
+
+#endif

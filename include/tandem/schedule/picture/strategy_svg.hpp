@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
 #include <tandem/schedule/picture/step_picture.hpp>
 
@@ -71,8 +72,29 @@ inline std::string part_name(StepPicture const& picture, int part, int copy) {
                              : "all";
 }
 
-inline std::string holdings_svg(StepPicture const& picture, RankPicture const& rank,
-                                PictureLayout const& layout, Ticks y) {
+inline bool has_action(StepPicture const& picture, ActionKind kind) {
+  return std::any_of(picture.rank.begin(), picture.rank.end(), [&](RankPicture const& rank) {
+    return std::any_of(rank.bars.begin(), rank.bars.end(),
+                       [&](PictureBar const& bar) { return bar.action.kind == kind; });
+  });
+}
+
+}  // namespace detail
+
+/// An SVG picture of @p picture.
+/// @param title     the strategy's name
+/// @param sentence  what there is to see, below the title
+TANDEM_ONCE std::string strategy_svg(StepPicture const& picture, std::string const& title,
+                                     std::string const& sentence);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string holdings_svg(StepPicture const& picture, RankPicture const& rank,
+                                     PictureLayout const& layout, Ticks y) {
   std::string text;
   Ticks x = layout.left;
   for (HeldPart const& held : rank.holds) {
@@ -91,8 +113,8 @@ inline std::string holdings_svg(StepPicture const& picture, RankPicture const& r
 }
 
 /// Its lower line is the version of the weights that the pass reads.
-inline std::string picture_bar_svg(StepPicture const& picture, PictureBar const& bar,
-                                   PictureLayout const& layout, Ticks y, bool lighter) {
+TANDEM_ONCE std::string picture_bar_svg(StepPicture const& picture, PictureBar const& bar,
+                                        PictureLayout const& layout, Ticks y, bool lighter) {
   Ticks const x = 10 * (layout.bars_left + bar.time.begin * layout.tick);
   Ticks const width = 10 * (bar.time.end - bar.time.begin) * layout.tick - 10;
   bool const pass = is_compute(bar.action.kind);
@@ -116,15 +138,9 @@ inline std::string picture_bar_svg(StepPicture const& picture, PictureBar const&
   return text;
 }
 
-inline bool has_action(StepPicture const& picture, ActionKind kind) {
-  return std::any_of(picture.rank.begin(), picture.rank.end(), [&](RankPicture const& rank) {
-    return std::any_of(rank.bars.begin(), rank.bars.end(),
-                       [&](PictureBar const& bar) { return bar.action.kind == kind; });
-  });
-}
-
 /// What the colours of this picture mean; @p width becomes at least its own.
-inline std::string picture_legend(StepPicture const& picture, bool lighter, Ticks y, Ticks& width) {
+TANDEM_ONCE std::string picture_legend(StepPicture const& picture, bool lighter, Ticks y,
+                                       Ticks& width) {
   struct Meaning {
     ActionKind kind;
     char const* text;
@@ -157,14 +173,12 @@ inline std::string picture_legend(StepPicture const& picture, bool lighter, Tick
   return text;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// An SVG picture of @p picture.
-/// @param title     the strategy's name
-/// @param sentence  what there is to see, below the title
-template <class = void>  // compiled where it is called, not by every include
-std::string strategy_svg(StepPicture const& picture, std::string const& title,
-                         std::string const& sentence) {
+namespace tandem {
+
+TANDEM_ONCE std::string strategy_svg(StepPicture const& picture, std::string const& title,
+                                     std::string const& sentence) {
   using Layout = detail::PictureLayout;
   Layout const layout{picture};
   std::string rows;
@@ -206,3 +220,5 @@ std::string strategy_svg(StepPicture const& picture, std::string const& title,
 }
 
 }  // namespace tandem
+
+#endif

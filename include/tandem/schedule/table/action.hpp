@@ -74,16 +74,7 @@ TANDEM_COLD inline std::string to_string(Action const& action) {
 
 /// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
 /// at when it is at none.
-TANDEM_COLD inline std::string in_words(Action const& action) {
-  if (action.kind == ActionKind::end) {
-    return {};
-  }
-  bool const bucket = action.kind == ActionKind::reduce_gradient;
-  return to_string(action) +
-         (name_of(action.kind).numbered
-              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
-              : std::string{});
-}
+TANDEM_ONCE TANDEM_COLD std::string in_words(Action const& action);
 
 /// An action in one word, for a progress board that other threads read.
 constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
@@ -95,3 +86,22 @@ inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, 
 constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string in_words(Action const& action) {
+  if (action.kind == ActionKind::end) {
+    return {};
+  }
+  bool const bucket = action.kind == ActionKind::reduce_gradient;
+  return to_string(action) +
+         (name_of(action.kind).numbered
+              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
+              : std::string{});
+}
+
+}  // namespace tandem
+
+#endif

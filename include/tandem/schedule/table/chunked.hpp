@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/schedule/table/action_table.hpp>
@@ -71,8 +72,15 @@ constexpr auto chunked(ActionTable<Devices, Length> const& table) {
 }
 
 /// The same of a number of chunks that is known at run time only.
-template <class = void>  // compiled where it is called, not by every include
-ActionRows chunked(ActionRows const& table, int chunks) {
+TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks) {
   ActionRows cut(table.size());
   auto sink = [&cut](int device, Action action) {
     cut[static_cast<std::size_t>(device)].push_back(action);
@@ -82,3 +90,5 @@ ActionRows chunked(ActionRows const& table, int chunks) {
 }
 
 }  // namespace tandem
+
+#endif

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/complete_row.hpp>
 #include <tandem/schedule/table/row_order.hpp>
@@ -24,18 +25,8 @@ namespace tandem {
 ///
 /// Cost: linear in the actions.
 /// @param table  lowered, and passes verify()
-template <class = void>  // compiled where it is called, not by every include
-ActionRows complete(ActionRows const& table, StageMapView const& map, StepRules const& rules = {}) {
-  ActionRows rows(table.size());
-  RowOrder const order = row_order(table, map, rules);
-  for (int d = 0; d < devices_of(table); ++d) {
-    auto sink = [&row = rows[static_cast<std::size_t>(d)]](Action const& action) {
-      row.push_back(action);
-    };
-    complete_row(table, map, rules, order, d, sink);
-  }
-  return rows;
-}
+TANDEM_ONCE ActionRows complete(ActionRows const& table, StageMapView const& map,
+                                StepRules const& rules = {});
 
 /// The longest row of complete(table, map, rules).
 template <class Table>
@@ -67,3 +58,24 @@ constexpr auto complete(ActionTable<Devices, Length> const& table, StageMapView 
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows complete(ActionRows const& table, StageMapView const& map,
+                                StepRules const& rules) {
+  ActionRows rows(table.size());
+  RowOrder const order = row_order(table, map, rules);
+  for (int d = 0; d < devices_of(table); ++d) {
+    auto sink = [&row = rows[static_cast<std::size_t>(d)]](Action const& action) {
+      row.push_back(action);
+    };
+    complete_row(table, map, rules, order, d, sink);
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
+#endif

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/table/action_table.hpp>
@@ -210,8 +211,18 @@ constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView con
 }
 
 /// @throws ContractError  the map is not one, or not of this table
-template <class = void>  // compiled where it is called, not by every include
-ActionRows lower(ActionRows const& table, StageMapView const& map) {
+TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map);
+
+/// The rows without their messages; lower() puts them back.
+TANDEM_ONCE ActionRows without_messages(ActionRows const& table);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map) {
   ActionRows lowered(table.size());
   auto sink = [&lowered](int device, Action action) {
     lowered[static_cast<std::size_t>(device)].push_back(action);
@@ -220,9 +231,7 @@ ActionRows lower(ActionRows const& table, StageMapView const& map) {
   return lowered;
 }
 
-/// The rows without their messages; lower() puts them back.
-template <class = void>  // compiled where it is called, not by every include
-ActionRows without_messages(ActionRows const& table) {
+TANDEM_ONCE ActionRows without_messages(ActionRows const& table) {
   ActionRows rows(table.size());
   for (std::size_t d = 0; d < table.size(); ++d) {
     std::copy_if(table[d].begin(), table[d].end(), std::back_inserter(rows[d]),
@@ -232,3 +241,5 @@ ActionRows without_messages(ActionRows const& table) {
 }
 
 }  // namespace tandem
+
+#endif

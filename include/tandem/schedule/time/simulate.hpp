@@ -10,6 +10,7 @@
 
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
@@ -48,9 +49,17 @@ constexpr Timeline<Devices, Length> simulate(ActionTable<Devices, Length> const&
 }
 
 /// As above, at run time.
-template <class = void>  // compiled where it is called, not by every include
-TimelineRows simulate(ActionRows const& table, StageMapView const& map,
-                      ActionCosts const& costs = {}, int depth = 1) {
+TANDEM_ONCE TimelineRows simulate(ActionRows const& table, StageMapView const& map,
+                                  ActionCosts const& costs = {}, int depth = 1);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE TimelineRows simulate(ActionRows const& table, StageMapView const& map,
+                                  ActionCosts const& costs, int depth) {
   TimelineRows result;
   result.device.resize(table.size());
   for (std::vector<Action> const& row : table) {
@@ -61,3 +70,5 @@ TimelineRows simulate(ActionRows const& table, StageMapView const& map,
 }
 
 }  // namespace tandem
+
+#endif

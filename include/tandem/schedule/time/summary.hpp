@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_edges.hpp>
@@ -89,17 +90,7 @@ std::string live_text(Table const& table, StageMapView const& map, int chunks = 
 
 /// A line a stage: "stage 0: a gradient is 2 microbatches late, 3 versions of its weights"; nothing
 /// if synchronous.
-inline std::string staleness_text(Asynchrony const& asynchrony) {
-  std::string text;
-  for (int s = 0; s < asynchrony.devices; ++s) {
-    int const delay = asynchrony.delay(s);
-    int const versions = asynchrony.versions(s);
-    text += "stage " + std::to_string(s) + ": a gradient is " + std::to_string(delay) +
-            (delay == 1 ? " microbatch" : " microbatches") + " late, " + std::to_string(versions) +
-            (versions == 1 ? " version" : " versions") + " of its weights\n";
-  }
-  return text;
-}
+TANDEM_ONCE std::string staleness_text(Asynchrony const& asynchrony);
 
 /// The makespan, the idle time of each rank, and the live microbatches of each stage.
 /// @param timeline  what simulate() made of @p table, which passes verify()
@@ -120,3 +111,23 @@ std::string schedule_summary(Table const& table, StageMapView const& map, Result
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string staleness_text(Asynchrony const& asynchrony) {
+  std::string text;
+  for (int s = 0; s < asynchrony.devices; ++s) {
+    int const delay = asynchrony.delay(s);
+    int const versions = asynchrony.versions(s);
+    text += "stage " + std::to_string(s) + ": a gradient is " + std::to_string(delay) +
+            (delay == 1 ? " microbatch" : " microbatches") + " late, " + std::to_string(versions) +
+            (versions == 1 ? " version" : " versions") + " of its weights\n";
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+#endif

@@ -94,8 +94,20 @@ inline std::string counted(int count, char const* what) {
 }
 
 /// What stands for @p name in a sentence.
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
+TANDEM_ONCE TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v);
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+TANDEM_ONCE TANDEM_COLD std::string to_string(Verdict const& v);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string value_of(std::string_view name, Verdict const& v) {
   if (name == "action" || name == "other" || name == "waiting") {
     return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
   }
@@ -116,11 +128,11 @@ TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v) {
                                             : v.count);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD std::string to_string(Verdict const& v) {
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Verdict const& v) {
   std::string_view rest = detail::sentence_of(v.flaw);
   std::string sentence;
   if (rest.substr(0, 8) == "{action}") {
@@ -136,3 +148,5 @@ TANDEM_COLD std::string to_string(Verdict const& v) {
 }
 
 }  // namespace tandem
+
+#endif

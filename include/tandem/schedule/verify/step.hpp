@@ -5,6 +5,7 @@
 /// verify() of a whole step, as complete() writes it and ranks run it: passes, messages, and the
 /// tail of reductions, updates and exchanges.
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/complete.hpp>
@@ -30,18 +31,7 @@ constexpr auto without_tail(ActionTable<Devices, Length> const& table) {
   }
   return rows;
 }
-template <class = void>  // compiled where it is called, not by every include
-ActionRows without_tail(ActionRows const& table) {
-  ActionRows rows(table.size());
-  for (std::size_t d = 0; d < table.size(); ++d) {
-    for (Action const& action : table[d]) {
-      if (!detail::is_tail(action.kind)) {
-        rows[d].push_back(action);
-      }
-    }
-  }
-  return rows;
-}
+TANDEM_ONCE ActionRows without_tail(ActionRows const& table);
 
 namespace detail {
 
@@ -98,3 +88,23 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows without_tail(ActionRows const& table) {
+  ActionRows rows(table.size());
+  for (std::size_t d = 0; d < table.size(); ++d) {
+    for (Action const& action : table[d]) {
+      if (!detail::is_tail(action.kind)) {
+        rows[d].push_back(action);
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
+#endif

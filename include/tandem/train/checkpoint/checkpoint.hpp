@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
@@ -75,10 +76,7 @@ namespace detail {
 inline constexpr char const* learning_rate_field = "tandem.learning_rate";
 
 inline constexpr char const* plateaus_field = "tandem.plateaus";
-template <class = void>
-TensorView view_of_plateaus(std::span<PlateauState> plateaus) {
-  return {plateaus_field, Dtype::F64, {std::ssize(plateaus), 3}, std::as_bytes(plateaus)};
-}
+TANDEM_ONCE TensorView view_of_plateaus(std::span<PlateauState> plateaus);
 inline constexpr std::string_view updates_field = "tandem.updates.";  // and the weight's name
 
 inline constexpr char const* loss_scale_field = "tandem.loss_scale";
@@ -99,14 +97,7 @@ inline constexpr PositionField position_fields[] = {
     {"tandem.position", &TrainingPosition::position},
     {"tandem.seed", &TrainingPosition::seed}};
 
-template <class = void>  // compiled where it is called, not by every include
-std::vector<std::int64_t> extents(Shape const& shape) {
-  std::vector<std::int64_t> list;
-  for (int axis = 0; axis < shape.rank; ++axis) {
-    list.push_back(shape[axis]);
-  }
-  return list;
-}
+TANDEM_ONCE std::vector<std::int64_t> extents(Shape const& shape);
 
 template <class T>
 TensorView view_of(std::string name, Shape const& shape, std::span<T> values) {
@@ -156,19 +147,7 @@ std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& pa
 namespace detail {
 
 /// Views of @p position: the updates of each weight that differ from the run's steps.
-template <class = void>  // compiled where it is called, not by every include
-void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {
-  position.written.assign(position.weights != nullptr ? position.weights->size() : 0, 0);
-  for (std::size_t i = 0; i < position.written.size(); ++i) {
-    WeightUpdates const& own = (*position.weights)[i];
-    std::int64_t& updates = position.written[i];
-    updates = own.frozen ? own.count : position.updates() - own.count;
-    if (updates != position.updates()) {
-      tensors.push_back(view_of(std::string{updates_field} + own.name, vector_shape(1),
-                                std::span<std::int64_t>{&updates, 1}));
-    }
-  }
-}
+TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors);
 
 /// All tensors of a checkpoint. Those of the position are views of @p position, which outlives
 /// them.
@@ -262,3 +241,36 @@ void save_parameters(std::string const& path, std::vector<NamedParameter<T>> con
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TensorView view_of_plateaus(std::span<PlateauState> plateaus) {
+  return {plateaus_field, Dtype::F64, {std::ssize(plateaus), 3}, std::as_bytes(plateaus)};
+}
+
+TANDEM_ONCE std::vector<std::int64_t> extents(Shape const& shape) {
+  std::vector<std::int64_t> list;
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    list.push_back(shape[axis]);
+  }
+  return list;
+}
+
+TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {
+  position.written.assign(position.weights != nullptr ? position.weights->size() : 0, 0);
+  for (std::size_t i = 0; i < position.written.size(); ++i) {
+    WeightUpdates const& own = (*position.weights)[i];
+    std::int64_t& updates = position.written[i];
+    updates = own.frozen ? own.count : position.updates() - own.count;
+    if (updates != position.updates()) {
+      tensors.push_back(view_of(std::string{updates_field} + own.name, vector_shape(1),
+                                std::span<std::int64_t>{&updates, 1}));
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -64,23 +65,7 @@ void check_fits(TensorView const& found, NamedParameter<T> const& p, std::string
 }
 
 /// A file may have a weight of its own where the network shares one, if both are equal.
-template <class = void>
-void check_shared(FileWeights& file, std::string const& path, GraphView network) {
-  for (int p = 0; p < network.parameters; ++p) {
-    if (network.parameter[p].shared < 0) {
-      continue;
-    }
-    TensorView const* const first = file.take(parameter_name(network, p));
-    TensorView const* const second = file.take(untied_name(network, p));
-    if (first != nullptr && second != nullptr &&
-        (second->dtype != first->dtype || second->shape != first->shape ||
-         !std::ranges::equal(second->data, first->data))) {
-      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
-                                "' differ, but this network has one weight for both; leave out "
-                                "its Shares<>, or make them equal in the file"};
-    }
-  }
-}
+TANDEM_ONCE void check_shared(FileWeights& file, std::string const& path, GraphView network);
 
 /// The tensor of each of @p parameters, in their order.
 /// @throws FileError  some are missing, or one does not fit
@@ -142,3 +127,28 @@ LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_shared(FileWeights& file, std::string const& path, GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    if (network.parameter[p].shared < 0) {
+      continue;
+    }
+    TensorView const* const first = file.take(parameter_name(network, p));
+    TensorView const* const second = file.take(untied_name(network, p));
+    if (first != nullptr && second != nullptr &&
+        (second->dtype != first->dtype || second->shape != first->shape ||
+         !std::ranges::equal(second->data, first->data))) {
+      throw FileError{path, "tensors '" + first->name + "' and '" + second->name +
+                                "' differ, but this network has one weight for both; leave out "
+                                "its Shares<>, or make them equal in the file"};
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

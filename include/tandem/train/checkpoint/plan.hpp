@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/core/printable.hpp>
@@ -40,144 +41,30 @@ struct CheckpointCopy {
 namespace detail {
 
 // The tensor of @p file that has the name, type and shape of @p wanted.
-template <class = void>
-TensorView const& matching(Safetensors const& file, std::string const& path,
-                           TensorView const& wanted) {
-  TensorView const* const found = file.find(wanted.name);
-  if (found == nullptr) {
-    throw FileError{path, "tensor '" + wanted.name +
-                              "' is missing; the file is of another network or optimizer"};
-  }
-  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
-    auto const text = [](TensorView const& t) {
-      std::string s = t.type();
-      for (std::int64_t const extent : t.shape) {
-        s += " " + std::to_string(extent);
-      }
-      return s;
-    };
-    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
-                              "), but this trainer wants (" + text(wanted) + ")"};
-  }
-  return *found;
-}
+TANDEM_ONCE TensorView const& matching(Safetensors const& file, std::string const& path,
+                                       TensorView const& wanted);
 
 // Where @p wanted is in memory.
 inline std::byte* memory_of(TensorView const& wanted) {
   return const_cast<std::byte*>(wanted.data.data());
 }
 
-/// @param counts  what 2^53 bounds
-template <class = void>
-void read_count(Safetensors const& file, std::string const& path, char const* name,
-                std::int64_t& value, bool counts) {
-  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
-  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
-  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
-  if (counts && (value < 0 || value > most)) {
-    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
-                              ", which is not between 0 and 2^53, so no training has come "
-                              "there; the file is corrupt"};
-  }
-}
-
-template <class = void>
-TrainingPosition read_position(Safetensors const& file, std::string const& path) {
-  TrainingPosition position;
-  for (PositionField const& field : position_fields) {
-    bool const counts = field.field != &TrainingPosition::seed;
-    read_count(file, path, field.name, position.*field.field, counts);
-  }
-  if (file.find(loss_scale_field) != nullptr) {
-    float& scale = position.scaling.scale;
-    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
-    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
-    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
-      throw FileError{path, std::string{loss_scale_field} +
-                                " is no finite number above 0; the file is corrupt"};
-    }
-    for (ScalingField const& field : scaling_fields) {
-      read_count(file, path, field.name, position.scaling.*field.field, true);
-    }
-  }
-  std::vector<WeightUpdates> weights;
-  for (TensorView const& tensor : file.tensors()) {
-    if (tensor.name.starts_with(updates_field)) {
-      WeightUpdates& own = weights.emplace_back();
-      own.name = tensor.name.substr(updates_field.size());
-      read_count(file, path, tensor.name.c_str(), own.count, true);
-    }
-  }
-  position.weights = std::make_shared<std::vector<WeightUpdates> const>(std::move(weights));
-  if (file.find(learning_rate_field) != nullptr) {
-    double& rate = position.learning_rate;
-    TensorView const own =
-        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
-    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
-    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
-      throw FileError{path, std::string{learning_rate_field} +
-                                " is no finite number of 0 or more; the file is corrupt"};
-    }
-  }
-  if (file.find(plateaus_field) != nullptr) {
-    auto& plateaus = position.plateaus;
-    std::memcpy(plateaus.data(), matching(file, path, view_of_plateaus(plateaus)).data.data(),
-                sizeof plateaus);
-    for (PlateauState const& own : plateaus) {
-      if (!(is_finite(own.best) && own.waited >= 0.0 && own.waited <= 0x1p53 && own.step >= -1.0 &&
-            own.step <= 0x1p53)) {
-        throw FileError{path, std::string{plateaus_field} +
-                                  " has a number that no Plateau counts; the file is corrupt"};
-      }
-    }
-  }
-  return position;
-}
+TANDEM_ONCE TrainingPosition read_position(Safetensors const& file, std::string const& path);
 
 /// The weights of a network, of which none has been updated.
-template <class = void>
-TANDEM_COLD std::shared_ptr<std::vector<WeightUpdates>> weights_of(
-    GraphView network, std::vector<ParameterGroup> const& groups) {
-  auto list = std::make_shared<std::vector<WeightUpdates>>();
-  for (int p = 0; p < network.parameters; ++p) {
-    GraphParameter const& own = network.parameter[p];
-    if (!own.frozen && own.shared < 0 && own.parameter.role == Role::weight) {
-      int const g = group_of(network, p, groups);
-      list->push_back({.name = parameter_name(network, p),
-                       .index = p,
-                       .frozen = g >= 0 && groups[static_cast<std::size_t>(g)].frozen});
-    }
-  }
-  return list;
-}
+TANDEM_ONCE TANDEM_COLD std::shared_ptr<std::vector<WeightUpdates>> weights_of(
+    GraphView network, std::vector<ParameterGroup> const& groups);
 
 /// Gives @p weights the updates of a position that was read: the run's, unless it counts them by
 /// themselves. Allocates nothing.
 /// @param missed  of each parameter of the network, see set_missed()
-template <class = void>
-TANDEM_COLD void take_updates(GraphView network, TrainingPosition& position,
-                              std::shared_ptr<std::vector<WeightUpdates>> const& weights,
-                              std::span<std::int64_t> missed) noexcept {
-  std::int64_t const all = position.updates();
-  for (WeightUpdates& own : *weights) {
-    auto const there = std::ranges::find(*position.weights, own.name, &WeightUpdates::name);
-    std::int64_t const updates = there != position.weights->end() ? there->count : all;
-    own.count = own.frozen ? updates : all - updates;
-    for (int p = 0; !own.frozen && p < network.parameters; ++p) {
-      if (network.parameter[p].owner() == own.index) {
-        missed[static_cast<std::size_t>(p)] = own.count;
-      }
-    }
-  }
-  position.weights = weights;
-}
+TANDEM_ONCE TANDEM_COLD void take_updates(
+    GraphView network, TrainingPosition& position,
+    std::shared_ptr<std::vector<WeightUpdates>> const& weights,
+    std::span<std::int64_t> missed) noexcept;
 
 /// Whether a file has averages of weights.
-template <class = void>
-bool has_averages(Safetensors const& file) {
-  return std::ranges::any_of(file.tensors(),
-                             [](TensorView const& t) { return t.name.starts_with("average."); });
-}
+TANDEM_ONCE bool has_averages(Safetensors const& file);
 
 /// Every tensor of the file is a wanted one or a position.
 template <class = void>
@@ -317,3 +204,134 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TensorView const& matching(Safetensors const& file, std::string const& path,
+                                       TensorView const& wanted) {
+  TensorView const* const found = file.find(wanted.name);
+  if (found == nullptr) {
+    throw FileError{path, "tensor '" + wanted.name +
+                              "' is missing; the file is of another network or optimizer"};
+  }
+  if (found->dtype != wanted.dtype || found->shape != wanted.shape) {
+    auto const text = [](TensorView const& t) {
+      std::string s = t.type();
+      for (std::int64_t const extent : t.shape) {
+        s += " " + std::to_string(extent);
+      }
+      return s;
+    };
+    throw FileError{path, "tensor '" + wanted.name + "' is (" + text(*found) +
+                              "), but this trainer wants (" + text(wanted) + ")"};
+  }
+  return *found;
+}
+
+/// @param counts  what 2^53 bounds
+TANDEM_ONCE void read_count(Safetensors const& file, std::string const& path, char const* name,
+                            std::int64_t& value, bool counts) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;  // steps are counted in doubles, too
+  TensorView const own = view_of(name, vector_shape(1), std::span<std::int64_t>{&value, 1});
+  std::memcpy(&value, matching(file, path, own).data.data(), sizeof value);
+  if (counts && (value < 0 || value > most)) {
+    throw FileError{path, std::string{name} + " is " + std::to_string(value) +
+                              ", which is not between 0 and 2^53, so no training has come "
+                              "there; the file is corrupt"};
+  }
+}
+
+TANDEM_ONCE TrainingPosition read_position(Safetensors const& file, std::string const& path) {
+  TrainingPosition position;
+  for (PositionField const& field : position_fields) {
+    bool const counts = field.field != &TrainingPosition::seed;
+    read_count(file, path, field.name, position.*field.field, counts);
+  }
+  if (file.find(loss_scale_field) != nullptr) {
+    float& scale = position.scaling.scale;
+    TensorView const own = view_of(loss_scale_field, vector_shape(1), std::span<float>{&scale, 1});
+    std::memcpy(&scale, matching(file, path, own).data.data(), sizeof scale);
+    if (!(scale > 0.0F && scale <= std::numeric_limits<float>::max())) {
+      throw FileError{path, std::string{loss_scale_field} +
+                                " is no finite number above 0; the file is corrupt"};
+    }
+    for (ScalingField const& field : scaling_fields) {
+      read_count(file, path, field.name, position.scaling.*field.field, true);
+    }
+  }
+  std::vector<WeightUpdates> weights;
+  for (TensorView const& tensor : file.tensors()) {
+    if (tensor.name.starts_with(updates_field)) {
+      WeightUpdates& own = weights.emplace_back();
+      own.name = tensor.name.substr(updates_field.size());
+      read_count(file, path, tensor.name.c_str(), own.count, true);
+    }
+  }
+  position.weights = std::make_shared<std::vector<WeightUpdates> const>(std::move(weights));
+  if (file.find(learning_rate_field) != nullptr) {
+    double& rate = position.learning_rate;
+    TensorView const own =
+        view_of(learning_rate_field, vector_shape(1), std::span<double>{&rate, 1});
+    std::memcpy(&rate, matching(file, path, own).data.data(), sizeof rate);
+    if (!(rate >= 0.0 && rate <= double{std::numeric_limits<float>::max()})) {
+      throw FileError{path, std::string{learning_rate_field} +
+                                " is no finite number of 0 or more; the file is corrupt"};
+    }
+  }
+  if (file.find(plateaus_field) != nullptr) {
+    auto& plateaus = position.plateaus;
+    std::memcpy(plateaus.data(), matching(file, path, view_of_plateaus(plateaus)).data.data(),
+                sizeof plateaus);
+    for (PlateauState const& own : plateaus) {
+      if (!(is_finite(own.best) && own.waited >= 0.0 && own.waited <= 0x1p53 && own.step >= -1.0 &&
+            own.step <= 0x1p53)) {
+        throw FileError{path, std::string{plateaus_field} +
+                                  " has a number that no Plateau counts; the file is corrupt"};
+      }
+    }
+  }
+  return position;
+}
+
+TANDEM_ONCE std::shared_ptr<std::vector<WeightUpdates>> weights_of(
+    GraphView network, std::vector<ParameterGroup> const& groups) {
+  auto list = std::make_shared<std::vector<WeightUpdates>>();
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (!own.frozen && own.shared < 0 && own.parameter.role == Role::weight) {
+      int const g = group_of(network, p, groups);
+      list->push_back({.name = parameter_name(network, p),
+                       .index = p,
+                       .frozen = g >= 0 && groups[static_cast<std::size_t>(g)].frozen});
+    }
+  }
+  return list;
+}
+
+TANDEM_ONCE void take_updates(GraphView network, TrainingPosition& position,
+                              std::shared_ptr<std::vector<WeightUpdates>> const& weights,
+                              std::span<std::int64_t> missed) noexcept {
+  std::int64_t const all = position.updates();
+  for (WeightUpdates& own : *weights) {
+    auto const there = std::ranges::find(*position.weights, own.name, &WeightUpdates::name);
+    std::int64_t const updates = there != position.weights->end() ? there->count : all;
+    own.count = own.frozen ? updates : all - updates;
+    for (int p = 0; !own.frozen && p < network.parameters; ++p) {
+      if (network.parameter[p].owner() == own.index) {
+        missed[static_cast<std::size_t>(p)] = own.count;
+      }
+    }
+  }
+  position.weights = weights;
+}
+
+TANDEM_ONCE bool has_averages(Safetensors const& file) {
+  return std::ranges::any_of(file.tensors(),
+                             [](TensorView const& t) { return t.name.starts_with("average."); });
+}
+
+}  // namespace tandem::detail
+
+#endif

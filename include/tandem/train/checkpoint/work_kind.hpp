@@ -9,6 +9,7 @@
 
 #include <cstddef>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
 
@@ -54,21 +55,7 @@ enum class GroupState {
 
 /// Whether work of a kind can begin in @p state.
 /// @throws ContractError  it cannot
-inline void check_can(GroupState state, WorkKind kind) {
-  expects(state != GroupState::torn,
-          "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
-          "load a checkpoint");
-  expects(
-      state == GroupState::works || kind != WorkKind::gathers,
-      "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
-      "optimizer's states alone, with TensorParallel its slices of all, so that they cannot be "
-      "gathered any more: with ShardedState export_model() still writes the weights; make a new "
-      "Trainer and load the last checkpoint");
-  expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
-          "a rank of this trainer has failed, so its ranks cannot work together any more; no "
-          "parameter was being changed, so save(), export_model() and parameters() go on: save, "
-          "make a new Trainer and load that");
-}
+TANDEM_ONCE void check_can(GroupState state, WorkKind kind);
 
 /// The state after work of a kind has failed.
 /// @param untouched  no rank of the replica that is saved has begun to change a parameter
@@ -96,3 +83,27 @@ bool all_say(Ranks const& ranks, MeshGroup const& replica, F const& says) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_can(GroupState state, WorkKind kind) {
+  expects(state != GroupState::torn,
+          "a rank of this trainer has failed, so its replicas may differ: make a new Trainer and "
+          "load a checkpoint");
+  expects(
+      state == GroupState::works || kind != WorkKind::gathers,
+      "a rank of this trainer has failed, and with ShardedState each rank has its part of the "
+      "optimizer's states alone, with TensorParallel its slices of all, so that they cannot be "
+      "gathered any more: with ShardedState export_model() still writes the weights; make a new "
+      "Trainer and load the last checkpoint");
+  expects(state == GroupState::works || kind == WorkKind::looks || kind == WorkKind::restores,
+          "a rank of this trainer has failed, so its ranks cannot work together any more; no "
+          "parameter was being changed, so save(), export_model() and parameters() go on: save, "
+          "make a new Trainer and load that");
+}
+
+}  // namespace tandem
+
+#endif

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/graph/lower.hpp>
@@ -32,48 +33,13 @@ struct DescribeOptions {
 namespace detail {
 
 /// A line of the table of memory, in MiB.
-template <class = void>  // compiled where it is called, not by every include
-std::string memory_line(std::string const& device, DeviceMemory const& m) {
-  auto const mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
-  char line[256];
-  std::snprintf(line, sizeof line, "%-8.20s %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f\n",
-                device.c_str(), mib(m.parameters), mib(m.gradients), mib(m.optimizer_state),
-                mib(m.kept + m.recomputed + m.passing), mib(m.activation_gradients),
-                mib(m.versions + m.weights + m.states + m.exchange), mib(m.total()));
-  return line;
-}
+TANDEM_ONCE std::string memory_line(std::string const& device, DeviceMemory const& m);
 
-template <class = void>
-std::string memory_heads(DescribeOptions const& options, std::string const& precision,
-                         int replicas) {
-  char heads[256];
-  std::snprintf(heads, sizeof heads, "%-8s %12s %12s %12s %12s %12s %12s %12s\n", "device",
-                "parameters", "gradients", "optimizer", "activations", "their grads", "other",
-                "total");
-  return "\nMiB for steps of " + std::to_string(options.batch) + " samples in " + precision +
-         " with " + optimizer_name(options.optimizer) +
-         (options.average.on() ? " and averages" : "") +
-         (replicas > 1 ? ", on the devices of each of " + std::to_string(replicas) + " replicas"
-                       : "") +
-         ": at most, without scratch memory and packed weights\n" + heads;
-}
+TANDEM_ONCE std::string memory_heads(DescribeOptions const& options, std::string const& precision,
+                                     int replicas);
 
 /// The values that Let has named and that stages hand on without reading them.
-template <class = void>
-std::string relayed_values(GraphView graph, std::int16_t const* stage) {
-  std::string text;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    if (node.name == "Relay") {
-      char kib[32];
-      std::snprintf(kib, sizeof kib, "%.1f", static_cast<double>(node.out.elements()) * 4 / 1024);
-      text += "relayed: what " + to_string(node.path) + " gives, " + to_string(node.out) +
-              ", goes through stage " + std::to_string(stage[n]) + ", and its gradient back, " +
-              kib + " KiB a sample each\n";
-    }
-  }
-  return text;
-}
+TANDEM_ONCE std::string relayed_values(GraphView graph, std::int16_t const* stage);
 
 }  // namespace detail
 
@@ -125,3 +91,50 @@ std::string describe(DescribeOptions const& options = {}) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string memory_line(std::string const& device, DeviceMemory const& m) {
+  auto const mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  char line[256];
+  std::snprintf(line, sizeof line, "%-8.20s %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f %12.1f\n",
+                device.c_str(), mib(m.parameters), mib(m.gradients), mib(m.optimizer_state),
+                mib(m.kept + m.recomputed + m.passing), mib(m.activation_gradients),
+                mib(m.versions + m.weights + m.states + m.exchange), mib(m.total()));
+  return line;
+}
+
+TANDEM_ONCE std::string memory_heads(DescribeOptions const& options, std::string const& precision,
+                                     int replicas) {
+  char heads[256];
+  std::snprintf(heads, sizeof heads, "%-8s %12s %12s %12s %12s %12s %12s %12s\n", "device",
+                "parameters", "gradients", "optimizer", "activations", "their grads", "other",
+                "total");
+  return "\nMiB for steps of " + std::to_string(options.batch) + " samples in " + precision +
+         " with " + optimizer_name(options.optimizer) +
+         (options.average.on() ? " and averages" : "") +
+         (replicas > 1 ? ", on the devices of each of " + std::to_string(replicas) + " replicas"
+                       : "") +
+         ": at most, without scratch memory and packed weights\n" + heads;
+}
+
+TANDEM_ONCE std::string relayed_values(GraphView graph, std::int16_t const* stage) {
+  std::string text;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (node.name == "Relay") {
+      char kib[32];
+      std::snprintf(kib, sizeof kib, "%.1f", static_cast<double>(node.out.elements()) * 4 / 1024);
+      text += "relayed: what " + to_string(node.path) + " gives, " + to_string(node.out) +
+              ", goes through stage " + std::to_string(stage[n]) + ", and its gradient back, " +
+              kib + " KiB a sample each\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -9,6 +9,7 @@
 #include <string>
 
 #include <tandem/comm/volume.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 
 namespace tandem::detail {
@@ -21,19 +22,30 @@ struct LayerRow {
   double mmacs = 0.0;
   double kib = 0.0;
 
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] std::string text() const {
-    char line[256];
-    std::snprintf(line, sizeof line, "%-18.60s %-14.40s %12.40s %12lld %12.2f %12.1f\n",
-                  path.c_str(), name.c_str(), shape.c_str(), static_cast<long long>(parameters),
-                  mmacs, kib);
-    return line;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string text() const;
 };
 
 /// Elements of a node's weights; those that it shares, too.
-template <class = void>
-std::int64_t weights_of(GraphView graph, Node const& node) {
+TANDEM_ONCE std::int64_t weights_of(GraphView graph, Node const& node);
+
+/// @param tops  of the network
+TANDEM_ONCE std::string layer_table(GraphView graph, std::string const& title, int tops,
+                                    bool top_only);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string LayerRow::text() const {
+  char line[256];
+  std::snprintf(line, sizeof line, "%-18.60s %-14.40s %12.40s %12lld %12.2f %12.1f\n", path.c_str(),
+                name.c_str(), shape.c_str(), static_cast<long long>(parameters), mmacs, kib);
+  return line;
+}
+
+TANDEM_ONCE std::int64_t weights_of(GraphView graph, Node const& node) {
   std::int64_t sum = 0;
   for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
     Parameter const& parameter = graph.parameter[p].parameter;
@@ -43,8 +55,7 @@ std::int64_t weights_of(GraphView graph, Node const& node) {
 }
 
 /// Where the copies of a shared weight lie. The sum of their gradients is counted as a ring's.
-template <class = void>
-std::string shared_weights(GraphView graph) {
+TANDEM_ONCE std::string shared_weights(GraphView graph) {
   std::string text;
   for (int owner = 0; owner < graph.parameters; ++owner) {
     std::string layers;
@@ -70,9 +81,8 @@ std::string shared_weights(GraphView graph) {
   return text;
 }
 
-/// @param tops  of the network
-template <class = void>
-std::string layer_table(GraphView graph, std::string const& title, int tops, bool top_only) {
+TANDEM_ONCE std::string layer_table(GraphView graph, std::string const& title, int tops,
+                                    bool top_only) {
   std::string text = title + " on " + to_string(graph.node[0].out) + ", for one sample in fp32\n";
   char heads[256];
   std::snprintf(heads, sizeof heads, "%-18s %-14s %12s %12s %12s %12s\n", "layer", "kind", "output",
@@ -114,3 +124,5 @@ std::string layer_table(GraphView graph, std::string const& title, int tops, boo
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/spread/spread.hpp>
 #include <tandem/graph/spread/volume.hpp>
@@ -16,8 +17,22 @@
 namespace tandem::detail {
 
 /// "12.5", or "-" of nothing.
-template <class = void>  // compiled where it is called, not by every include
-std::string kib_or_dash(std::int64_t bytes) {
+TANDEM_ONCE std::string kib_or_dash(std::int64_t bytes);
+
+/// A row for each node of a rank's graph: how the value that it gives and the gradient of it are
+/// dealt out, and what a sample's passes add up over the devices there, or bring together.
+/// @param graph   before a backend rewrites it
+/// @param slices  of all devices together
+TANDEM_ONCE std::string spread_table(GraphView graph, int devices, int slices,
+                                     std::int64_t element_bytes);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string kib_or_dash(std::int64_t bytes) {
   char text[32] = "-";
   if (bytes > 0) {
     std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / 1024);
@@ -25,12 +40,8 @@ std::string kib_or_dash(std::int64_t bytes) {
   return text;
 }
 
-/// A row for each node of a rank's graph: how the value that it gives and the gradient of it are
-/// dealt out, and what a sample's passes add up over the devices there, or bring together.
-/// @param graph   before a backend rewrites it
-/// @param slices  of all devices together
-template <class = void>
-std::string spread_table(GraphView graph, int devices, int slices, std::int64_t element_bytes) {
+TANDEM_ONCE std::string spread_table(GraphView graph, int devices, int slices,
+                                     std::int64_t element_bytes) {
   SpreadVolume const all = spread_volume(graph);
   bool const tiles = all.exchanges > 0;
   std::string text =
@@ -76,3 +87,5 @@ std::string spread_table(GraphView graph, int devices, int slices, std::int64_t 
 }
 
 }  // namespace tandem::detail
+
+#endif

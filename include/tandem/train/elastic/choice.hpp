@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
@@ -26,8 +27,19 @@ struct ElasticChoice {
 /// @param devices  of each process
 /// @throws ContractError  there are fewer devices than the last strategy wants, or too few in a
 ///                        process to deal its ranks evenly
-template <class = void>  // compiled where it is called, not by every include
-ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices);
+
+/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
   expects(!ranks.empty() && processes >= 1 && devices >= 1,
           "choose_strategy: there must be a strategy, a process and a device");
   for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
@@ -46,10 +58,8 @@ ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int dev
                       "more (.world.devices), or list a strategy of fewer devices"};
 }
 
-/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
-template <class = void>
-std::string choice_text(std::span<int const> ranks, int processes, int devices,
-                        ElasticChoice const& choice, std::string_view strategy) {
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy) {
   std::string text = std::to_string(ranks.front()) + " devices listed, " +
                      std::to_string(processes * devices) + " there: " + std::string{strategy};
   int const spare = processes - choice.processes;
@@ -60,3 +70,5 @@ std::string choice_text(std::span<int const> ranks, int processes, int devices,
 }
 
 }  // namespace tandem
+
+#endif

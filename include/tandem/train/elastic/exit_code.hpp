@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/train/checkpoint/signals.hpp>
@@ -15,9 +16,24 @@ namespace tandem {
 
 namespace detail {
 
+/// What has failed first, without what was said around it on the way: of another's failure the same
+/// in all processes.
+TANDEM_ONCE std::string innermost_text(std::exception const& error);
+
+}  // namespace detail
+
+/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
+/// is another's, and so is that of whoever waited in vain.
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Whether @p error, or what it is nested around, says that another rank failed or did not come.
-template <class = void>
-bool is_of_another(std::exception const& error) {
+TANDEM_ONCE bool is_of_another(std::exception const& error) {
   if (dynamic_cast<AbortedError const*>(&error) != nullptr ||
       dynamic_cast<TimeoutError const*>(&error) != nullptr) {
     return true;
@@ -31,10 +47,7 @@ bool is_of_another(std::exception const& error) {
   return false;
 }
 
-/// What has failed first, without what was said around it on the way: of another's failure the same
-/// in all processes.
-template <class = void>
-std::string innermost_text(std::exception const& error) {
+TANDEM_ONCE std::string innermost_text(std::exception const& error) {
   try {
     std::rethrow_if_nested(error);
   } catch (std::exception const& cause) {
@@ -44,12 +57,11 @@ std::string innermost_text(std::exception const& error) {
   return error.what();
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
-/// is another's, and so is that of whoever waited in vain.
-template <class = void>  // compiled where it is called, not by every include
-ExitCode exit_code_of(std::exception const& error) {
+namespace tandem {
+
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error) {
   if (auto const* const stopped = dynamic_cast<StoppedBySignal const*>(&error)) {
     return static_cast<ExitCode>(stopped->exit_status());
   }
@@ -57,3 +69,5 @@ ExitCode exit_code_of(std::exception const& error) {
 }
 
 }  // namespace tandem
+
+#endif

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/layers/attention.hpp>
 #include <tandem/layers/rotary_positions.hpp>
 #include <tandem/train/onnx/layers.hpp>
@@ -18,12 +19,7 @@ namespace tandem {
 namespace detail {
 
 /// (1, T, T): 0 where a row looks, -inf where the key comes later. T as scores (…, T, T) have it.
-template <class = void>  // compiled where it is called, not by every include
-std::string causal_mask(OnnxGraph& g, std::string const& scores) {
-  std::string const shape = g("Shape", {scores}, {{"start", std::int64_t{-2}}});
-  std::string const all = g("Expand", {g.scalar(-INFINITY), shape});
-  return g("Trilu", {all, g.index(1)});
-}
+TANDEM_ONCE std::string causal_mask(OnnxGraph& g, std::string const& scores);
 
 }  // namespace detail
 
@@ -99,3 +95,17 @@ struct OnnxLayer<RotaryPositions<Heads, Options...>> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string causal_mask(OnnxGraph& g, std::string const& scores) {
+  std::string const shape = g("Shape", {scores}, {{"start", std::int64_t{-2}}});
+  std::string const all = g("Expand", {g.scalar(-INFINITY), shape});
+  return g("Trilu", {all, g.index(1)});
+}
+
+}  // namespace tandem::detail
+
+#endif

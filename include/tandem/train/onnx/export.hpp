@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/graph/leaves.hpp>
@@ -33,28 +34,11 @@ struct OnnxWeights {
   std::vector<std::vector<float>> memory;
   std::vector<NamedParameter<float>> list;
 
-  template <class = void>  // compiled where it is called, not by every include
-  explicit OnnxWeights(GraphView network) {
-    for (int p = 0; p < network.parameters; ++p) {
-      Shape const shape = network.parameter[p].parameter.shape;
-      memory.emplace_back(static_cast<std::size_t>(shape.elements()));
-      list.push_back({.name = parameter_name(network, p), .index = p, .shape = shape});
-    }
-    for (std::size_t p = 0; p < memory.size(); ++p) {
-      list[p].value = memory[p];
-    }
-  }
+  TANDEM_ONCE explicit OnnxWeights(GraphView network);
 };
 
 /// No protobuf has 2 GiB.
-template <class = void>
-void check_onnx_size(std::string const& path, std::int64_t bytes) {
-  if (bytes >= std::int64_t{1} << 31) {
-    throw FileError{path, "the model has " + std::to_string(bytes) +
-                              " bytes or more, but an ONNX file has less than 2 GiB; "
-                              "export_model() writes any"};
-  }
-}
+TANDEM_ONCE void check_onnx_size(std::string const& path, std::int64_t bytes);
 
 /// The layers of a network's leaves, by index.
 using OnnxWriter = std::string (*)(OnnxNode const&);
@@ -79,73 +63,8 @@ struct NetworkIsNamed<void, Own> {
   static constexpr bool value = true;
 };
 
-/// Extents of a value of @p shape, the batch first.
-template <class = void>
-OnnxGraph::Extents onnx_extents(Shape const& shape) {
-  OnnxGraph::Extents list{std::string_view{"N"}};
-  for (int axis = 0; axis < shape.rank; ++axis) {
-    if (axis == 0 && shape.timed) {
-      list.emplace_back(std::string_view{shape.clock == 0 ? "T" : "T2"});
-    } else {
-      list.emplace_back(std::int64_t{shape[axis]});
-    }
-  }
-  return list;
-}
-
-template <class = void>
-std::string onnx_join(OnnxGraph& graph, Node const& node, OnnxGraph::Names const& inputs) {
-  if (node.kind == NodeKind::concat) {
-    return graph("Concat", inputs, {{"axis", std::int64_t{node.out.timed ? 2 : 1}}});
-  }
-  std::string all = inputs[0];  // ONNX has both of two inputs
-  for (std::size_t i = 1; i < inputs.size(); ++i) {
-    all = graph(node.kind == NodeKind::add ? "Add" : "Mul", {all, inputs[i]});
-  }
-  return all;
-}
-
-template <class = void>
-std::string onnx_model(GraphView network, std::vector<OnnxWriter> const& writers,
-                       std::vector<NamedParameter<float>> const& weights) {
-  OnnxGraph graph;
-  for (int p = 0; p < network.parameters; ++p) {
-    if (network.parameter[p].shared < 0) {
-      graph.constant(parameter_name(network, p), extents(network.parameter[p].parameter.shape),
-                     weights[static_cast<std::size_t>(p)].value);
-    }
-  }
-  std::vector<std::string> value;
-  for (int n = 0; n < network.nodes; ++n) {
-    Node const& node = network.node[n];
-    OnnxGraph::Names inputs;
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      inputs.push_back(value[static_cast<std::size_t>(network.source[e])]);
-    }
-    graph.begin(std::string{node.name} + " " + to_string(node.path));
-    switch (node.kind) {
-      case NodeKind::input:
-        value.emplace_back(node.input == 0 ? "input" : "second_input");
-        graph.input(value.back(), node.limit > 0 ? OnnxGraph::index_type : OnnxGraph::float_type,
-                    onnx_extents(node.out));
-        break;
-      case NodeKind::layer: {
-        OnnxNode const layer{graph, network, node, inputs[0], node.in, node.out, inputs};
-        value.push_back(writers[static_cast<std::size_t>(node.leaf)](layer));
-        break;
-      }
-      default:
-        value.push_back(onnx_join(graph, node, inputs));
-    }
-  }
-  Node const& last = network.node[network.result];
-  OnnxGraph::Extents made = onnx_extents(last.out);
-  if (last.criterion) {
-    made.back() = std::int64_t{last.limit};
-  }
-  graph.output(value[static_cast<std::size_t>(network.result)], "output", made);
-  return std::move(graph).model("tandem");
-}
+TANDEM_ONCE std::string onnx_model(GraphView network, std::vector<OnnxWriter> const& writers,
+                                   std::vector<NamedParameter<float>> const& weights);
 
 }  // namespace detail
 
@@ -188,3 +107,96 @@ void export_onnx(Source const& source, std::string const& path,
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE OnnxWeights::OnnxWeights(GraphView network) {
+  for (int p = 0; p < network.parameters; ++p) {
+    Shape const shape = network.parameter[p].parameter.shape;
+    memory.emplace_back(static_cast<std::size_t>(shape.elements()));
+    list.push_back({.name = parameter_name(network, p), .index = p, .shape = shape});
+  }
+  for (std::size_t p = 0; p < memory.size(); ++p) {
+    list[p].value = memory[p];
+  }
+}
+
+TANDEM_ONCE void check_onnx_size(std::string const& path, std::int64_t bytes) {
+  if (bytes >= std::int64_t{1} << 31) {
+    throw FileError{path, "the model has " + std::to_string(bytes) +
+                              " bytes or more, but an ONNX file has less than 2 GiB; "
+                              "export_model() writes any"};
+  }
+}
+
+/// Extents of a value of @p shape, the batch first.
+TANDEM_ONCE OnnxGraph::Extents onnx_extents(Shape const& shape) {
+  OnnxGraph::Extents list{std::string_view{"N"}};
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    if (axis == 0 && shape.timed) {
+      list.emplace_back(std::string_view{shape.clock == 0 ? "T" : "T2"});
+    } else {
+      list.emplace_back(std::int64_t{shape[axis]});
+    }
+  }
+  return list;
+}
+
+TANDEM_ONCE std::string onnx_join(OnnxGraph& graph, Node const& node,
+                                  OnnxGraph::Names const& inputs) {
+  if (node.kind == NodeKind::concat) {
+    return graph("Concat", inputs, {{"axis", std::int64_t{node.out.timed ? 2 : 1}}});
+  }
+  std::string all = inputs[0];  // ONNX has both of two inputs
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    all = graph(node.kind == NodeKind::add ? "Add" : "Mul", {all, inputs[i]});
+  }
+  return all;
+}
+
+TANDEM_ONCE std::string onnx_model(GraphView network, std::vector<OnnxWriter> const& writers,
+                                   std::vector<NamedParameter<float>> const& weights) {
+  OnnxGraph graph;
+  for (int p = 0; p < network.parameters; ++p) {
+    if (network.parameter[p].shared < 0) {
+      graph.constant(parameter_name(network, p), extents(network.parameter[p].parameter.shape),
+                     weights[static_cast<std::size_t>(p)].value);
+    }
+  }
+  std::vector<std::string> value;
+  for (int n = 0; n < network.nodes; ++n) {
+    Node const& node = network.node[n];
+    OnnxGraph::Names inputs;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      inputs.push_back(value[static_cast<std::size_t>(network.source[e])]);
+    }
+    graph.begin(std::string{node.name} + " " + to_string(node.path));
+    switch (node.kind) {
+      case NodeKind::input:
+        value.emplace_back(node.input == 0 ? "input" : "second_input");
+        graph.input(value.back(), node.limit > 0 ? OnnxGraph::index_type : OnnxGraph::float_type,
+                    onnx_extents(node.out));
+        break;
+      case NodeKind::layer: {
+        OnnxNode const layer{graph, network, node, inputs[0], node.in, node.out, inputs};
+        value.push_back(writers[static_cast<std::size_t>(node.leaf)](layer));
+        break;
+      }
+      default:
+        value.push_back(onnx_join(graph, node, inputs));
+    }
+  }
+  Node const& last = network.node[network.result];
+  OnnxGraph::Extents made = onnx_extents(last.out);
+  if (last.criterion) {
+    made.back() = std::int64_t{last.limit};
+  }
+  graph.output(value[static_cast<std::size_t>(network.result)], "output", made);
+  return std::move(graph).model("tandem");
+}
+
+}  // namespace tandem::detail
+
+#endif

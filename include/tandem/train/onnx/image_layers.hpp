@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/layers/batch_norm2d.hpp>
 #include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/conv_transpose2d.hpp>
@@ -36,32 +37,11 @@ inline OnnxGraph::Attributes dilated_window(Window const& w) {
 }
 
 /// Each group's numbers to mean 0 and variance 1, then weight and bias of the channels, if any.
-template <class = void>  // compiled where it is called, not by every include
-std::string group_norm(OnnxNode const& n, int groups, double epsilon) {
-  OnnxGraph& g = n.graph;
-  auto const all = [&](float number) {
-    return g.constant({groups}, std::vector<float>(static_cast<std::size_t>(groups), number));
-  };
-  std::string const apart = g("Reshape", {n.x, g.integers({0, groups, -1})});
-  std::string const normed =
-      g("InstanceNormalization", {apart, all(1.0F), all(0.0F)}, {{"epsilon", epsilon}});
-  std::string y = g("Reshape", {normed, g("Shape", {n.x})});
-  if (n.has_parameter(1)) {
-    OnnxInts const channels = n.in.rank == 3 ? OnnxInts{-1, 1, 1} : OnnxInts{-1};
-    auto const parameter = [&](int p) {
-      return g("Reshape", {n.parameter(p), g.integers(channels)});
-    };
-    y = g("Add", {g("Mul", {y, parameter(0)}), parameter(1)});
-  }
-  return y;
-}
+TANDEM_ONCE std::string group_norm(OnnxNode const& n, int groups, double epsilon);
 
 /// The rows or columns [first, first + count) of an image.
-template <class = void>
-std::string part_of_image(OnnxGraph& g, std::string const& x, std::int64_t axis, std::int64_t first,
-                          std::int64_t count) {
-  return g("Slice", {x, g.integers({first}), g.integers({first + count}), g.integers({axis})});
-}
+TANDEM_ONCE std::string part_of_image(OnnxGraph& g, std::string const& x, std::int64_t axis,
+                                      std::int64_t first, std::int64_t count);
 
 }  // namespace detail
 
@@ -202,3 +182,35 @@ struct OnnxLayer<Upsample<Scale, Mode>> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string group_norm(OnnxNode const& n, int groups, double epsilon) {
+  OnnxGraph& g = n.graph;
+  auto const all = [&](float number) {
+    return g.constant({groups}, std::vector<float>(static_cast<std::size_t>(groups), number));
+  };
+  std::string const apart = g("Reshape", {n.x, g.integers({0, groups, -1})});
+  std::string const normed =
+      g("InstanceNormalization", {apart, all(1.0F), all(0.0F)}, {{"epsilon", epsilon}});
+  std::string y = g("Reshape", {normed, g("Shape", {n.x})});
+  if (n.has_parameter(1)) {
+    OnnxInts const channels = n.in.rank == 3 ? OnnxInts{-1, 1, 1} : OnnxInts{-1};
+    auto const parameter = [&](int p) {
+      return g("Reshape", {n.parameter(p), g.integers(channels)});
+    };
+    y = g("Add", {g("Mul", {y, parameter(0)}), parameter(1)});
+  }
+  return y;
+}
+
+TANDEM_ONCE std::string part_of_image(OnnxGraph& g, std::string const& x, std::int64_t axis,
+                                      std::int64_t first, std::int64_t count) {
+  return g("Slice", {x, g.integers({first}), g.integers({first + count}), g.integers({axis})});
+}
+
+}  // namespace tandem::detail
+
+#endif

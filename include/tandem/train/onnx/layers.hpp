@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/embedding.hpp>
 #include <tandem/layers/layer_norm.hpp>
@@ -52,42 +53,17 @@ namespace detail {
 using OnnxInts = OnnxGraph::Ints;
 
 /// The two halves of the last axis.
-template <class = void>  // compiled where it is called, not by every include
-OnnxGraph::Names halves(OnnxGraph& g, std::string const& x, std::int64_t half) {
-  return g.add("Split", {x, g.integers({half, half})}, {{"axis", std::int64_t{-1}}}, 2);
-}
+TANDEM_ONCE OnnxGraph::Names halves(OnnxGraph& g, std::string const& x, std::int64_t half);
 
 /// How many rows x has, as a list of one number.
-template <class = void>
-std::string rows_of(OnnxGraph& g, std::string const& x) {
-  return g("Shape", {x}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}});
-}
+TANDEM_ONCE std::string rows_of(OnnxGraph& g, std::string const& x);
 /// The first rows of a table with one for each position: as many as x has.
-template <class = void>
-std::string first_rows(OnnxGraph& g, std::string const& table, std::string const& rows) {
-  return g("Slice", {table, g.integers({0}), rows, g.integers({0})});
-}
+TANDEM_ONCE std::string first_rows(OnnxGraph& g, std::string const& table, std::string const& rows);
 
 /// x weightᵀ + bias, of a vector or of each row.
-template <class = void>
-std::string product(OnnxNode const& n) {
-  OnnxGraph& g = n.graph;
-  if (!n.in.timed) {
-    OnnxGraph::Names inputs{n.x, n.parameter(0)};
-    if (n.has_parameter(1)) {
-      inputs.push_back(n.parameter(1));
-    }
-    return g("Gemm", inputs, {{"transB", std::int64_t{1}}});
-  }
-  std::string const weight = g("Transpose", {n.parameter(0)}, {{"perm", OnnxInts{1, 0}}});
-  std::string const y = g("MatMul", {n.x, weight});
-  return n.has_parameter(1) ? g("Add", {y, n.parameter(1)}) : y;
-}
+TANDEM_ONCE std::string product(OnnxNode const& n);
 
-template <class = void>
-std::string silu(OnnxGraph& g, std::string const& x) {
-  return g("Mul", {x, g("Sigmoid", {x})});
-}
+TANDEM_ONCE std::string silu(OnnxGraph& g, std::string const& x);
 
 }  // namespace detail
 
@@ -202,3 +178,42 @@ struct OnnxLayer<MeanOverTime> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE OnnxGraph::Names halves(OnnxGraph& g, std::string const& x, std::int64_t half) {
+  return g.add("Split", {x, g.integers({half, half})}, {{"axis", std::int64_t{-1}}}, 2);
+}
+
+TANDEM_ONCE std::string rows_of(OnnxGraph& g, std::string const& x) {
+  return g("Shape", {x}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}});
+}
+
+TANDEM_ONCE std::string first_rows(OnnxGraph& g, std::string const& table,
+                                   std::string const& rows) {
+  return g("Slice", {table, g.integers({0}), rows, g.integers({0})});
+}
+
+TANDEM_ONCE std::string product(OnnxNode const& n) {
+  OnnxGraph& g = n.graph;
+  if (!n.in.timed) {
+    OnnxGraph::Names inputs{n.x, n.parameter(0)};
+    if (n.has_parameter(1)) {
+      inputs.push_back(n.parameter(1));
+    }
+    return g("Gemm", inputs, {{"transB", std::int64_t{1}}});
+  }
+  std::string const weight = g("Transpose", {n.parameter(0)}, {{"perm", OnnxInts{1, 0}}});
+  std::string const y = g("MatMul", {n.x, weight});
+  return n.has_parameter(1) ? g("Add", {y, n.parameter(1)}) : y;
+}
+
+TANDEM_ONCE std::string silu(OnnxGraph& g, std::string const& x) {
+  return g("Mul", {x, g("Sigmoid", {x})});
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -23,61 +23,17 @@
 namespace tandem {
 
 /// @throws ContractError  there are more microbatches than samples
-template <class = void>  // compiled where it is called, not by every include
-void check_microbatches(int batch, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batch < all) {
-    throw ContractError{"a training batch of " + std::to_string(batch) +
-                        " samples cannot be split into " + std::to_string(all) +
-                        " microbatches; use a larger batch, fewer microbatches or devices, or "
-                        ".drop_last = true for the last batch of an epoch"};
-  }
-}
+TANDEM_ONCE void check_microbatches(int batch, Batching const& batching);
 
 /// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
 ///                        batch norm with one value a channel
-template <class = void>
-void check_training_batch(GraphView network, int batch, Batching const& batching) {
-  check_microbatches(batch, batching);
-  int const all = batching.all_microbatches();
-  for (int n = 0; n < network.nodes; ++n) {
-    Node const& node = network.node[n];
-    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
-      continue;
-    }
-    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
-    for (int m = 0; m < apart; ++m) {
-      int samples = 0;
-      for (int i = m; i < all; i += apart) {
-        samples += microbatch_size(batch, i, batching);
-      }
-      if (samples == 1) {
-        throw ContractError{"batch norm '" + to_string(node.path) +
-                            "' has one value a channel in microbatch " + std::to_string(m) +
-                            " of a batch of " + std::to_string(batch) +
-                            " samples: it has no variance; use a larger batch or fewer "
-                            "microbatches, or .drop_last = true"};
-      }
-    }
-  }
-}
+TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching);
 
 /// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
 /// may be -1 for none.
 /// @throws ContractError  one is out of range; the message names its sample and its row
-template <class = void>
-void check_indices(std::span<std::int32_t const> indices, int least, int limit, int time,
-                   char const* what, SampleNames const& names = {}) {
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] < least || indices[i] >= limit) {
-      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
-      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of " +
-                          names(static_cast<std::int64_t>(i / row)) + ", position " +
-                          std::to_string(i % row) + ", is out of range: the network has " +
-                          std::to_string(limit) + " of them"};
-    }
-  }
-}
+TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
+                               int time, char const* what, SampleNames const& names = {});
 
 /// Where targets are labels, each must be the index of an output; other integers may be any.
 /// @throws ContractError  one is not; the message names its sample
@@ -125,29 +81,8 @@ void check_soft_labels(std::span<typename LossType::Target const> labels, std::i
 /// @param done  samples of the epoch that have been trained on
 /// @throws ContractError  as check_training_batch(), or there is no batch at all, or there are
 ///                        fewer samples than @p done
-template <class = void>
-void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
-                 bool drop_last, Batching const& batching) {
-  if (done > samples) {
-    throw ContractError{"train(data, epoch): " + std::to_string(done) +
-                        " samples of this epoch have been trained on, but the dataset has only " +
-                        std::to_string(samples) +
-                        "; give the dataset that the run began with, or begin the epoch anew by "
-                        "trainer.set_position(trainer.position().epoch)"};
-  }
-  std::int64_t const left = samples - done;
-  if (left >= batch) {
-    check_training_batch(network, batch, batching);
-  } else if (done == 0 && (left == 0 || drop_last)) {
-    throw ContractError{"an epoch of " + std::to_string(samples) +
-                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
-                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
-  }
-  auto const last = static_cast<int>(left % batch);
-  if (last != 0 && !drop_last) {
-    check_training_batch(network, last, batching);
-  }
-}
+TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                             bool drop_last, Batching const& batching);
 
 /// Asked for where a function begins, so that its sentence stands before what follows of it.
 template <class D, class LossType>
@@ -203,22 +138,8 @@ struct Sequences {
 
 /// How many rows the samples of an input have in a batch, of which @p time is said.
 /// @throws ContractError  there are not @p samples of them, or a length is out of range
-template <class = void>
-int check_sequences(Shape const& input, std::size_t numbers, int time,
-                    std::span<std::int32_t const> lengths, std::int64_t samples) {
-  expects(time >= 0 && (time == 0 || (input.timed && time <= input[0])),
-          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
-  int const rows = time > 0 || !input.timed ? time : input[0];
-  expects(static_cast<std::int64_t>(numbers) == samples * input.elements(rows),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples,
-          "step(x, targets, sequences): .lengths must have one number a sample");
-  for (std::int32_t const length : lengths) {
-    expects(length >= 1 && length <= rows,
-            "step(x, targets, sequences): each of .lengths must be in [1, time]");
-  }
-  return rows;
-}
+TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
+                                std::span<std::int32_t const> lengths, std::int64_t samples);
 
 /// Checks a batch of the caller's own; returns the number of its samples.
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
@@ -256,8 +177,110 @@ int rank_of_result(int microbatch, Batching const& batching) {
 
 /// What train() and step() throw when a loss is not finite.
 /// @param bad_sample  which one is not finite itself, or ""
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+                                                      std::string const& bad_sample);
+
+/// What they throw when all losses are finite, but the gradient of @p parameter is not.
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_gradient(std::int64_t step,
+                                                          std::string const& parameter);
+
+/// What they throw when the loss scale has become as good as nothing.
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_microbatches(int batch, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batch < all) {
+    throw ContractError{"a training batch of " + std::to_string(batch) +
+                        " samples cannot be split into " + std::to_string(all) +
+                        " microbatches; use a larger batch, fewer microbatches or devices, or "
+                        ".drop_last = true for the last batch of an epoch"};
+  }
+}
+
+TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching) {
+  check_microbatches(batch, batching);
+  int const all = batching.all_microbatches();
+  for (int n = 0; n < network.nodes; ++n) {
+    Node const& node = network.node[n];
+    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
+      continue;
+    }
+    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
+    for (int m = 0; m < apart; ++m) {
+      int samples = 0;
+      for (int i = m; i < all; i += apart) {
+        samples += microbatch_size(batch, i, batching);
+      }
+      if (samples == 1) {
+        throw ContractError{"batch norm '" + to_string(node.path) +
+                            "' has one value a channel in microbatch " + std::to_string(m) +
+                            " of a batch of " + std::to_string(batch) +
+                            " samples: it has no variance; use a larger batch or fewer "
+                            "microbatches, or .drop_last = true"};
+      }
+    }
+  }
+}
+
+TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
+                               int time, char const* what, SampleNames const& names) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < least || indices[i] >= limit) {
+      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
+      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of " +
+                          names(static_cast<std::int64_t>(i / row)) + ", position " +
+                          std::to_string(i % row) + ", is out of range: the network has " +
+                          std::to_string(limit) + " of them"};
+    }
+  }
+}
+
+TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                             bool drop_last, Batching const& batching) {
+  if (done > samples) {
+    throw ContractError{"train(data, epoch): " + std::to_string(done) +
+                        " samples of this epoch have been trained on, but the dataset has only " +
+                        std::to_string(samples) +
+                        "; give the dataset that the run began with, or begin the epoch anew by "
+                        "trainer.set_position(trainer.position().epoch)"};
+  }
+  std::int64_t const left = samples - done;
+  if (left >= batch) {
+    check_training_batch(network, batch, batching);
+  } else if (done == 0 && (left == 0 || drop_last)) {
+    throw ContractError{"an epoch of " + std::to_string(samples) +
+                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
+                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
+  }
+  auto const last = static_cast<int>(left % batch);
+  if (last != 0 && !drop_last) {
+    check_training_batch(network, last, batching);
+  }
+}
+
+TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
+                                std::span<std::int32_t const> lengths, std::int64_t samples) {
+  expects(time >= 0 && (time == 0 || (input.timed && time <= input[0])),
+          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
+  int const rows = time > 0 || !input.timed ? time : input[0];
+  expects(static_cast<std::int64_t>(numbers) == samples * input.elements(rows),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples,
+          "step(x, targets, sequences): .lengths must have one number a sample");
+  for (std::int32_t const length : lengths) {
+    expects(length >= 1 && length <= rows,
+            "step(x, targets, sequences): each of .lengths must be in [1, time]");
+  }
+  return rows;
+}
+
+TANDEM_ONCE NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
                                           std::string const& bad_sample) {
   return NonFiniteLoss{"step " + std::to_string(step) + ": the loss of microbatch " +
                        std::to_string(microbatch) + " on rank " + std::to_string(rank) +
@@ -267,18 +290,14 @@ TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int
                                            : "mend that sample, or leave it out")};
 }
 
-/// What they throw when all losses are finite, but the gradient of @p parameter is not.
-template <class = void>
-TANDEM_COLD NonFiniteLoss non_finite_gradient(std::int64_t step, std::string const& parameter) {
+TANDEM_ONCE NonFiniteLoss non_finite_gradient(std::int64_t step, std::string const& parameter) {
   return NonFiniteLoss{"step " + std::to_string(step) + ": the gradient of '" + parameter +
                        "' is not finite, although the loss is; parameters are those of before the "
                        "step: lower the learning rate, or scale the inputs down; and where "
                        "gradients are summed in fp16, take Wire<Bfloat16>"};
 }
 
-/// What they throw when the loss scale has become as good as nothing.
-template <class = void>
-TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
+TANDEM_ONCE NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
   return NonFiniteLoss{"step " + std::to_string(step) +
                        ": its gradient is not finite, even with the loss scaled by " +
                        detail::shown(scale) +
@@ -287,3 +306,5 @@ TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
 }
 
 }  // namespace tandem
+
+#endif

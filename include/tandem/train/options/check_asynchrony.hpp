@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <variant>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -182,8 +183,18 @@ using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
 }  // namespace detail
 
 /// @throws ContractError  an option that asynchronous training cannot have
-template <class = void>  // compiled where it is called, not by every include
-void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
+TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options);
+
+/// @throws ContractError  steps are not apart from each other
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
   if (!asynchrony.on()) {
     return;
   }
@@ -199,12 +210,12 @@ void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& option
           "Sgd{.momentum = 0.9F}, or another schedule");
 }
 
-/// @throws ContractError  steps are not apart from each other
-template <class = void>
-void check_traceable(Asynchrony const& asynchrony) {
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony) {
   expects(!asynchrony.on(),
           "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
           "each device is at another one; take a synchronous schedule");
 }
 
 }  // namespace tandem
+
+#endif

@@ -25,15 +25,7 @@
 namespace tandem {
 
 /// @throws ContractError  an option is out of range, or there is no folder to save in
-inline void check_checkpoints(Checkpoints const& when) {
-  expects(when.every_steps >= 0,
-          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
-  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
-          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
-  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
-  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
-          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
-}
+TANDEM_ONCE void check_checkpoints(Checkpoints const& when);
 
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
 /// group matches nothing
@@ -110,10 +102,29 @@ TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
   return options;
 }
 
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
+TANDEM_ONCE TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
+  expects(when.every_steps >= 0,
+          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
+  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
+          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
+  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
+  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
+          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
+}
+
+TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
   options.optimizer = std::move(optimizer);
   return options;
 }
 
 }  // namespace tandem
+
+#endif

@@ -24,8 +24,24 @@ namespace tandem {
 
 /// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
 ///                        of its range
-template <class = void>
-TANDEM_COLD void check_rates(TrainerOptions const& options) {
+TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
+
+/// @throws ContractError  a number of loss scaling is out of its range
+TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
+
+/// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
+                                    double set = -1.0);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_rates(TrainerOptions const& options) {
   detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
   std::visit(
       [](auto const& o) {
@@ -81,9 +97,7 @@ TANDEM_COLD void check_rates(TrainerOptions const& options) {
       options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
 }
 
-/// @throws ContractError  a number of loss scaling is out of its range
-template <class = void>
-TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
+TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
   expects(scaling.initial == 0.0 ||
               (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
           "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
@@ -94,11 +108,7 @@ TANDEM_COLD void check_loss_scaling(LossScaling const& scaling) {
   expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
 }
 
-/// The learning rate of step @p step, counted from 0.
-/// @param set  in place of the optimizer's, where 0 or more
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-template <class = void>
-double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set = -1.0) {
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
   double const factor = options.schedule.factor(step);
   double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
   bool good = detail::is_rate(rate);
@@ -116,3 +126,5 @@ double learning_rate_at(TrainerOptions const& options, std::int64_t step, double
 }
 
 }  // namespace tandem
+
+#endif

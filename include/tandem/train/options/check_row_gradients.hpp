@@ -21,8 +21,15 @@ namespace tandem {
 
 /// Rows that a step does not touch are left alone: which a dense update must do, too.
 /// @throws ContractError  it would change them
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options) {
+TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
   auto const averaged = averaged_parameters(network, options.groups, options.average);
   for (int p = 0; p < network.parameters; ++p) {
     GraphParameter const& own = network.parameter[p];
@@ -65,3 +72,5 @@ TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& op
 }
 
 }  // namespace tandem
+
+#endif

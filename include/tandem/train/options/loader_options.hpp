@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/data/buckets.hpp>
@@ -20,17 +21,8 @@ inline StallLimit stall_limit(TrainerOptions const& options) {
 }
 
 /// What is left of an epoch from sample @p first of its order on.
-inline LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                    std::int64_t first) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .epoch = epoch,
-          .shuffle = options.shuffle,
-          .drop_last = options.drop_last,
-          .first = first,
-          .threads = options.loader_threads,
-          .limit = stall_limit(options)};
-}
+TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                         std::int64_t first);
 
 /// The dataset's own order, without augmentation.
 inline LoaderOptions evaluation_order(TrainerOptions const& options) {
@@ -74,3 +66,23 @@ LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                         std::int64_t first) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .epoch = epoch,
+          .shuffle = options.shuffle,
+          .drop_last = options.drop_last,
+          .first = first,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
+}
+
+}  // namespace tandem
+
+#endif

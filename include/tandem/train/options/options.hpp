@@ -13,6 +13,7 @@
 
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/stall.hpp>
@@ -147,18 +148,10 @@ Sums mean_of(Sums sum) {
 }  // namespace detail
 
 /// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-template <class = void>  // compiled where it is called, not by every include
-void add(EpochResult& sum, StepResult const& step, std::chrono::steady_clock::time_point start) {
-  detail::add_batch(sum, step);
-  ++sum.steps;
-  sum.skipped += step.skipped ? 1 : 0;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
+TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
+                     std::chrono::steady_clock::time_point start);
 
-template <class = void>
-EpochResult mean(EpochResult const& sum) {
-  return detail::mean_of(sum);
-}
+TANDEM_ONCE EpochResult mean(EpochResult const& sum);
 
 /// One pass over evaluation data.
 struct Evaluation {
@@ -177,15 +170,9 @@ struct Evaluation {
 };
 
 /// Adds a batch; mean() makes means of the sums.
-template <class = void>
-void add(Evaluation& sum, StepResult const& batch) {
-  detail::add_batch(sum, batch);
-}
+TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch);
 /// @pre there are samples
-template <class = void>
-Evaluation mean(Evaluation const& sum) {
-  return detail::mean_of(sum);
-}
+TANDEM_ONCE Evaluation mean(Evaluation const& sum);
 
 /// Which epoch of a loop, counted from 0, of how many.
 struct Epoch {
@@ -231,3 +218,25 @@ constexpr Epochs epochs(std::int64_t count, std::int64_t first = 0) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
+                     std::chrono::steady_clock::time_point start) {
+  detail::add_batch(sum, step);
+  ++sum.steps;
+  sum.skipped += step.skipped ? 1 : 0;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TANDEM_ONCE EpochResult mean(EpochResult const& sum) { return detail::mean_of(sum); }
+
+TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch) { detail::add_batch(sum, batch); }
+
+TANDEM_ONCE Evaluation mean(Evaluation const& sum) { return detail::mean_of(sum); }
+
+}  // namespace tandem
+
+#endif

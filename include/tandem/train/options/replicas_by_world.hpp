@@ -17,8 +17,29 @@ namespace tandem {
 namespace detail {
 
 /// @param devices  of a replica
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD int replicas_there(World const& world, int devices) {
+TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
+
+}  // namespace detail
+
+/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
+/// World::devices of each process, and one where that is not said.
+/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
+template <class Program>
+int replicas_of(World const& world) {
+  if constexpr (Program::any_replicas) {
+    return detail::replicas_there(world, Program::devices * Program::slices);
+  } else {
+    return Program::batching.replicas;
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int replicas_there(World const& world, int devices) {
   check_world(world);
   expects(world.devices >= 0, "World: devices must be 0 (one of each process) or more");
   std::int64_t const each = world.devices > 0 ? world.devices : 1;
@@ -36,18 +57,6 @@ TANDEM_COLD int replicas_there(World const& world, int devices) {
   return static_cast<int>(all / devices);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
-/// World::devices of each process, and one where that is not said.
-/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
-template <class Program>
-int replicas_of(World const& world) {
-  if constexpr (Program::any_replicas) {
-    return detail::replicas_there(world, Program::devices * Program::slices);
-  } else {
-    return Program::batching.replicas;
-  }
-}
-
-}  // namespace tandem
+#endif

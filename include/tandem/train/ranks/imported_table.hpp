@@ -30,8 +30,46 @@ struct ImportedTable {
 
 namespace detail {
 
-template <class = void>  // compiled once, and where it is called
-TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
+/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
+                                                    Batching const& batching);
+
+/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
+/// step that it passes too, so that only the passes and messages are looked at.
+TANDEM_ONCE TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                                  Batching const& batching, bool splits_backward);
+
+}  // namespace detail
+
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
+  if (rows.empty()) {
+    return {};
+  }
+  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
+    Batching const batching{.microbatches = Program::batching.microbatches};
+    if constexpr (Program::devices == 1) {
+      return detail::import_passes(rows, batching);
+    } else {
+      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
+    }
+  } else if constexpr (Program::devices == 1) {
+    return detail::import_passes(rows, Program::batching);
+  } else {
+    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
   if (batching.reproducible && batching.leaves == batching.microbatches &&
       (microbatches & (microbatches - 1)) != 0) {
     throw ContractError{
@@ -46,9 +84,7 @@ TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
   }
 }
 
-/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
-template <class = void>
-TANDEM_COLD ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+TANDEM_ONCE ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
   std::size_t const passes = rows.front().size();
   bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
   for (std::size_t i = 0; fits && i < passes; ++i) {
@@ -65,8 +101,7 @@ TANDEM_COLD ImportedTable import_passes(ActionRows const& rows, Batching const& 
 }
 
 /// The gradients that stages send have one memory each, for all microbatches.
-template <class = void>
-TANDEM_COLD void check_sends(std::vector<Action> const& row) {
+TANDEM_ONCE TANDEM_COLD void check_sends(std::vector<Action> const& row) {
   for (std::size_t i = 0; i < row.size(); ++i) {
     for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
       Action const pass = row[before];
@@ -81,10 +116,7 @@ TANDEM_COLD void check_sends(std::vector<Action> const& row) {
   }
 }
 
-/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
-/// step that it passes too, so that only the passes and messages are looked at.
-template <class = void>  // compiled once, and where it is called
-TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+TANDEM_ONCE ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
                                       Batching const& batching, bool splits_backward) {
   ImportedTable table;
   if (devices_of(rows) != map.devices) {
@@ -134,28 +166,6 @@ TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const
   return table;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
-  if (rows.empty()) {
-    return {};
-  }
-  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
-    Batching const batching{.microbatches = Program::batching.microbatches};
-    if constexpr (Program::devices == 1) {
-      return detail::import_passes(rows, batching);
-    } else {
-      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
-    }
-  } else if constexpr (Program::devices == 1) {
-    return detail::import_passes(rows, Program::batching);
-  } else {
-    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
-  }
-}
-
-}  // namespace tandem
+#endif

@@ -59,31 +59,9 @@ class RankThreads {
   /// @param words       where the ranks say what they are at
   /// @throws ContractError  ranks < 1
   /// @throws Error          the system has no more threads
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
-                                   StallLimit const& limit = {.timeout = {}},
-                                   RankWords const& words = {})
-      : on_error_{on_error},
-        first_rank_{first_rank},
-        watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
-        at_work_(static_cast<std::size_t>(ranks < 1 ? 1 : ranks)) {
-    expects(ranks >= 1, "RankThreads: there must be at least one rank");
-    workers_.reserve(static_cast<std::size_t>(ranks));
-    try {
-      for (int rank = 0; rank < ranks; ++rank) {
-        workers_.emplace_back([this, rank] { serve(rank); });
-      }
-    } catch (std::system_error const& error) {
-      auto const made = std::to_string(workers_.size());
-      stop();
-      throw detail::no_more_threads("a trainer of " + std::to_string(ranks) +
-                                        " ranks needs a thread for each, and got " + made,
-                                    error);
-    } catch (...) {  // no more memory
-      stop();
-      throw;
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
+                                               StallLimit const& limit = {.timeout = {}},
+                                               RankWords const& words = {});
 
   RankThreads(RankThreads const&) = delete;
   RankThreads& operator=(RankThreads const&) = delete;
@@ -123,117 +101,29 @@ class RankThreads {
 
   /// Waits for what start() has begun.
   /// @throws RankError  a rank has thrown
-  template <class = void>
-  void wait() {
-    std::unique_lock lock{mutex_};
-    detail::wait_looking(
-        lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
-    if (error_ != nullptr) {
-      std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
-      rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
-    }
-  }
+  TANDEM_ONCE void wait();
 
   /// Sees whether the ranks make progress. Called now and then by the thread that calls start(),
   /// while it waits for what they do.
-  template <class = void>
-  TANDEM_COLD void look() noexcept {
-    watch_.look(
-        [this](int rank) {
-          std::lock_guard const lock{mutex_};
-          return at_work_[static_cast<std::size_t>(rank)] != 0;
-        },
-        [this] {
-          std::lock_guard const lock{mutex_};
-          return error_ == nullptr
-                     ? std::string{}
-                     : "; meanwhile rank " + std::to_string(first_rank_ + error_rank_) +
-                           " has failed: " + what_of(error_);
-        });
-  }
+  TANDEM_ONCE TANDEM_COLD void look() noexcept;
   [[nodiscard]] StallLimit const& limit() const { return watch_.limit(); }
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
 
  private:
-  template <class = void>
-  void serve(int rank) {
-    std::unique_lock lock{mutex_};
-    for (std::uint64_t seen = 0;; ++seen) {
-      start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
-      if (stop_) {
-        return;
-      }
-      lock.unlock();
-      run_rank(rank);
-      lock.lock();
-      at_work_[static_cast<std::size_t>(rank)] = false;
-      if (--running_ == 0) {
-        end_.notify_one();
-      }
-    }
-  }
+  TANDEM_ONCE void serve(int rank);
 
-  template <class = void>
-  void run_rank(int rank) noexcept {
-    try {
-      call_(f_, rank);
-    } catch (AbortedError const& error) {
-      failed(rank, error.what(), true);
-    } catch (std::exception const& error) {
-      failed(rank, error.what(), false);
-    } catch (...) {
-      failed(rank, "an exception that is no std::exception", false);
-    }
-  }
+  TANDEM_ONCE void run_rank(int rank) noexcept;
 
   /// Called while the rank's exception is being handled. Allocates nothing, since there may be no
   /// memory.
-  template <class = void>
-  TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept {
-    std::uint64_t const word = watch_.words().of(rank);
-    bool tell = false;
-    {
-      std::lock_guard const lock{mutex_};
-      if (error_ == nullptr || (error_aborted_ && !aborted)) {
-        error_ = std::current_exception();
-        error_rank_ = rank;
-        error_word_ = word;
-        error_aborted_ = aborted;
-      }
-      tell = !std::exchange(error_told_, true);
-    }
-    if (tell && on_error_.call != nullptr) {
-      on_error_.call(on_error_.context, first_rank_ + rank, what);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept;
 
   /// @param at  ", at 1F2", or ""
-  template <class = void>
-  [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
-                                               std::exception_ptr const& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (std::bad_alloc const&) {
-      std::throw_with_nested(RankError{
-          rank, "out of memory; use a smaller batch, more microbatches or more devices", at});
-    } catch (std::exception const& original) {
-      std::throw_with_nested(RankError{rank, original.what(), at});
-    } catch (...) {
-      std::throw_with_nested(RankError{rank, "an exception that is no std::exception", at});
-    }
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
+                                                           std::exception_ptr const& error);
 
-  template <class = void>
-  TANDEM_COLD static std::string what_of(std::exception_ptr const& error) {
-    try {
-      std::rethrow_exception(error);
-    } catch (std::exception const& original) {
-      return original.what();
-    } catch (...) {
-      return "an exception that is no std::exception";
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD static std::string what_of(std::exception_ptr const& error);
 
   void stop() noexcept {
     {
@@ -267,3 +157,130 @@ class RankThreads {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankThreads::RankThreads(int ranks, OnError on_error, int first_rank,
+                                     StallLimit const& limit, RankWords const& words)
+    : on_error_{on_error},
+      first_rank_{first_rank},
+      watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
+      at_work_(static_cast<std::size_t>(ranks < 1 ? 1 : ranks)) {
+  expects(ranks >= 1, "RankThreads: there must be at least one rank");
+  workers_.reserve(static_cast<std::size_t>(ranks));
+  try {
+    for (int rank = 0; rank < ranks; ++rank) {
+      workers_.emplace_back([this, rank] { serve(rank); });
+    }
+  } catch (std::system_error const& error) {
+    auto const made = std::to_string(workers_.size());
+    stop();
+    throw detail::no_more_threads(
+        "a trainer of " + std::to_string(ranks) + " ranks needs a thread for each, and got " + made,
+        error);
+  } catch (...) {  // no more memory
+    stop();
+    throw;
+  }
+}
+
+TANDEM_ONCE void RankThreads::wait() {
+  std::unique_lock lock{mutex_};
+  detail::wait_looking(
+      lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
+  if (error_ != nullptr) {
+    std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
+    rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
+  }
+}
+
+TANDEM_ONCE void RankThreads::look() noexcept {
+  watch_.look(
+      [this](int rank) {
+        std::lock_guard const lock{mutex_};
+        return at_work_[static_cast<std::size_t>(rank)] != 0;
+      },
+      [this] {
+        std::lock_guard const lock{mutex_};
+        return error_ == nullptr ? std::string{}
+                                 : "; meanwhile rank " + std::to_string(first_rank_ + error_rank_) +
+                                       " has failed: " + what_of(error_);
+      });
+}
+
+TANDEM_ONCE void RankThreads::serve(int rank) {
+  std::unique_lock lock{mutex_};
+  for (std::uint64_t seen = 0;; ++seen) {
+    start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
+    if (stop_) {
+      return;
+    }
+    lock.unlock();
+    run_rank(rank);
+    lock.lock();
+    at_work_[static_cast<std::size_t>(rank)] = false;
+    if (--running_ == 0) {
+      end_.notify_one();
+    }
+  }
+}
+
+TANDEM_ONCE void RankThreads::run_rank(int rank) noexcept {
+  try {
+    call_(f_, rank);
+  } catch (AbortedError const& error) {
+    failed(rank, error.what(), true);
+  } catch (std::exception const& error) {
+    failed(rank, error.what(), false);
+  } catch (...) {
+    failed(rank, "an exception that is no std::exception", false);
+  }
+}
+
+TANDEM_ONCE void RankThreads::failed(int rank, char const* what, bool aborted) noexcept {
+  std::uint64_t const word = watch_.words().of(rank);
+  bool tell = false;
+  {
+    std::lock_guard const lock{mutex_};
+    if (error_ == nullptr || (error_aborted_ && !aborted)) {
+      error_ = std::current_exception();
+      error_rank_ = rank;
+      error_word_ = word;
+      error_aborted_ = aborted;
+    }
+    tell = !std::exchange(error_told_, true);
+  }
+  if (tell && on_error_.call != nullptr) {
+    on_error_.call(on_error_.context, first_rank_ + rank, what);
+  }
+}
+
+TANDEM_ONCE void RankThreads::rethrow(int rank, std::string const& at,
+                                      std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::bad_alloc const&) {
+    std::throw_with_nested(RankError{
+        rank, "out of memory; use a smaller batch, more microbatches or more devices", at});
+  } catch (std::exception const& original) {
+    std::throw_with_nested(RankError{rank, original.what(), at});
+  } catch (...) {
+    std::throw_with_nested(RankError{rank, "an exception that is no std::exception", at});
+  }
+}
+
+TANDEM_ONCE std::string RankThreads::what_of(std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::exception const& original) {
+    return original.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+}  // namespace tandem
+
+#endif

@@ -23,17 +23,7 @@ namespace tandem {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD void tell_of_schedules_end(double end, double steps) {
-  auto const text = [](double number) {
-    return std::to_string(static_cast<std::int64_t>(std::min(number, 0x1p62)));
-  };
-  write_to_stderr(("tandem: the schedule of the learning rate ends after " + text(end) +
-                   " steps, and this run asks for " + text(steps) +
-                   ": from there on the rate stays as it is; give the schedule all steps of the "
-                   "run, epochs times steps an epoch\n")
-                      .c_str());
-}
+TANDEM_ONCE TANDEM_COLD void tell_of_schedules_end(double end, double steps);
 
 }  // namespace detail
 
@@ -126,3 +116,22 @@ class StepQueue {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void tell_of_schedules_end(double end, double steps) {
+  auto const text = [](double number) {
+    return std::to_string(static_cast<std::int64_t>(std::min(number, 0x1p62)));
+  };
+  write_to_stderr(("tandem: the schedule of the learning rate ends after " + text(end) +
+                   " steps, and this run asks for " + text(steps) +
+                   ": from there on the rate stays as it is; give the schedule all steps of the "
+                   "run, epochs times steps an epoch\n")
+                      .c_str());
+}
+
+}  // namespace tandem::detail
+
+#endif

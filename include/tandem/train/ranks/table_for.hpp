@@ -22,41 +22,11 @@ namespace tandem {
 namespace detail {
 
 /// What each of @p replicas does of @p all microbatches, one after another.
-template <class = void>  // compiled once, and where it is called
-TANDEM_COLD ImportedTable shared_passes(int all, int replicas) {
-  if (all % replicas != 0) {
-    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
-                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
-                        " replicas; start as many as divide them, or give another number "
-                        "(TrainerOptions::microbatches)"};
-  }
-  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
-  for (int m = 0; m < table.microbatches; ++m) {
-    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
-    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
-  }
-  return table;
-}
+TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas);
 
 /// Of a strategy that takes any number of replicas, once that is known.
 /// @param copies  of the model in a replica
-template <class = void>
-TANDEM_COLD void check_world_leaves(Batching const& batching, int copies) {
-  bool const fit = !batching.reproducible ||
-                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
-                    leaves_fit({.microbatches = batching.microbatches / copies,
-                                .leaves = batching.leaves / copies}));
-  if (!fit) {
-    int const all =
-        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
-    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
-                        " leaves, of which each of " + std::to_string(batching.replicas) +
-                        " replicas must have a power of two that divides its microbatches, " +
-                        std::to_string(batching.microbatches) +
-                        (copies > 1 ? " in two copies of the model" : "") +
-                        "; start another number of them, or write other leaves or microbatches"};
-  }
-}
+TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies);
 
 }  // namespace detail
 
@@ -91,3 +61,43 @@ TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ImportedTable shared_passes(int all, int replicas) {
+  if (all % replicas != 0) {
+    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
+                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
+                        " replicas; start as many as divide them, or give another number "
+                        "(TrainerOptions::microbatches)"};
+  }
+  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
+  for (int m = 0; m < table.microbatches; ++m) {
+    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
+    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
+  }
+  return table;
+}
+
+TANDEM_ONCE void check_world_leaves(Batching const& batching, int copies) {
+  bool const fit = !batching.reproducible ||
+                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
+                    leaves_fit({.microbatches = batching.microbatches / copies,
+                                .leaves = batching.leaves / copies}));
+  if (!fit) {
+    int const all =
+        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+                        " leaves, of which each of " + std::to_string(batching.replicas) +
+                        " replicas must have a power of two that divides its microbatches, " +
+                        std::to_string(batching.microbatches) +
+                        (copies > 1 ? " in two copies of the model" : "") +
+                        "; start another number of them, or write other leaves or microbatches"};
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

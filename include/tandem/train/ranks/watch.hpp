@@ -110,17 +110,8 @@ class RankWatch {
                          {.message = message, .rank = first_rank_ + local, .idle = idle});
   }
 
-  template <class = void>
-  [[nodiscard]] TANDEM_COLD std::string sentence(int local, std::chrono::milliseconds idle) {
-    std::string const action =
-        words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
-    return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +
-           (action.empty() ? ": it has made no progress for "
-                           : ": it has stood at " + action + " for ") +
-           detail::to_string(idle) + ", and the time-out is " + detail::to_string(limit_.timeout) +
-           "; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for no "
-           "limit";
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string sentence(int local,
+                                                             std::chrono::milliseconds idle);
 
   StallLimit limit_;
   RankWords words_;
@@ -132,3 +123,22 @@ class RankWatch {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string RankWatch::sentence(int local, std::chrono::milliseconds idle) {
+  std::string const action =
+      words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
+  return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +
+         (action.empty() ? ": it has made no progress for "
+                         : ": it has stood at " + action + " for ") +
+         detail::to_string(idle) + ", and the time-out is " + detail::to_string(limit_.timeout) +
+         "; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for no "
+         "limit";
+}
+
+}  // namespace tandem
+
+#endif

@@ -14,6 +14,7 @@
 #include <string>
 
 #include <tandem/comm/world.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/hash.hpp>
 #include <tandem/core/printable.hpp>
@@ -95,8 +96,27 @@ class EnvironmentReader {
   Lookup lookup_;
 };
 
+TANDEM_ONCE World world_from(Lookup lookup);
+
+}  // namespace detail
+
+/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
+/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
+/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
+/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
+/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
+/// that is made if there is none.
+/// @throws Error  the variables are malformed or contradict each other
+TANDEM_ONCE World world_from_environment();
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Slurm's, which also leaves them to a program that srun has not started: then they mean nothing.
-inline bool read_slurm(EnvironmentReader const& from, World& world) {
+TANDEM_ONCE bool read_slurm(EnvironmentReader const& from, World& world) {
   bool const step = from.has("SLURM_STEP_ID") || from.has("SLURM_STEPID");
   if (!from.has("SLURM_PROCID") || (from.has("SLURM_JOB_ID") && !step)) {
     return false;
@@ -107,7 +127,7 @@ inline bool read_slurm(EnvironmentReader const& from, World& world) {
 }
 
 /// What tells this start of the program from another and is the same for all its processes, or "".
-inline std::string start_token(EnvironmentReader const& from) {
+TANDEM_ONCE std::string start_token(EnvironmentReader const& from) {
   for (char const* const name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
     if (from.has(name)) {
       return from.text(name);
@@ -124,7 +144,7 @@ inline std::string start_token(EnvironmentReader const& from) {
 
 /// Adds what only this user's processes know. Launchers have no secret of their own: the number of
 /// a job is known to all who can list jobs. Over files none is needed.
-inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
+TANDEM_ONCE void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
   if (std::string const token = from.text("TANDEM_TOKEN"); !token.empty()) {
     if (token.size() < 16) {
       throw Error{
@@ -146,7 +166,7 @@ inline void add_secret(EnvironmentReader const& from, Rendezvous& rendezvous) {
 }
 
 /// Whether the launcher says that all processes are on this machine.
-inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
+TANDEM_ONCE bool on_one_machine(EnvironmentReader const& from, World const& world) {
   for (char const* const name :
        {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "LOCAL_WORLD_SIZE"}) {
     if (from.has(name)) {
@@ -157,7 +177,7 @@ inline bool on_one_machine(EnvironmentReader const& from, World const& world) {
 }
 
 /// Files if the launcher says that there is one machine, since they need neither port nor secret.
-inline std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
+TANDEM_ONCE std::string rendezvous_address(EnvironmentReader const& from, World const& world) {
   if (from.has("TANDEM_RENDEZVOUS")) {
     return from.text("TANDEM_RENDEZVOUS");
   }
@@ -176,8 +196,7 @@ inline std::string rendezvous_address(EnvironmentReader const& from, World const
   return {};
 }
 
-template <class = void>  // compiled where it is called, not by every include
-World world_from(Lookup lookup) {
+TANDEM_ONCE World world_from(Lookup lookup) {
   EnvironmentReader const from{lookup};
   World world;
   Launcher const* found = nullptr;
@@ -210,18 +229,14 @@ World world_from(Lookup lookup) {
   return world;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The processes of this program, as its launcher has numbered them: Open MPI's or MPICH's mpirun,
-/// Slurm's srun, torchrun, or one that sets RANK, WORLD_SIZE and LOCAL_RANK. Where they meet is
-/// told by TANDEM_RENDEZVOUS ("host:port" or "file:PATH"), or by MASTER_ADDR and MASTER_PORT; on
-/// one machine it need not be told. At a host and port they know each other by TANDEM_TOKEN, or by
-/// a random text in TANDEM_TOKEN_FILE or else ~/.tandem-token, a file that all of them must see and
-/// that is made if there is none.
-/// @throws Error  the variables are malformed or contradict each other
-template <class = void>  // compiled where it is called, not by every include
-World world_from_environment() {
+namespace tandem {
+
+TANDEM_ONCE World world_from_environment() {
   return detail::world_from([](char const* name) -> char const* { return std::getenv(name); });
 }
 
 }  // namespace tandem
+
+#endif

@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/text/bleu/words.hpp>
 
@@ -62,8 +63,68 @@ struct NGrams {
 
 /// Adds what @p translation has of the n-grams of @p references, all of them words as bleu_words()
 /// gives them.
-template <class = void>  // compiled where it is called, not by every include
-void count_bleu(Bleu& sum, std::string_view translation, std::span<std::string const> references) {
+TANDEM_ONCE void count_bleu(Bleu& sum, std::string_view translation,
+                            std::span<std::string const> references);
+
+/// The score of the counts of a corpus. A precision of 0 is that of half a hit, the next of a
+/// quarter, and so on.
+TANDEM_ONCE Bleu scored(Bleu bleu);
+
+/// As bleu(), of references(i), an array of strings for sentence i.
+template <class References>
+Bleu bleu_of(std::span<std::string const> translations, std::size_t sentences,
+             References const& references) {
+  if (translations.size() != sentences || translations.empty()) {
+    throw Error{translations.empty() ? "bleu: there are no translations"
+                                     : "bleu: there are " + std::to_string(translations.size()) +
+                                           " translations and " + std::to_string(sentences) +
+                                           " references; give one for each"};
+  }
+  Bleu sum;
+  for (std::size_t i = 0; i < translations.size(); ++i) {
+    std::vector<std::string> words;
+    for (auto const& reference : references(i)) {
+      words.push_back(bleu_words(reference));
+    }
+    count_bleu(sum, bleu_words(translations[i]), words);
+  }
+  return scored(sum);
+}
+
+}  // namespace detail
+
+/// BLEU of a corpus, with its capitals, by words of bleu_words(), with exponential smoothing: what
+/// `sacrebleu` says by default ("case:mixed|eff:no|tok:13a|smooth:exp").
+///
+/// Cost:   an array of n-grams for one sentence at a time; some 20 us a sentence of 25 words.
+/// @throws Error  there are no translations, or not as many as references
+TANDEM_ONCE [[nodiscard]] Bleu bleu(std::span<std::string const> translations,
+                                    std::span<std::string const> references);
+
+/// The same where each sentence has several references: references[k][i] is the k-th of sentence i.
+/// @throws Error  as above, or there are no references
+TANDEM_ONCE [[nodiscard]] Bleu bleu(std::span<std::string const> translations,
+                                    std::span<std::vector<std::string> const> references);
+
+/// The same against the targets of @p data, which is as Pairs.
+template <class Data>
+  requires requires(Data const& data) {
+    { data.target(std::int64_t{}) } -> std::convertible_to<std::string_view>;
+  }
+[[nodiscard]] Bleu bleu(std::span<std::string const> translations, Data const& data) {
+  return detail::bleu_of(translations, static_cast<std::size_t>(data.size()), [&](std::size_t i) {
+    return std::vector<std::string_view>{data.target(static_cast<std::int64_t>(i))};
+  });
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void count_bleu(Bleu& sum, std::string_view translation,
+                            std::span<std::string const> references) {
   NGrams const own{translation};
   std::vector<NGrams> others;
   others.reserve(references.size());
@@ -92,10 +153,7 @@ void count_bleu(Bleu& sum, std::string_view translation, std::span<std::string c
   }
 }
 
-/// The score of the counts of a corpus. A precision of 0 is that of half a hit, the next of a
-/// quarter, and so on.
-template <class = void>
-Bleu scored(Bleu bleu) {
+TANDEM_ONCE Bleu scored(Bleu bleu) {
   auto const words = static_cast<double>(bleu.words);
   auto const reference_words = static_cast<double>(bleu.reference_words);
   bleu.brevity_penalty = bleu.words >= bleu.reference_words ? 1.0
@@ -129,46 +187,18 @@ Bleu scored(Bleu bleu) {
   return bleu;
 }
 
-/// As bleu(), of references(i), an array of strings for sentence i.
-template <class References>
-Bleu bleu_of(std::span<std::string const> translations, std::size_t sentences,
-             References const& references) {
-  if (translations.size() != sentences || translations.empty()) {
-    throw Error{translations.empty() ? "bleu: there are no translations"
-                                     : "bleu: there are " + std::to_string(translations.size()) +
-                                           " translations and " + std::to_string(sentences) +
-                                           " references; give one for each"};
-  }
-  Bleu sum;
-  for (std::size_t i = 0; i < translations.size(); ++i) {
-    std::vector<std::string> words;
-    for (auto const& reference : references(i)) {
-      words.push_back(bleu_words(reference));
-    }
-    count_bleu(sum, bleu_words(translations[i]), words);
-  }
-  return scored(sum);
-}
+}  // namespace tandem::detail
 
-}  // namespace detail
+namespace tandem {
 
-/// BLEU of a corpus, with its capitals, by words of bleu_words(), with exponential smoothing: what
-/// `sacrebleu` says by default ("case:mixed|eff:no|tok:13a|smooth:exp").
-///
-/// Cost:   an array of n-grams for one sentence at a time; some 20 us a sentence of 25 words.
-/// @throws Error  there are no translations, or not as many as references
-template <class = void>
-[[nodiscard]] Bleu bleu(std::span<std::string const> translations,
-                        std::span<std::string const> references) {
+TANDEM_ONCE Bleu bleu(std::span<std::string const> translations,
+                      std::span<std::string const> references) {
   return detail::bleu_of(translations, references.size(),
                          [&](std::size_t i) { return references.subspan(i, 1); });
 }
 
-/// The same where each sentence has several references: references[k][i] is the k-th of sentence i.
-/// @throws Error  as above, or there are no references
-template <class = void>
-[[nodiscard]] Bleu bleu(std::span<std::string const> translations,
-                        std::span<std::vector<std::string> const> references) {
+TANDEM_ONCE Bleu bleu(std::span<std::string const> translations,
+                      std::span<std::vector<std::string> const> references) {
   std::size_t sentences = references.empty() ? 0 : translations.size();
   for (auto const& each : references) {
     sentences = each.size() == translations.size() ? sentences : each.size();
@@ -182,15 +212,6 @@ template <class = void>
   });
 }
 
-/// The same against the targets of @p data, which is as Pairs.
-template <class Data>
-  requires requires(Data const& data) {
-    { data.target(std::int64_t{}) } -> std::convertible_to<std::string_view>;
-  }
-[[nodiscard]] Bleu bleu(std::span<std::string const> translations, Data const& data) {
-  return detail::bleu_of(translations, static_cast<std::size_t>(data.size()), [&](std::size_t i) {
-    return std::vector<std::string_view>{data.target(static_cast<std::int64_t>(i))};
-  });
-}
-
 }  // namespace tandem
+
+#endif

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/utf8.hpp>
 
 namespace tandem {
@@ -48,13 +49,6 @@ constexpr bool stands_apart(char c) {
          (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
 }
 
-template <class = void>  // compiled where it is called, not by every include
-void replace_all(std::string& text, std::string_view what, std::string_view by) {
-  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) {
-    text.replace(at, what.size(), by);
-  }
-}
-
 /// @p text with each pair of neighbours that @p is_pair takes, from the left and none in two pairs,
 /// written by @p write(out, first, second).
 template <class IsPair, class Write>
@@ -72,9 +66,26 @@ std::string rewritten_pairs(std::string_view text, IsPair const& is_pair, Write 
   return out;
 }
 
+}  // namespace detail
+
+/// The words of @p sentence with a space between: marks are words, full stops and commas too but
+/// between digits, and so is a dash behind a digit; four entities of SGML are what they mean.
+TANDEM_ONCE [[nodiscard]] std::string bleu_words(std::string_view sentence);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void replace_all(std::string& text, std::string_view what, std::string_view by) {
+  for (std::size_t at = text.find(what); at != text.npos; at = text.find(what, at + by.size())) {
+    text.replace(at, what.size(), by);
+  }
+}
+
 /// The words of @p text, which blanks of any kind part, with one space between.
-template <class = void>
-std::string single_spaced(std::string_view text) {
+TANDEM_ONCE std::string single_spaced(std::string_view text) {
   std::string out;
   bool between = false;
   while (!text.empty()) {
@@ -95,8 +106,7 @@ std::string single_spaced(std::string_view text) {
 }
 
 /// @p text without the blanks at its end.
-template <class = void>
-std::string_view without_last_blanks(std::string_view text) {
+TANDEM_ONCE std::string_view without_last_blanks(std::string_view text) {
   std::size_t end = 0;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t const blank = blank_length(text.substr(at));
@@ -107,12 +117,11 @@ std::string_view without_last_blanks(std::string_view text) {
   return text.substr(0, end);
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The words of @p sentence with a space between: marks are words, full stops and commas too but
-/// between digits, and so is a dash behind a digit; four entities of SGML are what they mean.
-template <class = void>
-[[nodiscard]] std::string bleu_words(std::string_view sentence) {
+namespace tandem {
+
+TANDEM_ONCE std::string bleu_words(std::string_view sentence) {
   std::string text{detail::without_last_blanks(sentence)};
   detail::replace_all(text, "<skipped>", "");
   detail::replace_all(text, "-\n", "");
@@ -153,3 +162,5 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif

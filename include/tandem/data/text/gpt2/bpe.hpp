@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/text/gpt2/files.hpp>
@@ -38,72 +39,21 @@ class Gpt2Bpe {
  public:
   /// Reads the files at these paths.
   /// @throws FileError  one cannot be read, or see parse()
-  template <class = void>  // compiled where it is called, not by every include
-  Gpt2Bpe(std::string const& vocabulary, std::string const& merges)
-      : Gpt2Bpe{read_file(vocabulary, text_file_limit), vocabulary,
-                read_file(merges, text_file_limit), merges} {}
+  TANDEM_ONCE Gpt2Bpe(std::string const& vocabulary, std::string const& merges);
 
   /// As above, of the files' contents; the names are for messages.
   /// @throws FileError  a file is not what GPT-2's are, or they do not fit together: a token is
   ///                    there twice or one between others is missing, a byte has no token, a pair
   ///                    or what it becomes has none; it says at which byte
-  template <class = void>
-  Gpt2Bpe(std::span<std::uint8_t const> vocabulary, std::string const& vocabulary_name,
-          std::span<std::uint8_t const> merges, std::string const& merges_name) {
-    auto const text = [](std::span<std::uint8_t const> bytes) {
-      return std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
-    };
-    bytes_of_ = detail::parse_vocabulary(text(vocabulary), vocabulary_name);
-    for (std::size_t number = 0; number < bytes_of_.size(); ++number) {
-      auto const [place, is_new] =
-          token_of_.emplace(bytes_of_[number], static_cast<std::int32_t>(number));
-      if (!is_new) {
-        throw FileError{vocabulary_name, "the tokens " + std::to_string(place->second) + " and " +
-                                             std::to_string(number) + " are the same"};
-      }
-    }
-    for (std::size_t byte = 0; byte < 256; ++byte) {
-      std::string const one(1, static_cast<char>(byte));
-      first_[byte] = token(one);
-      if (first_[byte] < 0) {
-        throw FileError{vocabulary_name, "the vocabulary has no token for the byte " +
-                                             std::to_string(byte) +
-                                             "; a byte-level one has one for each"};
-      }
-    }
-    read_merges(text(merges), merges_name);
-  }
+  TANDEM_ONCE Gpt2Bpe(std::span<std::uint8_t const> vocabulary, std::string const& vocabulary_name,
+                      std::span<std::uint8_t const> merges, std::string const& merges_name);
 
   /// Cost: for a word of n bytes n log n; a word that the text has had before is copied.
-  template <class = void>
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const {
-    std::vector<std::int32_t> tokens;
-    std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known;
-    detail::each_gpt2_word(text, [&](std::string_view word) {
-      auto const [place, is_new] = known.try_emplace(word, tokens.size(), 0);
-      auto& [first, count] = place->second;
-      if (is_new) {
-        append(word, tokens);
-        count = tokens.size() - first;
-        return;
-      }
-      tokens.resize(tokens.size() + count);
-      std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(first), count,
-                  tokens.end() - static_cast<std::ptrdiff_t>(count));
-    });
-    return tokens;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const;
 
   /// The tokens' bytes, one after the other; UTF-8 if they are all of a text that is.
   /// @throws Error  a token is not in [0, size())
-  template <class = void>
-  [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const {
-    std::string text;
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      text += bytes_of_[detail::checked_token(tokens, i, size(), "Gpt2Bpe")];
-    }
-    return text;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const;
 
   [[nodiscard]] int size() const noexcept { return static_cast<int>(bytes_of_.size()); }
 
@@ -122,29 +72,7 @@ class Gpt2Bpe {
     return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
   }
 
-  template <class = void>
-  void read_merges(std::string_view text, std::string const& name) {
-    std::int32_t rank = 0;
-    detail::each_merge(
-        text, name, [&](std::string const& left, std::string const& right, std::size_t at) {
-          std::int32_t const from = token(left);
-          std::int32_t const to = token(right);
-          std::int32_t const joined = token(left + right);
-          auto const fail = [&](std::string const& what) {
-            throw FileError{name, "the merge at byte " + std::to_string(at) + what};
-          };
-          if (from < 0 || to < 0 || joined < 0) {
-            fail(std::string{from < 0 ? " begins with"
-                             : to < 0 ? " ends with"
-                                      : " gives"} +
-                 " what is no token of the vocabulary; take both files of the same model");
-          }
-          if (!merges_.try_emplace(key(from, to), Merge{rank, joined}).second) {
-            fail(" is there a second time");
-          }
-          ++rank;
-        });
-  }
+  TANDEM_ONCE void read_merges(std::string_view text, std::string const& name);
 
   /// A part of a word; a list, since parts vanish.
   struct Part {
@@ -155,56 +83,7 @@ class Gpt2Bpe {
 
   /// Appends the tokens of @p word: the pair that was learnt first is merged, the leftmost if there
   /// are several, until there is none that was learnt.
-  template <class = void>
-  void append(std::string_view word, std::vector<std::int32_t>& tokens) const {
-    using Candidate =
-        std::tuple<std::int32_t, int, std::int32_t, std::int32_t>;  // rank, left part,
-    std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;  // and its pair
-    expects(word.size() < std::size_t{1} << 31, "Gpt2Bpe: a word may have at most 2^31 - 1 bytes");
-    int const count = static_cast<int>(word.size());
-    std::vector<Part> parts(word.size());
-    auto const propose = [&](int left) {
-      if (left < 0 || parts[static_cast<std::size_t>(left)].behind == count) {
-        return;
-      }
-      Part const& part = parts[static_cast<std::size_t>(left)];
-      std::int32_t const right = parts[static_cast<std::size_t>(part.behind)].token;
-      auto const merge = merges_.find(key(part.token, right));
-      if (merge != merges_.end()) {
-        queue.emplace(merge->second.rank, left, part.token, right);
-      }
-    };
-    for (int i = 0; i < count; ++i) {
-      auto const at = static_cast<std::size_t>(i);
-      parts[at] = {first_[static_cast<unsigned char>(word[at])], i - 1, i + 1};
-    }
-    for (int i = 0; i < count; ++i) {
-      propose(i);
-    }
-    while (!queue.empty()) {
-      auto const [rank, left, token, right_token] = queue.top();
-      queue.pop();
-      Part& part = parts[static_cast<std::size_t>(left)];
-      if (part.token != token || part.behind == count) {
-        continue;  // merged meanwhile
-      }
-      Part& right = parts[static_cast<std::size_t>(part.behind)];
-      if (right.token != right_token) {
-        continue;
-      }
-      part.token = merges_.find(key(token, right_token))->second.token;
-      right.token = -1;
-      part.behind = right.behind;
-      if (part.behind < count) {
-        parts[static_cast<std::size_t>(part.behind)].before = left;
-      }
-      propose(part.before);
-      propose(left);
-    }
-    for (int i = 0; i < count; i = parts[static_cast<std::size_t>(i)].behind) {
-      tokens.push_back(parts[static_cast<std::size_t>(i)].token);
-    }
-  }
+  TANDEM_ONCE void append(std::string_view word, std::vector<std::int32_t>& tokens) const;
 
   std::vector<std::string> bytes_of_;  // of a token
   std::unordered_map<std::string, std::int32_t> token_of_;
@@ -213,3 +92,140 @@ class Gpt2Bpe {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Gpt2Bpe::Gpt2Bpe(std::string const& vocabulary, std::string const& merges)
+    : Gpt2Bpe{read_file(vocabulary, text_file_limit), vocabulary,
+              read_file(merges, text_file_limit), merges} {}
+
+TANDEM_ONCE Gpt2Bpe::Gpt2Bpe(std::span<std::uint8_t const> vocabulary,
+                             std::string const& vocabulary_name,
+                             std::span<std::uint8_t const> merges, std::string const& merges_name) {
+  auto const text = [](std::span<std::uint8_t const> bytes) {
+    return std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+  };
+  bytes_of_ = detail::parse_vocabulary(text(vocabulary), vocabulary_name);
+  for (std::size_t number = 0; number < bytes_of_.size(); ++number) {
+    auto const [place, is_new] =
+        token_of_.emplace(bytes_of_[number], static_cast<std::int32_t>(number));
+    if (!is_new) {
+      throw FileError{vocabulary_name, "the tokens " + std::to_string(place->second) + " and " +
+                                           std::to_string(number) + " are the same"};
+    }
+  }
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    std::string const one(1, static_cast<char>(byte));
+    first_[byte] = token(one);
+    if (first_[byte] < 0) {
+      throw FileError{vocabulary_name, "the vocabulary has no token for the byte " +
+                                           std::to_string(byte) +
+                                           "; a byte-level one has one for each"};
+    }
+  }
+  read_merges(text(merges), merges_name);
+}
+
+TANDEM_ONCE std::vector<std::int32_t> Gpt2Bpe::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens;
+  std::unordered_map<std::string_view, std::pair<std::size_t, std::size_t>> known;
+  detail::each_gpt2_word(text, [&](std::string_view word) {
+    auto const [place, is_new] = known.try_emplace(word, tokens.size(), 0);
+    auto& [first, count] = place->second;
+    if (is_new) {
+      append(word, tokens);
+      count = tokens.size() - first;
+      return;
+    }
+    tokens.resize(tokens.size() + count);
+    std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(first), count,
+                tokens.end() - static_cast<std::ptrdiff_t>(count));
+  });
+  return tokens;
+}
+
+TANDEM_ONCE std::string Gpt2Bpe::decode(std::span<std::int32_t const> tokens) const {
+  std::string text;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    text += bytes_of_[detail::checked_token(tokens, i, size(), "Gpt2Bpe")];
+  }
+  return text;
+}
+
+TANDEM_ONCE void Gpt2Bpe::read_merges(std::string_view text, std::string const& name) {
+  std::int32_t rank = 0;
+  detail::each_merge(
+      text, name, [&](std::string const& left, std::string const& right, std::size_t at) {
+        std::int32_t const from = token(left);
+        std::int32_t const to = token(right);
+        std::int32_t const joined = token(left + right);
+        auto const fail = [&](std::string const& what) {
+          throw FileError{name, "the merge at byte " + std::to_string(at) + what};
+        };
+        if (from < 0 || to < 0 || joined < 0) {
+          fail(std::string{from < 0 ? " begins with"
+                           : to < 0 ? " ends with"
+                                    : " gives"} +
+               " what is no token of the vocabulary; take both files of the same model");
+        }
+        if (!merges_.try_emplace(key(from, to), Merge{rank, joined}).second) {
+          fail(" is there a second time");
+        }
+        ++rank;
+      });
+}
+
+TANDEM_ONCE void Gpt2Bpe::append(std::string_view word, std::vector<std::int32_t>& tokens) const {
+  using Candidate = std::tuple<std::int32_t, int, std::int32_t, std::int32_t>;   // rank, left part,
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;  // and its pair
+  expects(word.size() < std::size_t{1} << 31, "Gpt2Bpe: a word may have at most 2^31 - 1 bytes");
+  int const count = static_cast<int>(word.size());
+  std::vector<Part> parts(word.size());
+  auto const propose = [&](int left) {
+    if (left < 0 || parts[static_cast<std::size_t>(left)].behind == count) {
+      return;
+    }
+    Part const& part = parts[static_cast<std::size_t>(left)];
+    std::int32_t const right = parts[static_cast<std::size_t>(part.behind)].token;
+    auto const merge = merges_.find(key(part.token, right));
+    if (merge != merges_.end()) {
+      queue.emplace(merge->second.rank, left, part.token, right);
+    }
+  };
+  for (int i = 0; i < count; ++i) {
+    auto const at = static_cast<std::size_t>(i);
+    parts[at] = {first_[static_cast<unsigned char>(word[at])], i - 1, i + 1};
+  }
+  for (int i = 0; i < count; ++i) {
+    propose(i);
+  }
+  while (!queue.empty()) {
+    auto const [rank, left, token, right_token] = queue.top();
+    queue.pop();
+    Part& part = parts[static_cast<std::size_t>(left)];
+    if (part.token != token || part.behind == count) {
+      continue;  // merged meanwhile
+    }
+    Part& right = parts[static_cast<std::size_t>(part.behind)];
+    if (right.token != right_token) {
+      continue;
+    }
+    part.token = merges_.find(key(token, right_token))->second.token;
+    right.token = -1;
+    part.behind = right.behind;
+    if (part.behind < count) {
+      parts[static_cast<std::size_t>(part.behind)].before = left;
+    }
+    propose(part.before);
+    propose(left);
+  }
+  for (int i = 0; i < count; i = parts[static_cast<std::size_t>(i)].behind) {
+    tokens.push_back(parts[static_cast<std::size_t>(i)].token);
+  }
+}
+
+}  // namespace tandem
+
+#endif

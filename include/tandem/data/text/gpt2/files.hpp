@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/utf8.hpp>
 #include <tandem/data/text/characters.hpp>
@@ -38,8 +39,45 @@ constexpr int byte_written_as(std::uint32_t point) {
 
 /// The bytes that the files write as @p text, which is UTF-8; a character that stands for no byte,
 /// as special tokens may have, stays as it is.
-template <class = void>  // compiled where it is called, not by every include
-std::string bytes_written_as(std::string_view text) {
+TANDEM_ONCE std::string bytes_written_as(std::string_view text);
+
+/// The bytes of each token of a vocab.json: an object from tokens to their numbers.
+/// @throws FileError  it is not that, or the numbers are not 0, 1, … in some order
+TANDEM_ONCE std::vector<std::string> parse_vocabulary(std::string_view text,
+                                                      std::string const& name);
+
+/// Calls @p take(left, right, byte) for each pair of a merges.txt: a line each, two words with a
+/// space between; a first line that begins with "#version" is none.
+/// @throws FileError  a line is not that; it says at which byte it begins
+template <class Take>
+void each_merge(std::string_view text, std::string const& name, Take const& take) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t const end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    if (line.ends_with('\r')) {
+      line.remove_suffix(1);
+    }
+    if (!(at == 0 && line.starts_with("#version")) && !(line.empty() && end + 1 >= text.size())) {
+      std::size_t const space = line.find(' ');
+      if (space == line.npos || space == 0 || space + 1 == line.size() ||
+          line.find(' ', space + 1) != line.npos || !is_utf8(line)) {
+        throw FileError{name, "the line at byte " + std::to_string(at) +
+                                  " is no merge: expected two tokens with one space between, as "
+                                  "UTF-8"};
+      }
+      take(bytes_written_as(line.substr(0, space)), bytes_written_as(line.substr(space + 1)), at);
+    }
+    at = end + 1;
+  }
+}
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string bytes_written_as(std::string_view text) {
   std::string bytes;
   while (!text.empty()) {
     std::size_t const length = utf8_length(text);
@@ -54,10 +92,8 @@ std::string bytes_written_as(std::string_view text) {
   return bytes;
 }
 
-/// The bytes of each token of a vocab.json: an object from tokens to their numbers.
-/// @throws FileError  it is not that, or the numbers are not 0, 1, … in some order
-template <class = void>
-std::vector<std::string> parse_vocabulary(std::string_view text, std::string const& name) {
+TANDEM_ONCE std::vector<std::string> parse_vocabulary(std::string_view text,
+                                                      std::string const& name) {
   std::vector<std::string> tokens;
   std::vector<bool> known;
   std::size_t count = 0;
@@ -91,29 +127,6 @@ std::vector<std::string> parse_vocabulary(std::string_view text, std::string con
   return tokens;
 }
 
-/// Calls @p take(left, right, byte) for each pair of a merges.txt: a line each, two words with a
-/// space between; a first line that begins with "#version" is none.
-/// @throws FileError  a line is not that; it says at which byte it begins
-template <class Take>
-void each_merge(std::string_view text, std::string const& name, Take const& take) {
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t const end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
-    if (line.ends_with('\r')) {
-      line.remove_suffix(1);
-    }
-    if (!(at == 0 && line.starts_with("#version")) && !(line.empty() && end + 1 >= text.size())) {
-      std::size_t const space = line.find(' ');
-      if (space == line.npos || space == 0 || space + 1 == line.size() ||
-          line.find(' ', space + 1) != line.npos || !is_utf8(line)) {
-        throw FileError{name, "the line at byte " + std::to_string(at) +
-                                  " is no merge: expected two tokens with one space between, as "
-                                  "UTF-8"};
-      }
-      take(bytes_written_as(line.substr(0, space)), bytes_written_as(line.substr(space + 1)), at);
-    }
-    at = end + 1;
-  }
-}
-
 }  // namespace tandem::detail
+
+#endif

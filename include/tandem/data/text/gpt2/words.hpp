@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/utf8.hpp>
 #include <tandem/data/text/characters.hpp>
 #include <tandem/data/text/gpt2/unicode.hpp>
@@ -19,57 +20,17 @@ struct KindOfCharacter {
 };
 
 /// The character at @p at; a byte that is of no UTF-8 sequence is one of kind `other`.
-template <class = void>  // compiled where it is called, not by every include
-KindOfCharacter character_at(std::string_view text, std::size_t at) {
-  std::size_t const length = utf8_length(text.substr(at, 4));
-  return length == 0
-             ? KindOfCharacter{}
-             : KindOfCharacter{character_kind(code_point(text.substr(at, length), length)), length};
-}
+TANDEM_ONCE KindOfCharacter character_at(std::string_view text, std::size_t at);
 
 /// The end of the characters of @p kind from @p at on.
-template <class = void>
-std::size_t end_of_run(std::string_view text, std::size_t at, CharacterKind kind) {
-  while (at < text.size()) {
-    KindOfCharacter const next = character_at(text, at);
-    if (next.kind != kind) {
-      break;
-    }
-    at += next.length;
-  }
-  return at;
-}
+TANDEM_ONCE std::size_t end_of_run(std::string_view text, std::size_t at, CharacterKind kind);
 
 /// Bytes of an English contraction at @p at, or 0.
-inline std::size_t contraction(std::string_view text, std::size_t at) {
-  std::string_view const next = text.substr(at, 3);
-  if (next.size() > 1 && next[0] == '\'') {
-    if (next[1] == 's' || next[1] == 't' || next[1] == 'm' || next[1] == 'd') {
-      return 2;
-    }
-    if (next == "'re" || next == "'ve" || next == "'ll") {
-      return 3;
-    }
-  }
-  return 0;
-}
+TANDEM_ONCE std::size_t contraction(std::string_view text, std::size_t at);
 
 /// The end of the blanks at @p at that are one word: those that follow each other, without the last
 /// if it goes with what comes behind.
-template <class = void>
-std::size_t end_of_blanks(std::string_view text, std::size_t at) {
-  std::size_t const begin = at;
-  std::size_t last = at;
-  while (at < text.size()) {
-    KindOfCharacter const next = character_at(text, at);
-    if (next.kind != CharacterKind::space) {
-      return last > begin ? last : at;
-    }
-    last = at;
-    at += next.length;
-  }
-  return at;
-}
+TANDEM_ONCE std::size_t end_of_blanks(std::string_view text, std::size_t at);
 
 /// Calls @p take(word) for each match of
 /// `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`, which leave
@@ -95,3 +56,56 @@ void each_gpt2_word(std::string_view text, Take const& take) {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE KindOfCharacter character_at(std::string_view text, std::size_t at) {
+  std::size_t const length = utf8_length(text.substr(at, 4));
+  return length == 0
+             ? KindOfCharacter{}
+             : KindOfCharacter{character_kind(code_point(text.substr(at, length), length)), length};
+}
+
+TANDEM_ONCE std::size_t end_of_run(std::string_view text, std::size_t at, CharacterKind kind) {
+  while (at < text.size()) {
+    KindOfCharacter const next = character_at(text, at);
+    if (next.kind != kind) {
+      break;
+    }
+    at += next.length;
+  }
+  return at;
+}
+
+TANDEM_ONCE std::size_t contraction(std::string_view text, std::size_t at) {
+  std::string_view const next = text.substr(at, 3);
+  if (next.size() > 1 && next[0] == '\'') {
+    if (next[1] == 's' || next[1] == 't' || next[1] == 'm' || next[1] == 'd') {
+      return 2;
+    }
+    if (next == "'re" || next == "'ve" || next == "'ll") {
+      return 3;
+    }
+  }
+  return 0;
+}
+
+TANDEM_ONCE std::size_t end_of_blanks(std::string_view text, std::size_t at) {
+  std::size_t const begin = at;
+  std::size_t last = at;
+  while (at < text.size()) {
+    KindOfCharacter const next = character_at(text, at);
+    if (next.kind != CharacterKind::space) {
+      return last > begin ? last : at;
+    }
+    last = at;
+    at += next.length;
+  }
+  return at;
+}
+
+}  // namespace tandem::detail
+
+#endif

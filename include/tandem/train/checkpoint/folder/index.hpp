@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/json/reader.hpp>
 #include <tandem/io/json/string.hpp>
 #include <tandem/train/checkpoint/folder/manifest.hpp>
@@ -29,8 +30,23 @@ struct IndexEntry {
 };
 
 /// @param bytes  of all tensors' data
-template <class = void>  // compiled where it is called, not by every include
-std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t bytes) {
+TANDEM_ONCE std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t bytes);
+
+/// Reads the `weight_map` of what any such tool wrote, and passes over all else.
+/// @param path  names the file in errors
+/// @throws FileError  there is no `weight_map`, or it is wrong
+TANDEM_ONCE std::vector<IndexEntry> read_index(std::string_view text, std::string const& path);
+
+/// The names of the files, each once.
+TANDEM_ONCE std::vector<std::string> files_of(std::vector<IndexEntry> const& entries);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t bytes) {
   std::string text =
       "{\n  \"metadata\": {\"total_size\": " + std::to_string(bytes) + "},\n  \"weight_map\": {";
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -42,11 +58,7 @@ std::string write_index(std::vector<IndexEntry> const& entries, std::int64_t byt
   return text + "\n  }\n}\n";
 }
 
-/// Reads the `weight_map` of what any such tool wrote, and passes over all else.
-/// @param path  names the file in errors
-/// @throws FileError  there is no `weight_map`, or it is wrong
-template <class = void>
-std::vector<IndexEntry> read_index(std::string_view text, std::string const& path) {
+TANDEM_ONCE std::vector<IndexEntry> read_index(std::string_view text, std::string const& path) {
   std::vector<IndexEntry> entries;
   JsonReader json{text, path, 0, "the file"};
   json.object([&](std::string const& key) {
@@ -69,9 +81,7 @@ std::vector<IndexEntry> read_index(std::string_view text, std::string const& pat
   return entries;
 }
 
-/// The names of the files, each once.
-template <class = void>
-std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
+TANDEM_ONCE std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
   std::vector<std::string> files;
   for (IndexEntry const& entry : entries) {
     files.push_back(entry.file);
@@ -82,3 +92,5 @@ std::vector<std::string> files_of(std::vector<IndexEntry> const& entries) {
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/crc32c.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/json/reader.hpp>
@@ -49,8 +50,41 @@ inline std::string hex_of_sum(std::uint32_t sum) {
   return text;
 }
 
+/// What stands behind the text that it is the sum of.
+TANDEM_ONCE std::string manifest_end(std::string_view text);
+
+/// The members of an object of files.
+TANDEM_ONCE std::string files_text(std::vector<FileSum> const& files);
+
+TANDEM_ONCE std::string write_manifest(CheckpointManifest const& manifest);
+
+/// A file in the folder itself, and a name that no terminal obeys: the text is not trusted.
+inline bool is_name_in_folder(std::string_view name) {
+  constexpr std::string_view allowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  return name.find_first_not_of(allowed) == name.npos &&
+         (name.ends_with(".safetensors") || name == index_name);
+}
+
+/// Reads an object of files.
+TANDEM_ONCE std::vector<FileSum> read_files(JsonReader& json);
+
+/// Reads a number below 2^64 in quotes, which JSON's own numbers are too small for.
+TANDEM_ONCE std::uint64_t read_digits(JsonReader& json);
+
+/// Reads what write_manifest() wrote; keys may stand in any order, and none be left out or added.
+/// @param path  names the file in errors
+/// @throws FileError  for any other text, also where only a bit has changed
+TANDEM_ONCE CheckpointManifest read_manifest(std::string_view text, std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The number of exactly eight such digits.
-inline std::optional<std::uint32_t> sum_of_hex(std::string_view text) {
+TANDEM_ONCE std::optional<std::uint32_t> sum_of_hex(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::uint32_t sum = 0;
   for (char const c : text) {
@@ -63,15 +97,11 @@ inline std::optional<std::uint32_t> sum_of_hex(std::string_view text) {
   return text.size() == 8 ? std::optional{sum} : std::nullopt;
 }
 
-/// What stands behind the text that it is the sum of.
-template <class = void>  // compiled where it is called, not by every include
-std::string manifest_end(std::string_view text) {
+TANDEM_ONCE std::string manifest_end(std::string_view text) {
   return ",\n  \"crc32c\": \"" + hex_of_sum(crc32c(std::as_bytes(std::span{text}))) + "\"\n}\n";
 }
 
-/// The members of an object of files.
-template <class = void>
-std::string files_text(std::vector<FileSum> const& files) {
+TANDEM_ONCE std::string files_text(std::vector<FileSum> const& files) {
   std::string text;
   for (FileSum const& file : files) {
     text += text.empty() ? "\n    " : ",\n    ";
@@ -82,8 +112,7 @@ std::string files_text(std::vector<FileSum> const& files) {
   return text;
 }
 
-template <class = void>
-std::string write_manifest(CheckpointManifest const& manifest) {
+TANDEM_ONCE std::string write_manifest(CheckpointManifest const& manifest) {
   std::string text = "{\n  \"format\": \"tandem\",\n  \"version\": 1";
   auto const number = [&](char const* key, std::int64_t value) {
     text += ",\n  \"" + std::string{key} + "\": " + std::to_string(value);
@@ -102,8 +131,7 @@ std::string write_manifest(CheckpointManifest const& manifest) {
 }
 
 /// Reads {"bytes": …, "crc32c": "…"}, in any order.
-template <class = void>
-FileSum read_file_sum(JsonReader& json, std::string name) {
+TANDEM_ONCE FileSum read_file_sum(JsonReader& json, std::string name) {
   std::optional<std::int64_t> bytes;
   std::optional<std::uint32_t> sum;
   json.object([&](std::string const& field) {
@@ -124,17 +152,7 @@ FileSum read_file_sum(JsonReader& json, std::string name) {
   return {.name = std::move(name), .bytes = static_cast<std::uint64_t>(*bytes), .crc32c = *sum};
 }
 
-/// A file in the folder itself, and a name that no terminal obeys: the text is not trusted.
-inline bool is_name_in_folder(std::string_view name) {
-  constexpr std::string_view allowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return name.find_first_not_of(allowed) == name.npos &&
-         (name.ends_with(".safetensors") || name == index_name);
-}
-
-/// Reads an object of files.
-template <class = void>
-std::vector<FileSum> read_files(JsonReader& json) {
+TANDEM_ONCE std::vector<FileSum> read_files(JsonReader& json) {
   std::vector<FileSum> files;
   json.object([&](std::string name) {
     if (!is_name_in_folder(name)) {
@@ -145,9 +163,7 @@ std::vector<FileSum> read_files(JsonReader& json) {
   return files;
 }
 
-/// Reads a number below 2^64 in quotes, which JSON's own numbers are too small for.
-template <class = void>
-std::uint64_t read_digits(JsonReader& json) {
+TANDEM_ONCE std::uint64_t read_digits(JsonReader& json) {
   std::string const digits = json.string();
   std::uint64_t value = 0;
   char const* const end = digits.data() + digits.size();
@@ -158,11 +174,7 @@ std::uint64_t read_digits(JsonReader& json) {
   return value;
 }
 
-/// Reads what write_manifest() wrote; keys may stand in any order, and none be left out or added.
-/// @param path  names the file in errors
-/// @throws FileError  for any other text, also where only a bit has changed
-template <class = void>
-CheckpointManifest read_manifest(std::string_view text, std::string const& path) {
+TANDEM_ONCE CheckpointManifest read_manifest(std::string_view text, std::string const& path) {
   std::size_t const end_size = manifest_end("").size();
   std::size_t const size = text.size() < end_size ? 0 : text.size() - end_size;
   if (text.substr(size) != manifest_end(text.substr(0, size))) {
@@ -230,3 +242,5 @@ CheckpointManifest read_manifest(std::string_view text, std::string const& path)
 }
 
 }  // namespace tandem::detail
+
+#endif

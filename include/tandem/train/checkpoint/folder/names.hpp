@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/io/synced_file.hpp>
 
 namespace tandem::detail {
@@ -29,32 +30,10 @@ inline constexpr char const* index_name = "model.safetensors.index.json";
 inline constexpr char const* whole_model_name = "model.safetensors";  ///< a folder without index
 
 /// "step-000420": six digits, or as many as there are.
-template <class = void>  // compiled where it is called, not by every include
-std::string checkpoint_name(std::int64_t step) {
-  std::string const digits = std::to_string(step);
-  std::string name{checkpoint_prefix};
-  name.append(digits.size() < 6 ? 6 - digits.size() : 0, '0');
-  return name + digits;
-}
+TANDEM_ONCE std::string checkpoint_name(std::int64_t step);
 
 /// The step of a name that checkpoint_name() gives; of any other nothing.
-template <class = void>
-std::optional<std::int64_t> step_of(std::string_view name) {
-  if (!name.starts_with(checkpoint_prefix)) {
-    return {};
-  }
-  std::string_view const digits = name.substr(checkpoint_prefix.size());
-  constexpr std::size_t most = 16;  // of 2^53
-  if (digits.size() < 6 || digits.size() > most ||
-      digits.find_first_not_of("0123456789") != digits.npos) {
-    return {};
-  }
-  std::int64_t step = 0;
-  for (char const digit : digits) {
-    step = 10 * step + (digit - '0');
-  }
-  return checkpoint_name(step) == name ? std::optional{step} : std::nullopt;
-}
+TANDEM_ONCE std::optional<std::int64_t> step_of(std::string_view name);
 
 /// Of a folder's path, "/" behind it or not.
 inline std::string in_folder(std::string const& folder, std::string_view name) {
@@ -74,8 +53,46 @@ inline bool is_folder(std::string const& path) {
 
 /// The steps of the complete checkpoints in a folder, the newest last; none where there is no such
 /// folder.
-template <class = void>
-std::vector<std::int64_t> complete_checkpoints(std::string const& folder) {
+TANDEM_ONCE std::vector<std::int64_t> complete_checkpoints(std::string const& folder);
+
+/// Removes what of checkpoints before @p step was not finished, or was about to be removed.
+TANDEM_ONCE void remove_unfinished(std::string const& folder, std::int64_t step) noexcept;
+
+/// Removes the oldest complete checkpoints but for @p keep, never that of @p step. What is to go
+/// loses its name first, so that half of one is none.
+TANDEM_ONCE void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexcept;
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string checkpoint_name(std::int64_t step) {
+  std::string const digits = std::to_string(step);
+  std::string name{checkpoint_prefix};
+  name.append(digits.size() < 6 ? 6 - digits.size() : 0, '0');
+  return name + digits;
+}
+
+TANDEM_ONCE std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(checkpoint_prefix)) {
+    return {};
+  }
+  std::string_view const digits = name.substr(checkpoint_prefix.size());
+  constexpr std::size_t most = 16;  // of 2^53
+  if (digits.size() < 6 || digits.size() > most ||
+      digits.find_first_not_of("0123456789") != digits.npos) {
+    return {};
+  }
+  std::int64_t step = 0;
+  for (char const digit : digits) {
+    step = 10 * step + (digit - '0');
+  }
+  return checkpoint_name(step) == name ? std::optional{step} : std::nullopt;
+}
+
+TANDEM_ONCE std::vector<std::int64_t> complete_checkpoints(std::string const& folder) {
   std::vector<std::int64_t> steps;
   for (std::string const& name : names_in(folder)) {
     auto const step = step_of(name);
@@ -87,9 +104,7 @@ std::vector<std::int64_t> complete_checkpoints(std::string const& folder) {
   return steps;
 }
 
-/// Removes what of checkpoints before @p step was not finished, or was about to be removed.
-template <class = void>
-void remove_unfinished(std::string const& folder, std::int64_t step) noexcept {
+TANDEM_ONCE void remove_unfinished(std::string const& folder, std::int64_t step) noexcept {
   try {
     for (std::string const& name : names_in(folder)) {
       std::string_view stem = name;
@@ -105,10 +120,7 @@ void remove_unfinished(std::string const& folder, std::int64_t step) noexcept {
   }
 }
 
-/// Removes the oldest complete checkpoints but for @p keep, never that of @p step. What is to go
-/// loses its name first, so that half of one is none.
-template <class = void>
-void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexcept {
+TANDEM_ONCE void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexcept {
   try {
     std::vector<std::int64_t> steps = complete_checkpoints(folder);
     std::erase(steps, step);
@@ -124,3 +136,5 @@ void remove_oldest(std::string const& folder, int keep, std::int64_t step) noexc
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/io/json/reader.hpp>
@@ -61,16 +62,37 @@ inline std::string failed_share_name(int process, std::uint64_t run) {
   return "share-" + std::to_string(process) + "-of-" + std::to_string(run) + ".failed";
 }
 
-template <class = void>  // compiled where it is called, not by every include
-std::string write_report(ShareReport const& report) {
+TANDEM_ONCE std::string write_report(ShareReport const& report);
+
+/// @throws FileError  it is anything else
+TANDEM_ONCE ShareReport read_report(std::string_view text, std::string const& path);
+
+/// Says to process 0 how this process's share is; behind it all of the share is on the disk. Where
+/// a report cannot be written its name alone says so.
+TANDEM_ONCE void report_share(std::string const& folder, CheckpointPeers const& peers,
+                              ShareReport report);
+
+/// Bytes of the files in a folder.
+TANDEM_ONCE std::uint64_t bytes_in(std::string const& folder);
+
+/// The files of another process, when it has written them.
+/// @throws FileError  it could not, or has not within the time-out
+TANDEM_ONCE std::vector<FileSum> await_share(std::string const& folder,
+                                             CheckpointPeers const& peers, int process);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string write_report(ShareReport const& report) {
   std::string text = "{\"run\": \"" + std::to_string(report.run) + "\", \"error\": ";
   append_json_string(text, is_utf8(report.error) ? report.error : "an error without words");
   return text + ", \"files\": {" + files_text(report.files) + "}}\n";
 }
 
-/// @throws FileError  it is anything else
-template <class = void>
-ShareReport read_report(std::string_view text, std::string const& path) {
+TANDEM_ONCE ShareReport read_report(std::string_view text, std::string const& path) {
   ShareReport report;
   JsonReader json{text, path, 0, "the file"};
   json.object([&](std::string const& key) {
@@ -88,10 +110,8 @@ ShareReport read_report(std::string_view text, std::string const& path) {
   return report;
 }
 
-/// Says to process 0 how this process's share is; behind it all of the share is on the disk. Where
-/// a report cannot be written its name alone says so.
-template <class = void>
-void report_share(std::string const& folder, CheckpointPeers const& peers, ShareReport report) {
+TANDEM_ONCE void report_share(std::string const& folder, CheckpointPeers const& peers,
+                              ShareReport report) {
   report.run = peers.run;
   std::string const name = share_name(peers.process);
   try {
@@ -116,9 +136,7 @@ void report_share(std::string const& folder, CheckpointPeers const& peers, Share
   }
 }
 
-/// Bytes of the files in a folder.
-template <class = void>
-std::uint64_t bytes_in(std::string const& folder) {
+TANDEM_ONCE std::uint64_t bytes_in(std::string const& folder) {
   std::uint64_t bytes = 0;
   for (std::string const& name : names_in(folder)) {
     struct ::stat status {};
@@ -129,11 +147,8 @@ std::uint64_t bytes_in(std::string const& folder) {
   return bytes;
 }
 
-/// The files of another process, when it has written them.
-/// @throws FileError  it could not, or has not within the time-out
-template <class = void>
-std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers const& peers,
-                                 int process) {
+TANDEM_ONCE std::vector<FileSum> await_share(std::string const& folder,
+                                             CheckpointPeers const& peers, int process) {
   using Clock = std::chrono::steady_clock;
   std::string const path = in_folder(folder, share_name(process));
   auto const begin = Clock::now();
@@ -175,3 +190,5 @@ std::vector<FileSum> await_share(std::string const& folder, CheckpointPeers cons
 }
 
 }  // namespace tandem::detail
+
+#endif

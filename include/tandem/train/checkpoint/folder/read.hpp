@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/io/safetensors/all.hpp>
@@ -22,15 +23,43 @@
 namespace tandem::detail {
 
 /// The text of a small file.
-template <class = void>  // compiled where it is called, not by every include
-std::string read_small_text(std::string const& path) {
+TANDEM_ONCE std::string read_small_text(std::string const& path);
+
+/// @throws FileError  a file of a checkpoint has other than the noted bytes
+TANDEM_ONCE void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted);
+
+TANDEM_ONCE [[noreturn]] void fail_of_sum(std::string const& path, std::uint32_t now,
+                                          std::uint32_t noted);
+
+/// A file of a checkpoint, which must be what tandem.json says.
+TANDEM_ONCE FileBytes read_summed(std::string const& folder, FileSum const& noted);
+
+/// The tensors are of the step of tandem.json, and those of the index are there.
+TANDEM_ONCE void check_parts(Safetensors const& all, std::string const& folder,
+                             CheckpointManifest const& manifest,
+                             std::vector<IndexEntry> const& index);
+
+/// For a folder that has neither tandem.json nor an index nor one file of the whole model.
+TANDEM_ONCE [[noreturn]] void fail_of_folder(std::string const& path);
+
+/// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
+/// model's, with an index or as one model.safetensors.
+/// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
+///                    is none of these
+TANDEM_ONCE Safetensors read_tensors(std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string read_small_text(std::string const& path) {
   FileBytes const file = read_whole_file(path);
   return {reinterpret_cast<char const*>(file.bytes.get()), file.size};
 }
 
-/// @throws FileError  a file of a checkpoint has other than the noted bytes
-template <class = void>
-void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted) {
+TANDEM_ONCE void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t noted) {
   if (bytes != noted) {
     throw FileError{path, "it has " + std::to_string(bytes) + " bytes, but " +
                               std::to_string(noted) +
@@ -39,16 +68,13 @@ void check_size(std::string const& path, std::uint64_t bytes, std::uint64_t note
   }
 }
 
-template <class = void>
-[[noreturn]] void fail_of_sum(std::string const& path, std::uint32_t now, std::uint32_t noted) {
+TANDEM_ONCE void fail_of_sum(std::string const& path, std::uint32_t now, std::uint32_t noted) {
   throw FileError{path, "it is damaged: its CRC-32C is " + hex_of_sum(now) +
                             ", but it was written with " + hex_of_sum(noted) +
                             "; take another copy of the checkpoint, or an earlier one"};
 }
 
-/// A file of a checkpoint, which must be what tandem.json says.
-template <class = void>
-FileBytes read_summed(std::string const& folder, FileSum const& noted) {
+TANDEM_ONCE FileBytes read_summed(std::string const& folder, FileSum const& noted) {
   std::string const path = in_folder(folder, noted.name);
   FileBytes file = read_whole_file(path);
   check_size(path, file.size, noted.bytes);
@@ -60,10 +86,9 @@ FileBytes read_summed(std::string const& folder, FileSum const& noted) {
   return file;
 }
 
-/// The tensors are of the step of tandem.json, and those of the index are there.
-template <class = void>
-void check_parts(Safetensors const& all, std::string const& folder,
-                 CheckpointManifest const& manifest, std::vector<IndexEntry> const& index) {
+TANDEM_ONCE void check_parts(Safetensors const& all, std::string const& folder,
+                             CheckpointManifest const& manifest,
+                             std::vector<IndexEntry> const& index) {
   TensorView const* const step = all.find("tandem.step");
   if (step != nullptr && step->data.size() == sizeof(std::int64_t)) {
     std::int64_t value;
@@ -80,8 +105,7 @@ void check_parts(Safetensors const& all, std::string const& folder,
 }
 
 /// A folder that was written by tandem.
-template <class = void>
-Safetensors read_checkpoint_folder(std::string const& folder) {
+TANDEM_ONCE Safetensors read_checkpoint_folder(std::string const& folder) {
   std::string const about = in_folder(folder, manifest_name);
   CheckpointManifest const manifest = read_manifest(read_small_text(about), about);
   std::vector<Safetensors> parts;
@@ -101,8 +125,7 @@ Safetensors read_checkpoint_folder(std::string const& folder) {
 }
 
 /// A folder of a model as Hugging Face's tools write it: an index and its files.
-template <class = void>
-Safetensors read_indexed_folder(std::string const& folder) {
+TANDEM_ONCE Safetensors read_indexed_folder(std::string const& folder) {
   std::string const path = in_folder(folder, index_name);
   std::vector<IndexEntry> const index = read_index(read_small_text(path), path);
   std::vector<Safetensors> parts;
@@ -116,9 +139,7 @@ Safetensors read_indexed_folder(std::string const& folder) {
   return all;
 }
 
-/// For a folder that has neither tandem.json nor an index nor one file of the whole model.
-template <class = void>
-[[noreturn]] void fail_of_folder(std::string const& path) {
+TANDEM_ONCE void fail_of_folder(std::string const& path) {
   std::vector<std::int64_t> const steps = complete_checkpoints(path);
   throw FileError{path, steps.empty()
                             ? std::string{"this is a folder without tandem.json, "} + index_name +
@@ -128,12 +149,7 @@ template <class = void>
                                   in_folder(path, checkpoint_name(steps.back())) + "'"};
 }
 
-/// All tensors of the safetensors file at @p path; or of the folder there: a checkpoint's, or a
-/// model's, with an index or as one model.safetensors.
-/// @throws FileError  a file is not there, is not what it should be, or is damaged; or the folder
-///                    is none of these
-template <class = void>
-Safetensors read_tensors(std::string const& path) {
+TANDEM_ONCE Safetensors read_tensors(std::string const& path) {
   if (!is_folder(path)) {
     return Safetensors::read(path);
   }
@@ -150,3 +166,5 @@ Safetensors read_tensors(std::string const& path) {
 }
 
 }  // namespace tandem::detail
+
+#endif

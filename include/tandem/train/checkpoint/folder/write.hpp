@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/safetensors/all.hpp>
 #include <tandem/io/synced_file.hpp>
@@ -44,8 +45,26 @@ struct CheckpointContents {
 };
 
 /// Of the tensors only those that this process writes keep their data.
-template <class = void>  // compiled where it is called, not by every include
-void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
+TANDEM_ONCE void take_share(CheckpointContents& contents, CheckpointPeers const& peers);
+
+/// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
+/// replaced. Of several processes each calls it: it writes its share, and process 0, when all have,
+/// the rest.
+/// @returns its path; in process 0 it is complete
+/// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
+///                    checkpoints are as they were
+TANDEM_ONCE std::string write_checkpoint_folder(std::string const& folder,
+                                                CheckpointContents const& contents,
+                                                NonFinite non_finite = NonFinite::refused,
+                                                CheckpointPeers const& peers = {});
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
   CheckpointShares const shares{contents.tensors, peers.processes};
   for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
     if (shares.owner(i) != peers.process) {
@@ -55,10 +74,9 @@ void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
 }
 
 /// One file of these tensors.
-template <class = void>  // compiled where it is called, not by every include
-FileSum write_tensor_file(std::string const& folder, std::string const& name,
-                          std::vector<TensorView> const& tensors,
-                          SafetensorsMetadata const& metadata) {
+TANDEM_ONCE FileSum write_tensor_file(std::string const& folder, std::string const& name,
+                                      std::vector<TensorView> const& tensors,
+                                      SafetensorsMetadata const& metadata) {
   std::vector<TensorSpec> specs;
   for (TensorView const& tensor : tensors) {
     specs.push_back({tensor.name, tensor.dtype, tensor.shape});
@@ -73,9 +91,9 @@ FileSum write_tensor_file(std::string const& folder, std::string const& name,
 }
 
 /// The files of one process, in the order of their names.
-template <class = void>
-std::vector<FileSum> write_share(std::string const& folder, CheckpointContents const& contents,
-                                 CheckpointShares const& shares, int process) {
+TANDEM_ONCE std::vector<FileSum> write_share(std::string const& folder,
+                                             CheckpointContents const& contents,
+                                             CheckpointShares const& shares, int process) {
   std::vector<std::pair<std::string, std::vector<TensorView>>> files;
   for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
     if (shares.owner(i) == process) {
@@ -95,9 +113,8 @@ std::vector<FileSum> write_share(std::string const& folder, CheckpointContents c
 }
 
 /// The index of the network's tensors.
-template <class = void>
-FileSum write_index_file(std::string const& folder, CheckpointContents const& contents,
-                         CheckpointShares const& shares) {
+TANDEM_ONCE FileSum write_index_file(std::string const& folder, CheckpointContents const& contents,
+                                     CheckpointShares const& shares) {
   std::vector<IndexEntry> entries;
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
@@ -112,8 +129,7 @@ FileSum write_index_file(std::string const& folder, CheckpointContents const& co
 
 /// Exchanges the names of two folders in one call.
 /// @returns 0, or the errno: EINVAL, ENOSYS or ENOTSUP where the system or the disk cannot do it
-template <class = void>
-int exchange_names([[maybe_unused]] char const* from, [[maybe_unused]] char const* to) {
+TANDEM_ONCE int exchange_names([[maybe_unused]] char const* from, [[maybe_unused]] char const* to) {
 #if defined(RENAME_EXCHANGE)  // Linux
   return ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0 ? 0 : errno;
 #elif defined(RENAME_SWAP)  // macOS
@@ -125,8 +141,7 @@ int exchange_names([[maybe_unused]] char const* from, [[maybe_unused]] char cons
 
 /// Gives a folder another name; what has that name goes.
 /// @returns 0, or the errno of the call that failed
-template <class = void>
-int take_name(std::string const& from, std::string const& to) {
+TANDEM_ONCE int take_name(std::string const& from, std::string const& to) {
   if (!is_folder(to)) {
     return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
   }
@@ -146,8 +161,7 @@ int take_name(std::string const& from, std::string const& to) {
 /// does.
 /// Cost: the files' headers are read.
 /// @throws FileError  it cannot
-template <class = void>
-void check_loadable(std::string const& folder, std::vector<TensorView> const& tensors) {
+TANDEM_ONCE void check_loadable(std::string const& folder, std::vector<TensorView> const& tensors) {
   LoadedBytes bytes;
   Safetensors const all = outline_of(folder, read_start(folder, bytes)).tensors;
   for (TensorView const& own : tensors) {
@@ -165,9 +179,9 @@ void check_loadable(std::string const& folder, std::vector<TensorView> const& te
 }
 
 /// Behind all shares: index and tandem.json are written, and the folder gets its name.
-template <class = void>
-void finish_folder(std::string const& folder, CheckpointContents const& contents,
-                   CheckpointShares const& shares, std::vector<FileSum> files, int processes) {
+TANDEM_ONCE void finish_folder(std::string const& folder, CheckpointContents const& contents,
+                               CheckpointShares const& shares, std::vector<FileSum> files,
+                               int processes) {
   std::string const path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
   for (std::string const& name : names_in(own)) {  // of an earlier run
@@ -197,9 +211,8 @@ void finish_folder(std::string const& folder, CheckpointContents const& contents
 }
 
 /// What has failed, and what is left.
-template <class = void>
-[[noreturn]] void fail_to_write(std::string const& folder, std::int64_t step,
-                                std::string const& problem) {
+TANDEM_ONCE [[noreturn]] void fail_to_write(std::string const& folder, std::int64_t step,
+                                            std::string const& problem) {
   auto const complete = complete_checkpoints(folder);
   throw FileError{in_folder(folder, checkpoint_name(step)),
                   "this checkpoint was not written: " + problem +
@@ -208,16 +221,10 @@ template <class = void>
                                               checkpoint_name(complete.back()))};
 }
 
-/// Writes a checkpoint into @p folder, which is made where it is not there; one of the same step is
-/// replaced. Of several processes each calls it: it writes its share, and process 0, when all have,
-/// the rest.
-/// @returns its path; in process 0 it is complete
-/// @throws FileError  anything fails, or a number is inf or nan and refused: all complete
-///                    checkpoints are as they were
-template <class = void>
-std::string write_checkpoint_folder(std::string const& folder, CheckpointContents const& contents,
-                                    NonFinite non_finite = NonFinite::refused,
-                                    CheckpointPeers const& peers = {}) {
+TANDEM_ONCE std::string write_checkpoint_folder(std::string const& folder,
+                                                CheckpointContents const& contents,
+                                                NonFinite non_finite,
+                                                CheckpointPeers const& peers) {
   std::string path = in_folder(folder, checkpoint_name(contents.about.step));
   std::string const own = path + std::string{temporary_suffix};
   CheckpointShares const shares{contents.tensors, peers.processes};
@@ -258,3 +265,5 @@ std::string write_checkpoint_folder(std::string const& folder, CheckpointContent
 }
 
 }  // namespace tandem::detail
+
+#endif

@@ -35,32 +35,8 @@ class CheckpointWriter {
   /// Copies the tensors and begins to write them into @p folder, of which the newest @p keep stay;
   /// waits for the checkpoint before. Whatever fails is failure(), here or later.
   /// Cost: one pass over the tensors here, one allocation the first time.
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents, int keep,
-                         CheckpointPeers peers) {
-    join();
-    failure_ = nullptr;
-    try {
-      take_copy(folder, contents, peers);
-      peers.hurries = &ends_;
-      done_.store(false, std::memory_order_relaxed);
-      *thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
-        static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
-        try {
-          write_checkpoint_folder(folder, own, NonFinite::refused, peers);
-          if (peers.process == 0) {
-            remove_oldest(folder, keep, own.about.step);
-          }
-        } catch (...) {
-          failure_ = std::current_exception();
-        }
-        done_.store(true, std::memory_order_release);
-      }};
-    } catch (...) {
-      failure_ = std::current_exception();
-      done_.store(true, std::memory_order_relaxed);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents,
+                                     int keep, CheckpointPeers peers);
 
   /// Why the last checkpoint was not written; null while it is being written, and where all is
   /// well.
@@ -82,33 +58,8 @@ class CheckpointWriter {
   }
 
  private:
-  template <class = void>
-  void take_copy(std::string const& folder, CheckpointContents& contents,
-                 CheckpointPeers const& peers) {
-    take_share(contents, peers);
-    std::size_t bytes = 0;
-    for (TensorView const& tensor : contents.tensors) {
-      bytes += tensor.data.size();
-    }
-    if (bytes > size_) {
-      copy_.reset();
-      copy_.reset(new (std::nothrow) std::byte[bytes]);
-      size_ = copy_ ? bytes : 0;
-    }
-    if (bytes > size_) {
-      throw FileError{in_folder(folder, checkpoint_name(contents.about.step)),
-                      "this checkpoint was not written: there is no memory for a copy of its " +
-                          std::to_string(bytes) + " bytes"};
-    }
-    std::byte* to = copy_.get();
-    for (TensorView& tensor : contents.tensors) {
-      if (!tensor.data.empty()) {
-        std::memcpy(to, tensor.data.data(), tensor.data.size());
-      }
-      tensor.data = {to, tensor.data.size()};
-      to += tensor.data.size();
-    }
-  }
+  TANDEM_ONCE void take_copy(std::string const& folder, CheckpointContents& contents,
+                             CheckpointPeers const& peers);
 
   std::unique_ptr<std::byte[]> copy_;
   std::size_t size_ = 0;
@@ -120,3 +71,65 @@ class CheckpointWriter {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void CheckpointWriter::begin(std::string const& folder, CheckpointContents contents,
+                                         int keep, CheckpointPeers peers) {
+  join();
+  failure_ = nullptr;
+  try {
+    take_copy(folder, contents, peers);
+    peers.hurries = &ends_;
+    done_.store(false, std::memory_order_relaxed);
+    *thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
+      static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
+      try {
+        write_checkpoint_folder(folder, own, NonFinite::refused, peers);
+        if (peers.process == 0) {
+          remove_oldest(folder, keep, own.about.step);
+        }
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      done_.store(true, std::memory_order_release);
+    }};
+  } catch (...) {
+    failure_ = std::current_exception();
+    done_.store(true, std::memory_order_relaxed);
+  }
+}
+
+TANDEM_ONCE void CheckpointWriter::take_copy(std::string const& folder,
+                                             CheckpointContents& contents,
+                                             CheckpointPeers const& peers) {
+  take_share(contents, peers);
+  std::size_t bytes = 0;
+  for (TensorView const& tensor : contents.tensors) {
+    bytes += tensor.data.size();
+  }
+  if (bytes > size_) {
+    copy_.reset();
+    copy_.reset(new (std::nothrow) std::byte[bytes]);
+    size_ = copy_ ? bytes : 0;
+  }
+  if (bytes > size_) {
+    throw FileError{in_folder(folder, checkpoint_name(contents.about.step)),
+                    "this checkpoint was not written: there is no memory for a copy of its " +
+                        std::to_string(bytes) + " bytes"};
+  }
+  std::byte* to = copy_.get();
+  for (TensorView& tensor : contents.tensors) {
+    if (!tensor.data.empty()) {
+      std::memcpy(to, tensor.data.data(), tensor.data.size());
+    }
+    tensor.data = {to, tensor.data.size()};
+    to += tensor.data.size();
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

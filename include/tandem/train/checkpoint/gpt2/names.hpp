@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 
 namespace tandem {
@@ -103,8 +104,26 @@ struct Gpt2Tensor {
 };
 
 /// Of each parameter of the network. @pre gpt2_blocks(graph) > 0
-template <class = void>  // compiled where it is called, not by every include
-std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph) {
+TANDEM_ONCE std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph);
+
+template <int Blocks>
+struct IsGpt2 {
+  static constexpr bool value = true;
+  static_assert(Blocks > 0,
+                "load_gpt2(trainer, path) and export_gpt2(trainer, path): the network must be a "
+                "models::Gpt<...> or have the same layers in the same order; load_weights(path) "
+                "and export_model(path) take any network, under names of its own");
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph) {
   int const blocks = gpt2_blocks(graph);
   std::vector<Gpt2Tensor> tensors;
   int i = 0;
@@ -124,15 +143,6 @@ std::vector<Gpt2Tensor> gpt2_tensors(GraphView graph) {
   return tensors;
 }
 
-template <int Blocks>
-struct IsGpt2 {
-  static constexpr bool value = true;
-  static_assert(Blocks > 0,
-                "load_gpt2(trainer, path) and export_gpt2(trainer, path): the network must be a "
-                "models::Gpt<...> or have the same layers in the same order; load_weights(path) "
-                "and export_model(path) take any network, under names of its own");
-};
+}  // namespace tandem::detail
 
-}  // namespace detail
-
-}  // namespace tandem
+#endif

@@ -16,6 +16,7 @@
 
 #include <tandem/comm/concepts.hpp>
 #include <tandem/comm/world.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
 #include <tandem/train/over_processes.hpp>
@@ -80,8 +81,24 @@ class WorkersAsProcesses final : public ProcessGroup {
 
 /// The text of the one process that gives one, in all of them.
 /// Cost: a third more than its bytes, all-reduced.
-template <class = void>  // compiled where it is called, not by every include
-std::string text_of_one(ProcessGroup& group, std::string text) {
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text);
+
+/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process);
+
+/// Where processes have failed all throw what the first of them did, in the others a FileError of
+/// its words; where none has, nothing happens. All processes call it.
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text) {
   auto size = static_cast<double>(text.size());
   group.add_up(std::span{&size, 1});
   text.resize(static_cast<std::size_t>(size));  // of zeros, where there was none
@@ -107,9 +124,8 @@ std::string text_of_one(ProcessGroup& group, std::string text) {
   return text;
 }
 
-/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
-template <class = void>
-std::string told(std::exception_ptr const& failure, std::string const& path, int process) {
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process) {
   std::string const who = "process " + std::to_string(process) + " could not load it: ";
   try {
     std::rethrow_exception(failure);
@@ -122,11 +138,8 @@ std::string told(std::exception_ptr const& failure, std::string const& path, int
   }
 }
 
-/// Where processes have failed all throw what the first of them did, in the others a FileError of
-/// its words; where none has, nothing happens. All processes call it.
-template <class = void>
-void fail_together(ProcessGroup& group, std::string const& path,
-                   std::exception_ptr const& failure) {
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure) {
   std::vector<double> failed(static_cast<std::size_t>(group.processes()));
   failed[static_cast<std::size_t>(group.process())] = failure ? 1.0 : 0.0;
   group.add_up(failed);
@@ -150,3 +163,5 @@ void fail_together(ProcessGroup& group, std::string const& path,
 }
 
 }  // namespace tandem::detail
+
+#endif

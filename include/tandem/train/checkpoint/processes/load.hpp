@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <tandem/comm/world.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
@@ -36,91 +37,21 @@ namespace detail {
 
 /// What process 0 has read of the checkpoint, in all. All call it.
 /// @throws FileError  process 0 could not, in all of them
-template <class = void>  // compiled where it is called, not by every include
-CheckpointStart start_in_all(ProcessGroup& group, std::string const& path, LoadedBytes& bytes) {
-  std::string text;
-  std::exception_ptr failure;
-  if (group.process() == 0) {
-    try {
-      text = to_text(read_start(path, bytes));
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  }
-  fail_together(group, path, failure);
-  return start_of(text_of_one(group, std::move(text)));
-}
+TANDEM_ONCE CheckpointStart start_in_all(ProcessGroup& group, std::string const& path,
+                                         LoadedBytes& bytes);
 
 /// Which processes see at @p path the checkpoint that process 0 sees. All call it.
-template <class = void>
-std::vector<bool> who_sees(ProcessGroup& group, std::string const& path,
-                           CheckpointStart const& start) {
-  auto const same = [&] {
-    try {
-      return group.process() == 0 || known_by(path) == start.identity;
-    } catch (FileError const&) {
-      return false;
-    }
-  };
-  std::vector<double> seen(static_cast<std::size_t>(group.processes()));
-  seen[static_cast<std::size_t>(group.process())] = same() ? 1.0 : 0.0;
-  group.add_up(seen);
-  std::vector<bool> sees;
-  for (double const one : seen) {
-    sees.push_back(one > 0.0);
-  }
-  return sees;
-}
+TANDEM_ONCE std::vector<bool> who_sees(ProcessGroup& group, std::string const& path,
+                                       CheckpointStart const& start);
 
 /// @param all     tensors that all processes need
 /// @param device  of each device of a replica: tensors that it needs; none where each process has
 ///                all of them
 /// @param mesh    of all ranks
-template <class = void>
-CheckpointNeeds needs_of(Safetensors const& file, int processes,
-                         std::vector<CheckpointCopy> const& all,
-                         std::span<std::vector<CheckpointCopy> const> device, Mesh const& mesh) {
-  std::vector<std::vector<int>> devices(file.tensors().size());  // that need a tensor, sorted
-  auto const each = [&](std::vector<CheckpointCopy> const& copies, auto const& f) {
-    for (CheckpointCopy const& copy : copies) {
-      for (TensorView const* const tensor : {copy.from, copy.second}) {
-        if (tensor != nullptr) {
-          f(file.index_of(*tensor));
-        }
-      }
-    }
-  };
-  for (std::size_t d = 0; d < device.size(); ++d) {
-    each(device[d], [&](std::size_t tensor) {
-      if (devices[tensor].empty() || devices[tensor].back() != static_cast<int>(d)) {
-        devices[tensor].push_back(static_cast<int>(d));
-      }
-    });
-  }
-  CheckpointNeeds needs;
-  std::vector<int>& everybody = needs.sets.emplace_back();
-  for (int p = 0; p < processes; ++p) {
-    everybody.push_back(p);
-  }
-  std::vector<std::vector<int>> known(1);  // devices of each set
-  int const ranks = mesh.size() / processes;
-  for (std::vector<int> const& own : devices) {
-    auto const at = std::ranges::find(known, own) - known.begin();
-    if (at == std::ssize(known)) {
-      known.push_back(own);
-      std::vector<int>& set = needs.sets.emplace_back();
-      for (int rank = 0; rank < mesh.size(); ++rank) {
-        bool const has = std::ranges::binary_search(own, mesh.coordinate(rank, Axis::model));
-        if (has && (set.empty() || set.back() != rank / ranks)) {
-          set.push_back(rank / ranks);
-        }
-      }
-    }
-    needs.set.push_back(own.empty() ? CheckpointNeeds::none : static_cast<int>(at));
-  }
-  each(all, [&](std::size_t tensor) { needs.set[tensor] = 0; });
-  return needs;
-}
+TANDEM_ONCE CheckpointNeeds needs_of(Safetensors const& file, int processes,
+                                     std::vector<CheckpointCopy> const& all,
+                                     std::span<std::vector<CheckpointCopy> const> device,
+                                     Mesh const& mesh);
 
 /// load_checkpoint() of several processes.
 template <class Program, class Workers>
@@ -203,3 +134,91 @@ LoadedCheckpoint<typename Workers::P> load_checkpoint(
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE CheckpointStart start_in_all(ProcessGroup& group, std::string const& path,
+                                         LoadedBytes& bytes) {
+  std::string text;
+  std::exception_ptr failure;
+  if (group.process() == 0) {
+    try {
+      text = to_text(read_start(path, bytes));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  fail_together(group, path, failure);
+  return start_of(text_of_one(group, std::move(text)));
+}
+
+TANDEM_ONCE std::vector<bool> who_sees(ProcessGroup& group, std::string const& path,
+                                       CheckpointStart const& start) {
+  auto const same = [&] {
+    try {
+      return group.process() == 0 || known_by(path) == start.identity;
+    } catch (FileError const&) {
+      return false;
+    }
+  };
+  std::vector<double> seen(static_cast<std::size_t>(group.processes()));
+  seen[static_cast<std::size_t>(group.process())] = same() ? 1.0 : 0.0;
+  group.add_up(seen);
+  std::vector<bool> sees;
+  for (double const one : seen) {
+    sees.push_back(one > 0.0);
+  }
+  return sees;
+}
+
+TANDEM_ONCE CheckpointNeeds needs_of(Safetensors const& file, int processes,
+                                     std::vector<CheckpointCopy> const& all,
+                                     std::span<std::vector<CheckpointCopy> const> device,
+                                     Mesh const& mesh) {
+  std::vector<std::vector<int>> devices(file.tensors().size());  // that need a tensor, sorted
+  auto const each = [&](std::vector<CheckpointCopy> const& copies, auto const& f) {
+    for (CheckpointCopy const& copy : copies) {
+      for (TensorView const* const tensor : {copy.from, copy.second}) {
+        if (tensor != nullptr) {
+          f(file.index_of(*tensor));
+        }
+      }
+    }
+  };
+  for (std::size_t d = 0; d < device.size(); ++d) {
+    each(device[d], [&](std::size_t tensor) {
+      if (devices[tensor].empty() || devices[tensor].back() != static_cast<int>(d)) {
+        devices[tensor].push_back(static_cast<int>(d));
+      }
+    });
+  }
+  CheckpointNeeds needs;
+  std::vector<int>& everybody = needs.sets.emplace_back();
+  for (int p = 0; p < processes; ++p) {
+    everybody.push_back(p);
+  }
+  std::vector<std::vector<int>> known(1);  // devices of each set
+  int const ranks = mesh.size() / processes;
+  for (std::vector<int> const& own : devices) {
+    auto const at = std::ranges::find(known, own) - known.begin();
+    if (at == std::ssize(known)) {
+      known.push_back(own);
+      std::vector<int>& set = needs.sets.emplace_back();
+      for (int rank = 0; rank < mesh.size(); ++rank) {
+        bool const has = std::ranges::binary_search(own, mesh.coordinate(rank, Axis::model));
+        if (has && (set.empty() || set.back() != rank / ranks)) {
+          set.push_back(rank / ranks);
+        }
+      }
+    }
+    needs.set.push_back(own.empty() ? CheckpointNeeds::none : static_cast<int>(at));
+  }
+  each(all, [&](std::size_t tensor) { needs.set[tensor] = 0; });
+  return needs;
+}
+
+}  // namespace tandem::detail
+
+#endif

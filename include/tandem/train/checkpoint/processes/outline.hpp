@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/crc32c.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/file.hpp>
@@ -66,14 +67,49 @@ struct CheckpointOutline {
   std::vector<std::string> paths{};   ///< of each file
 };
 
+TANDEM_ONCE std::string known_by(FileStart const& only);
+
+/// Of a checkpoint at @p path: what two copies of it have alike, and other checkpoints not.
+TANDEM_ONCE std::string known_by(std::string const& path);
+
+/// Strings, each behind its size: in this process's words, which only another of its kind reads.
+TANDEM_ONCE std::string to_text(CheckpointStart const& start);
+
+/// What to_text() was made of.
+TANDEM_ONCE CheckpointStart start_of(std::string_view text);
+
+/// @param start  the position may be missing yet
+TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start);
+
+/// Holds a whole file against its CRC-32C. @returns its bytes
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+                                   FileStart const& noted);
+
+/// Reads the tensors @p which, in the order of their places, and holds them against their
+/// checksums; of those that have none the whole file.
+/// @throws FileError  one cannot be read, or is damaged
+TANDEM_ONCE void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
+                             Safetensors& tensors, std::vector<std::size_t> which,
+                             LoadedBytes& bytes);
+
+/// Reads and checks what all are to know of the checkpoint at @p path.
+/// @throws FileError  as read_tensors(), but for tensors' data
+TANDEM_ONCE CheckpointStart read_start(std::string const& path, LoadedBytes& bytes);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// A tensor of training's position.
-template <class = void>  // compiled where it is called, not by every include
-bool is_of_position(TensorView const& tensor) {
+TANDEM_ONCE bool is_of_position(TensorView const& tensor) {
   return tensor.name.starts_with("tandem.") && *tensor_bytes(tensor.dtype, tensor.shape) <= 128;
 }
 
-template <class = void>
-FileStart read_file_start(std::string const& path, std::string name) {
+TANDEM_ONCE FileStart read_file_start(std::string const& path, std::string name) {
   InputFile<> file{path, Pipes::refuse};
   FileStart start{.name = std::move(name), .bytes = file.size()};
   auto const read = [&](std::uint64_t bytes) {
@@ -89,14 +125,11 @@ FileStart read_file_start(std::string const& path, std::string name) {
   return start;
 }
 
-template <class = void>
-std::string known_by(FileStart const& only) {
+TANDEM_ONCE std::string known_by(FileStart const& only) {
   return only.header + std::to_string(only.bytes);
 }
 
-/// Of a checkpoint at @p path: what two copies of it have alike, and other checkpoints not.
-template <class = void>
-std::string known_by(std::string const& path) {
+TANDEM_ONCE std::string known_by(std::string const& path) {
   if (!is_folder(path)) {
     return known_by(read_file_start(path, ""));
   }
@@ -108,9 +141,7 @@ std::string known_by(std::string const& path) {
   return known_by(read_file_start(in_folder(path, whole_model_name), whole_model_name));
 }
 
-/// Strings, each behind its size: in this process's words, which only another of its kind reads.
-template <class = void>
-std::string to_text(CheckpointStart const& start) {
+TANDEM_ONCE std::string to_text(CheckpointStart const& start) {
   std::string text;
   auto const add = [&](std::string_view part) {
     (text += std::to_string(part.size()) += ':').append(part);
@@ -126,9 +157,7 @@ std::string to_text(CheckpointStart const& start) {
   return text;
 }
 
-/// What to_text() was made of.
-template <class = void>
-CheckpointStart start_of(std::string_view text) {
+TANDEM_ONCE CheckpointStart start_of(std::string_view text) {
   auto const next = [&] {
     std::size_t const size = std::stoul(std::string{text.substr(0, text.find(':'))});
     std::string part{text.substr(text.find(':') + 1, size)};
@@ -151,9 +180,7 @@ CheckpointStart start_of(std::string_view text) {
   return start;
 }
 
-/// @param start  the position may be missing yet
-template <class = void>
-CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start) {
+TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start) {
   std::vector<Safetensors> parts;
   std::vector<TensorPlace> places;
   std::vector<std::string> paths;
@@ -188,9 +215,8 @@ CheckpointOutline outline_of(std::string const& path, CheckpointStart const& sta
   return outline;
 }
 
-/// Holds a whole file against its CRC-32C. @returns its bytes
-template <class = void>
-std::int64_t check_sum(std::string const& path, InputFile<>& file, FileStart const& noted) {
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+                                   FileStart const& noted) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
   std::vector<std::uint8_t> some(static_cast<std::size_t>(std::min(piece, noted.bytes)));
   Crc32c crc;
@@ -205,12 +231,9 @@ std::int64_t check_sum(std::string const& path, InputFile<>& file, FileStart con
   return static_cast<std::int64_t>(noted.bytes);
 }
 
-/// Reads the tensors @p which, in the order of their places, and holds them against their
-/// checksums; of those that have none the whole file.
-/// @throws FileError  one cannot be read, or is damaged
-template <class = void>
-void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
-                 Safetensors& tensors, std::vector<std::size_t> which, LoadedBytes& bytes) {
+TANDEM_ONCE void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
+                             Safetensors& tensors, std::vector<std::size_t> which,
+                             LoadedBytes& bytes) {
   auto const place = [&](std::size_t i) -> TensorPlace const& { return outline.places[i]; };
   std::sort(which.begin(), which.end(), [&](std::size_t a, std::size_t b) {
     return place(a).file != place(b).file ? place(a).file < place(b).file
@@ -239,10 +262,7 @@ void read_places(CheckpointStart const& start, CheckpointOutline const& outline,
   }
 }
 
-/// Reads and checks what all are to know of the checkpoint at @p path.
-/// @throws FileError  as read_tensors(), but for tensors' data
-template <class = void>
-CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
+TANDEM_ONCE CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
   CheckpointStart start;
   CheckpointManifest manifest;
   std::vector<IndexEntry> index;
@@ -292,6 +312,6 @@ CheckpointStart read_start(std::string const& path, LoadedBytes& bytes) {
   return start;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif

@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem::detail {
 
 /// Who needs the tensors of a checkpoint.
@@ -31,9 +33,40 @@ struct CheckpointNeeds {
 /// to process 0.
 /// @param bytes  of each tensor
 /// @param sees   which processes see the checkpoint
-template <class = void>  // compiled where it is called, not by every include
-std::vector<int> deal_readers(std::span<std::int64_t const> bytes, CheckpointNeeds const& needs,
-                              std::vector<bool> const& sees) {
+TANDEM_ONCE std::vector<int> deal_readers(std::span<std::int64_t const> bytes,
+                                          CheckpointNeeds const& needs,
+                                          std::vector<bool> const& sees);
+
+/// Tensors that one process has read and the same others need.
+struct CheckpointParcel {
+  int reader = 0;
+  std::vector<int> others{};
+  std::vector<std::size_t> tensors{};
+};
+
+/// In the order in which all processes pass them on.
+TANDEM_ONCE std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
+                                                     std::vector<int> const& reader);
+
+/// From whom a process gets a parcel, and to whom it passes it on.
+struct ParcelPlace {
+  bool takes_part = false;
+  int from = -1;  ///< -1: it has read it
+  std::vector<int> to{};
+};
+
+/// Down a binary tree of processes, whose root is the reader.
+TANDEM_ONCE ParcelPlace place_in(CheckpointParcel const& parcel, int process);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::vector<int> deal_readers(std::span<std::int64_t const> bytes,
+                                          CheckpointNeeds const& needs,
+                                          std::vector<bool> const& sees) {
   std::vector<std::size_t> order(bytes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order,
@@ -58,17 +91,8 @@ std::vector<int> deal_readers(std::span<std::int64_t const> bytes, CheckpointNee
   return reader;
 }
 
-/// Tensors that one process has read and the same others need.
-struct CheckpointParcel {
-  int reader = 0;
-  std::vector<int> others{};
-  std::vector<std::size_t> tensors{};
-};
-
-/// In the order in which all processes pass them on.
-template <class = void>
-std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
-                                         std::vector<int> const& reader) {
+TANDEM_ONCE std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
+                                                     std::vector<int> const& reader) {
   std::vector<std::size_t> order(reader.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return needs.set[i] == CheckpointNeeds::none; });
@@ -92,16 +116,7 @@ std::vector<CheckpointParcel> parcels_of(CheckpointNeeds const& needs,
   return parcels;
 }
 
-/// From whom a process gets a parcel, and to whom it passes it on.
-struct ParcelPlace {
-  bool takes_part = false;
-  int from = -1;  ///< -1: it has read it
-  std::vector<int> to{};
-};
-
-/// Down a binary tree of processes, whose root is the reader.
-template <class = void>
-ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
+TANDEM_ONCE ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
   auto const at = std::ranges::find(parcel.others, process);
   if (process != parcel.reader && at == parcel.others.end()) {
     return {};
@@ -124,3 +139,5 @@ ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
 }
 
 }  // namespace tandem::detail
+
+#endif

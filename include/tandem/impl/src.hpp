@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// The bodies of all that headers declare with TANDEM_SEPARATE_COMPILATION. One unit of a program
+/// includes this and nothing else of the library; the CMake target tandem::compiled is that unit.
+
+#if !defined(TANDEM_SEPARATE_COMPILATION)
+#error "TANDEM_SEPARATE_COMPILATION must be defined for every file of the program, this one too"
+#include <see the error above>
+#elif defined(TANDEM_BODIES)
+#error "include <tandem/impl/src.hpp> before every other header of tandem, in a file of its own"
+#include <see the error above>
+#endif
+#define TANDEM_IMPL_SRC
+
+#include <tandem/comm/lifeline/inquiry.hpp>
+#include <tandem/comm/lifeline/meeting.hpp>
+#include <tandem/comm/rendezvous/rendezvous.hpp>
+
+#include <tandem/describe.hpp>
+#include <tandem/images.hpp>
+#include <tandem/measure.hpp>
+#include <tandem/onnx.hpp>
+#include <tandem/plan.hpp>
+#include <tandem/schedules.hpp>
+#include <tandem/tables.hpp>
+#include <tandem/tandem.hpp>
+#include <tandem/text.hpp>
