@@ -130,7 +130,8 @@ class Builder:
                 output = run.communicate(timeout=limit)[0]
                 return run.returncode, output
             except subprocess.TimeoutExpired:
-                return -1, launcher.end(run)[0] + "\nhangs"
+                stacks = "" if processes else stacks_of(run.pid)
+                return -1, launcher.end(run)[0] + "\nhangs" + stacks
 
     @staticmethod
     def command(backend, name, processes=False):
@@ -143,6 +144,14 @@ class Builder:
         library = " -ldnnl" if backend in OF_ONEDNN else ""
         return [f"  g++ -std=c++20 -O0 -Iinclude -Itest -Itest/support{extra}",
                 f"    test/fuzz/strategies/cases/{name}.cpp -o {name} -pthread{library}"]
+
+
+def stacks_of(process):
+    """Where each thread of a process that hangs is, or that gdb is not installed."""
+    if shutil.which("gdb") is None:
+        return " (with gdb installed, where each thread waits stands here)"
+    command = ["gdb", "-p", str(process), "-batch", "-nx", "-ex", "thread apply all backtrace 30"]
+    return "\n" + subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300, check=False).stdout
 
 
 class Result:
